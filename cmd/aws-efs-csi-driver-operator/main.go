@@ -1,0 +1,74 @@
+// Command aws-efs-csi-driver-operator installs, configures and removes the AWS EFS CSI driver, as the ClusterCSIDriver
+// efs.csi.aws.com says.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+const usage = `Usage: aws-efs-csi-driver-operator start [flags]
+
+Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
+
+Flags:
+`
+
+func main() {
+	ctx := ctrl.SetupSignalHandler()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	options, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	return start(ctx, options)
+}
+
+func parse(args []string) (manager.Options, error) {
+	options := manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}
+	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "`file` with the API server and credentials; default: those of the pod, or $KUBECONFIG")
+	flags.StringVar(&options.Namespace, "namespace", "", "`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
+	flags.BoolVar(&options.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
+	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", "127.0.0.1:8080", "`address` of /metrics, 0 for none")
+	flags.StringVar(&options.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
+	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
+	klog.InitFlags(logs)
+	flags.Var(logs.Lookup("v").Value, "v", "log `level`, 0 to 8")
+	if len(args) == 0 || args[0] != "start" {
+		flags.Usage()
+		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
+			return options, flag.ErrHelp
+		}
+		return options, errors.New("the first argument must be start")
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return options, err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if flags.NArg() > 0 {
+		return options, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return options, nil
+}

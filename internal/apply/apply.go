@@ -1,0 +1,207 @@
+// Package apply makes a set of objects in the cluster equal to a rendered set, by server-side apply.
+//
+// What is compared is the cache: an object that is already right costs no request. What a user changes in an object of
+// ours, additions included, is undone; labels and annotations of others stay. See docs/decisions/0002.
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// HashAnnotation holds a hash of the rendered object, so that a field which is no longer rendered is noticed.
+const HashAnnotation = "operator.openshift.io/rendered-hash"
+
+// Applier writes the objects of one owner.
+type Applier struct {
+	// Client reads from the cache and writes to the cluster.
+	Client client.Client
+	// Live reads from the cluster. It is used for removal only, which must not trust a cache that lags.
+	Live client.Reader
+	// Owner is the field manager.
+	Owner string
+	// Labels are on all objects of the owner; objects without them are never pruned or removed.
+	Labels client.MatchingLabels
+	// Kinds are those that are pruned and removed, in the order in which they are applied.
+	Kinds []Kind
+	// CreateOnly are kinds of which an existing object that is not ours is left alone.
+	CreateOnly map[schema.GroupKind]bool
+	// Written remembers this owner's latest writes until the cache shows them.
+	Written *Written
+}
+
+// Set applies the objects in order. It goes on after an error, so that one bad object does not hold up the others.
+func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
+	changes := make(ChangeSet, 0, len(objects))
+	for _, object := range objects {
+		changes = append(changes, a.apply(ctx, object))
+	}
+	return changes
+}
+
+func (a *Applier) apply(ctx context.Context, object client.Object) Change {
+	desired, err := a.desired(object)
+	if err != nil {
+		return Change{Subject: Subject{ObjectKey: client.ObjectKeyFromObject(object)}, Action: Failed, Err: err}
+	}
+	change := Change{Subject: subjectOf(desired)}
+	live, err := a.read(ctx, change.Subject)
+	if err == nil && live == nil && a.CreateOnly[change.Subject.GroupKind()] {
+		// A cache that lags must not make us take over what the administrator has just made.
+		live, err = a.readFrom(ctx, a.Live, change.Subject)
+	}
+	switch {
+	case err != nil:
+		change.Action, change.Err = Failed, err
+	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.owns(live):
+		change.Action = Foreign
+	case live != nil && live.GetDeletionTimestamp() != nil:
+		// It comes back after it has gone; the deletion wakes the controller up.
+		change.Action = Terminating
+	default:
+		change.Action, change.Err = a.write(ctx, desired, live)
+	}
+	return change
+}
+
+// write brings one object to the desired state, if it is not there yet.
+func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
+	if live == nil {
+		return a.patch(ctx, desired, nil)
+	}
+	keepImmutable(desired, live)
+	foreign, err := a.foreignFields(live)
+	if err != nil {
+		return Failed, err
+	}
+	if foreign.empty() {
+		if contains(live.Object, desired.Object) {
+			return Unchanged, nil
+		}
+		return a.patch(ctx, desired, live)
+	}
+	if err := a.takeOver(ctx, live, foreign); err != nil {
+		return Failed, err
+	}
+	return a.patch(ctx, desired, live)
+}
+
+// patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds
+// that hold no state are deleted and made again.
+func (a *Applier) patch(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
+	err := a.send(ctx, desired)
+	if apierrors.IsInvalid(err) && live != nil && recreatable(desired.GroupVersionKind().GroupKind()) {
+		uid := live.GetUID()
+		if err := a.Client.Delete(ctx, desired.DeepCopy(), client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return Failed, fmt.Errorf("delete it to replace an immutable field: %w", err)
+		}
+		err = a.send(ctx, desired)
+	}
+	switch {
+	case err != nil:
+		return Failed, err
+	case live == nil:
+		return Created, nil
+	default:
+		return Configured, nil
+	}
+}
+
+func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) error {
+	applied := desired.DeepCopy()
+	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
+		client.FieldOwner(a.Owner), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	dropNulls(applied.Object)
+	a.Written.Remember(applied)
+	return nil
+}
+
+// desired turns a rendered object into what is sent to the API server.
+func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, error) {
+	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	delete(fields, "status")
+	desired := &unstructured.Unstructured{Object: dropNulls(fields)}
+	desired.SetGroupVersionKind(kind)
+	encoded, err := json.Marshal(desired.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	sum := sha256.Sum256(encoded)
+	annotations := desired.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[HashAnnotation] = hex.EncodeToString(sum[:16])
+	desired.SetAnnotations(annotations)
+	return desired, nil
+}
+
+// read returns the object as the cache has it, or as this owner last wrote it if the cache is older; nil if absent.
+func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
+	cached, err := a.readFrom(ctx, a.Client, subject)
+	if err != nil {
+		return nil, err
+	}
+	return a.Written.Newer(subject, cached), nil
+}
+
+func (a *Applier) readFrom(ctx context.Context, reader client.Reader, subject Subject) (*unstructured.Unstructured, error) {
+	typed, err := a.newObject(subject.GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
+	err = reader.Get(ctx, subject.ObjectKey, typed)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	found := &unstructured.Unstructured{Object: dropNulls(fields)}
+	found.SetGroupVersionKind(subject.GroupVersionKind)
+	return found, nil
+}
+
+// newObject makes an empty typed object, because the typed cache is the one that is watched.
+func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error) {
+	object, err := a.Client.Scheme().New(kind)
+	if err != nil {
+		return nil, fmt.Errorf("kind %s is not in the scheme: %w", kind, err)
+	}
+	typed, ok := object.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("kind %s has no metadata", kind)
+	}
+	return typed, nil
+}
+
+func subjectOf(object client.Object) Subject {
+	return Subject{
+		GroupVersionKind: object.GetObjectKind().GroupVersionKind(),
+		ObjectKey:        client.ObjectKeyFromObject(object),
+	}
+}

@@ -1,0 +1,94 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Action is what was done with one object.
+type Action string
+
+// The actions that a ChangeSet reports.
+const (
+	Created    Action = "created"
+	Configured Action = "configured"
+	Unchanged  Action = "unchanged"
+	// Foreign objects belong to somebody else and were left alone.
+	Foreign Action = "foreign"
+	Deleted Action = "deleted"
+	// Terminating objects were deleted before and wait for their dependents or finalizers.
+	Terminating Action = "terminating"
+	Failed      Action = "failed"
+)
+
+// Kind is a kind that is pruned and removed, and the namespace in which to look; empty for cluster-scoped kinds.
+type Kind struct {
+	schema.GroupVersionKind
+	Namespace string
+}
+
+func (k Kind) subject() Subject {
+	return Subject{GroupVersionKind: k.GroupVersionKind, ObjectKey: client.ObjectKey{Namespace: k.Namespace}}
+}
+
+// Subject names an object.
+type Subject struct {
+	schema.GroupVersionKind
+	client.ObjectKey
+}
+
+// String gives "Kind namespace/name", or "Kind name" for a cluster-scoped object.
+func (s Subject) String() string {
+	if s.Namespace == "" {
+		return s.Kind + " " + s.Name
+	}
+	return s.Kind + " " + s.Namespace + "/" + s.Name
+}
+
+// Change is what happened to one object.
+type Change struct {
+	Subject Subject
+	Action  Action
+	// Err says why the action failed.
+	Err error
+}
+
+// ChangeSet is what applying or removing did, object by object.
+type ChangeSet []Change
+
+// Err joins the errors of all failed objects, each with the object's name.
+func (s ChangeSet) Err() error {
+	var failures []error
+	for _, change := range s {
+		if change.Err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", change.Subject, change.Err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// Where keeps the changes that match.
+func (s ChangeSet) Where(match func(Change) bool) ChangeSet {
+	var kept ChangeSet
+	for _, change := range s {
+		if match(change) {
+			kept = append(kept, change)
+		}
+	}
+	return kept
+}
+
+// With keeps the changes with one of these actions.
+func (s ChangeSet) With(actions ...Action) ChangeSet {
+	return s.Where(func(change Change) bool {
+		for _, action := range actions {
+			if change.Action == action {
+				return true
+			}
+		}
+		return false
+	})
+}

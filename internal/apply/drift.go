@@ -1,0 +1,85 @@
+package apply
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// contains tells whether live has everything that desired has. Maps may hold more, because the API server adds
+// defaults; lists must have the same length and order. What others added is found in the managed fields instead.
+func contains(live, desired any) bool {
+	switch want := desired.(type) {
+	case map[string]any:
+		have, ok := live.(map[string]any)
+		if !ok {
+			// The API server drops empty maps of some kinds.
+			return live == nil && len(want) == 0
+		}
+		for key, value := range want {
+			if !contains(have[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		have, ok := live.([]any)
+		if !ok || len(have) != len(want) {
+			return live == nil && len(want) == 0
+		}
+		for i := range want {
+			if !contains(have[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return reflect.DeepEqual(live, desired)
+	}
+}
+
+// dropNulls removes null values, such as creationTimestamp, which mean "absent" to server-side apply.
+func dropNulls(fields map[string]any) map[string]any {
+	for key, value := range fields {
+		switch typed := value.(type) {
+		case nil:
+			delete(fields, key)
+		case map[string]any:
+			dropNulls(typed)
+		case []any:
+			for _, item := range typed {
+				if inner, ok := item.(map[string]any); ok {
+					dropNulls(inner)
+				}
+			}
+		}
+	}
+	return fields
+}
+
+// keepImmutable copies what can't be changed from the live object, so that a StorageClass which was made with other
+// parameters is kept as it is instead of failing for ever.
+func keepImmutable(desired, live *unstructured.Unstructured) {
+	if desired.GetKind() != "StorageClass" {
+		return
+	}
+	for _, field := range []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"} {
+		if value, ok := live.Object[field]; ok {
+			desired.Object[field] = value
+		} else {
+			delete(desired.Object, field)
+		}
+	}
+}
+
+// recreatable kinds hold no state. While one is absent for a moment, running pods do not notice; a wrong one does more
+// harm.
+func recreatable(kind schema.GroupKind) bool {
+	switch kind.Kind {
+	case "RoleBinding", "ClusterRoleBinding", "CSIDriver":
+		return true
+	default:
+		return false
+	}
+}

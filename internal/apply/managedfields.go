@@ -1,0 +1,162 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// injectLabel marks a ConfigMap whose data OpenShift's network operator fills in.
+const injectLabel = "config.openshift.io/inject-trusted-cabundle"
+
+// othersFields holds, for each managed-fields entry of another manager, what that manager owns but must not. The key is
+// the index of the entry.
+type othersFields map[int]*fieldpath.Set
+
+func (f othersFields) empty() bool { return len(f) == 0 }
+
+// owns tells whether the object is ours: our label and our field manager.
+func (a *Applier) owns(object client.Object) bool {
+	for key, value := range a.Labels {
+		if object.GetLabels()[key] != value {
+			return false
+		}
+	}
+	for _, entry := range object.GetManagedFields() {
+		if a.isOurs(entry) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == a.Owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+}
+
+// foreignFields finds what others changed or added in a live object. An empty answer means that everything which is not
+// ours is either a default of the API server or allowed to others.
+func (a *Applier) foreignFields(live *unstructured.Unstructured) (othersFields, error) {
+	found := othersFields{}
+	for i, entry := range live.GetManagedFields() {
+		if a.isOurs(entry) || entry.Subresource == "status" || entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
+		}
+		forbidden := &fieldpath.Set{}
+		owned.Iterate(func(path fieldpath.Path) {
+			if !allowed(live, path.String()) {
+				forbidden.Insert(path.Copy())
+			}
+		})
+		if !forbidden.Empty() {
+			found[i] = forbidden
+		}
+	}
+	return found, nil
+}
+
+// allowed lists, kind by kind, what belongs to others.
+func allowed(live *unstructured.Unstructured, path string) bool {
+	belongs := []string{".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".status"}
+	switch live.GetKind() {
+	case "ServiceAccount":
+		// OpenShift adds pull secrets to every ServiceAccount.
+		belongs = append(belongs, ".secrets", ".imagePullSecrets")
+	case "ConfigMap":
+		if live.GetLabels()[injectLabel] == "true" {
+			belongs = append(belongs, ".data")
+		}
+	case "Service":
+		belongs = append(belongs, ".spec.clusterIP", ".spec.clusterIPs")
+	case "Deployment", "DaemonSet":
+		// "kubectl rollout restart" is a request, not drift.
+		belongs = append(belongs, ".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt")
+		if path == ".spec.template.metadata.annotations" {
+			return true
+		}
+	}
+	for _, prefix := range belongs {
+		if path == prefix || strings.HasPrefix(path, prefix+".") || strings.HasPrefix(path, prefix+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// takeOver makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
+// server removes them or sets them back to their defaults.
+func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured, foreign othersFields) error {
+	entries, err := a.reassign(live, foreign)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             live.GetUID(),
+		"resourceVersion": live.GetResourceVersion(),
+		"managedFields":   entries,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode managed fields: %w", err)
+	}
+	target := live.DeepCopy()
+	if err := a.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("take over fields that others changed: %w", err)
+	}
+	return nil
+}
+
+// reassign moves the foreign fields from the entries of others to ours.
+func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields) ([]metav1.ManagedFieldsEntry, error) {
+	ours := &fieldpath.Set{}
+	mine := metav1.ManagedFieldsEntry{
+		Manager: a.Owner, Operation: metav1.ManagedFieldsOperationApply,
+		APIVersion: live.GetAPIVersion(), FieldsType: "FieldsV1",
+	}
+	var others []metav1.ManagedFieldsEntry
+	for i, entry := range live.GetManagedFields() {
+		if entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
+		}
+		switch {
+		case a.isOurs(entry):
+			mine.Time = entry.Time
+			ours = ours.Union(owned)
+		case foreign[i] == nil:
+			others = append(others, entry)
+		default:
+			ours = ours.Union(foreign[i])
+			rest := owned.Difference(foreign[i])
+			if rest.Empty() {
+				continue
+			}
+			raw, err := rest.ToJSON()
+			if err != nil {
+				return nil, fmt.Errorf("encode fields of %q: %w", entry.Manager, err)
+			}
+			entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+			others = append(others, entry)
+		}
+	}
+	raw, err := ours.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode fields of %q: %w", a.Owner, err)
+	}
+	mine.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	return append([]metav1.ManagedFieldsEntry{mine}, others...), nil
+}

@@ -1,0 +1,98 @@
+// Package v1 holds the part of the cloud-credential-operator's API that a CSI driver operator uses: the
+// CredentialsRequest of cloudcredential.openshift.io/v1. openshift/api does not contain this kind.
+//
+// +kubebuilder:object:generate=true
+// +groupName=cloudcredential.openshift.io
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Namespace is where the cloud-credential-operator looks for CredentialsRequests.
+const Namespace = "openshift-cloud-credential-operator"
+
+// GroupVersion is the API group and version of CredentialsRequest.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "cloudcredential.openshift.io", Version: "v1"}
+}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(), &CredentialsRequest{}, &CredentialsRequestList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}
+
+// CredentialsRequest asks the cloud-credential-operator for a Secret with cloud credentials.
+//
+// +kubebuilder:object:root=true
+type CredentialsRequest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CredentialsRequestSpec   `json:"spec"`
+	Status CredentialsRequestStatus `json:"status,omitzero"`
+}
+
+// CredentialsRequestSpec says which rights are asked for and where the Secret goes.
+type CredentialsRequestSpec struct {
+	// SecretRef names the Secret that is minted.
+	SecretRef corev1.ObjectReference `json:"secretRef"`
+	// ProviderSpec holds the rights, in the form of the cloud.
+	ProviderSpec *AWSProviderSpec `json:"providerSpec,omitempty"`
+	// ServiceAccountNames are the ServiceAccounts that use the credentials; ccoctl writes them into the trust policy.
+	ServiceAccountNames []string `json:"serviceAccountNames,omitempty"`
+	// CloudTokenPath is where the pods mount the ServiceAccount token that they exchange for cloud credentials (STS).
+	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
+}
+
+// AWSProviderSpec holds the rights on AWS.
+type AWSProviderSpec struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// StatementEntries are IAM statements.
+	StatementEntries []StatementEntry `json:"statementEntries"`
+	// STSIAMRoleARN is the role to assume on a cluster with STS.
+	STSIAMRoleARN string `json:"stsIAMRoleARN,omitempty"`
+}
+
+// StatementEntry is one statement of an IAM policy.
+type StatementEntry struct {
+	Effect   string   `json:"effect"`
+	Action   []string `json:"action"`
+	Resource string   `json:"resource"`
+	// PolicyCondition is operator -> key -> value, as in an IAM policy.
+	PolicyCondition map[string]map[string]string `json:"policyCondition,omitempty"`
+}
+
+// CredentialsRequestStatus is what the cloud-credential-operator reports.
+type CredentialsRequestStatus struct {
+	// Provisioned is true once the Secret exists.
+	Provisioned bool `json:"provisioned,omitempty"`
+	// LastSyncGeneration is the generation that the status describes.
+	LastSyncGeneration int64 `json:"lastSyncGeneration,omitempty"`
+	// Conditions say what went wrong.
+	Conditions []CredentialsRequestCondition `json:"conditions,omitempty"`
+}
+
+// CredentialsRequestCondition is one problem of a CredentialsRequest; status True means that it is present.
+type CredentialsRequestCondition struct {
+	Type    string                 `json:"type"`
+	Status  corev1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason,omitempty"`
+	Message string                 `json:"message,omitempty"`
+}
+
+// CredentialsRequestList is a list of CredentialsRequests.
+//
+// +kubebuilder:object:root=true
+type CredentialsRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []CredentialsRequest `json:"items"`
+}

@@ -1,0 +1,119 @@
+package clustercsidriver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.
+func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
+	cached := &operatorv1.ClusterCSIDriver{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cached)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ClusterCSIDriver %s: %w", name, err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cached)
+	if err != nil {
+		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", name, err)
+	}
+	newest := r.applier.Written.Newer(subject(name), &unstructured.Unstructured{Object: fields})
+	return typed(newest)
+}
+
+// patchOf starts a server-side apply on this very ClusterCSIDriver; with the UID, it can't make a new one.
+func patchOf(cr *operatorv1.ClusterCSIDriver) *unstructured.Unstructured {
+	patch := &unstructured.Unstructured{Object: map[string]any{}}
+	patch.SetGroupVersionKind(kind())
+	patch.SetName(cr.Name)
+	patch.SetUID(cr.UID)
+	return patch
+}
+
+// addFinalizer makes sure that the driver is removed before the ClusterCSIDriver goes.
+func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
+	finalizer := r.Driver.Finalizer()
+	if !r.Driver.Removable || slices.Contains(cr.Finalizers, finalizer) {
+		return nil
+	}
+	patch := patchOf(cr)
+	patch.SetFinalizers([]string{finalizer})
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		client.FieldOwner(r.Driver.Operator), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("add finalizer %s: %w", finalizer, err)
+	}
+	return r.adopt(cr, patch)
+}
+
+// dropFinalizers removes our finalizer and those of older operators. The resource version keeps it from dropping one
+// that somebody else has added meanwhile.
+func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
+	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), r.isOurs)
+	if len(kept) == len(cr.Finalizers) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": kept, "resourceVersion": cr.ResourceVersion, "uid": cr.UID,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode finalizers: %w", err)
+	}
+	target := patchOf(cr)
+	if err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("drop finalizers: %w", err)
+	}
+	if cr.DeletionTimestamp != nil {
+		r.applier.Written.Forget(subject(cr.Name))
+		return nil
+	}
+	return r.adopt(cr, target)
+}
+
+func (r *Reconciler) isOurs(finalizer string) bool {
+	return finalizer == r.Driver.Finalizer() || slices.Contains(r.Driver.LegacyFinalizers, finalizer)
+}
+
+// adopt goes on with the answer to a write instead of the older copy from the cache.
+func (r *Reconciler) adopt(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
+	r.applier.Written.Remember(answer)
+	newest, err := typed(answer)
+	if err != nil {
+		return err
+	}
+	newest.DeepCopyInto(cr)
+	return nil
+}
+
+func typed(fields *unstructured.Unstructured) (*operatorv1.ClusterCSIDriver, error) {
+	cr := &operatorv1.ClusterCSIDriver{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Object, cr); err != nil {
+		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", fields.GetName(), err)
+	}
+	return cr, nil
+}
+
+func kind() schema.GroupVersionKind {
+	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
+}
+
+func subject(name string) apply.Subject {
+	return apply.Subject{GroupVersionKind: kind(), ObjectKey: client.ObjectKey{Name: name}}
+}

@@ -1,0 +1,93 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pageSize bounds the memory of a look-up in a large cluster.
+const pageSize = 500
+
+// podsInUse returns "namespace/pod", sorted, for every pod that is not finished and uses a claim that is bound to a
+// volume of the driver.
+func podsInUse(ctx context.Context, live client.Reader, driverName string) ([]string, error) {
+	claims, err := boundClaims(ctx, live, driverName)
+	if err != nil || len(claims) == 0 {
+		return nil, err
+	}
+	namespaces := map[string]bool{}
+	for claim := range claims {
+		namespaces[claim.Namespace] = true
+	}
+	var found []string
+	for namespace := range namespaces {
+		err := eachPage(ctx, live, &corev1.PodList{}, namespace, func(list *corev1.PodList) {
+			for i := range list.Items {
+				if uses(&list.Items[i], claims) {
+					found = append(found, namespace+"/"+list.Items[i].Name)
+				}
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list pods of namespace %s: %w", namespace, err)
+		}
+	}
+	sort.Strings(found)
+	return found, nil
+}
+
+// boundClaims returns the claims that PersistentVolumes of the driver are bound to.
+func boundClaims(ctx context.Context, live client.Reader, driverName string) (map[client.ObjectKey]bool, error) {
+	claims := map[client.ObjectKey]bool{}
+	err := eachPage(ctx, live, &corev1.PersistentVolumeList{}, "", func(list *corev1.PersistentVolumeList) {
+		for _, volume := range list.Items {
+			claim := volume.Spec.ClaimRef
+			if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driverName && claim != nil {
+				claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	return claims, nil
+}
+
+func uses(pod *corev1.Pod, claims map[client.ObjectKey]bool) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	for _, volume := range pod.Spec.Volumes {
+		name := ""
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			name = volume.PersistentVolumeClaim.ClaimName
+		case volume.Ephemeral != nil:
+			// The claim of a generic ephemeral volume is named after pod and volume (KEP-1698).
+			name = pod.Name + "-" + volume.Name
+		}
+		if name != "" && claims[client.ObjectKey{Namespace: pod.Namespace, Name: name}] {
+			return true
+		}
+	}
+	return false
+}
+
+func eachPage[L client.ObjectList](ctx context.Context, live client.Reader, list L, namespace string, visit func(L)) error {
+	token := ""
+	for {
+		err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token))
+		if err != nil {
+			return err //nolint:wrapcheck // The callers say what was listed.
+		}
+		visit(list)
+		token = list.GetContinue()
+		if token == "" {
+			return nil
+		}
+	}
+}

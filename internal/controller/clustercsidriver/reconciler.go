@@ -1,0 +1,154 @@
+// Package clustercsidriver is the main trip: a ClusterCSIDriver becomes an installed CSI driver.
+//
+//	1 Reconcile    management state, deletion, finalizer
+//	2 config       everything that rendering depends on, read from the cache
+//	3 Render       pure, package driver
+//	4 apply        server-side apply, prune
+//	5 report       conditions, one status write and only if something changed
+package clustercsidriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// staleCache is how long the cache may take to show what was written before it is no longer waited for.
+const staleCache = 30 * time.Second
+
+// Reconciler installs one driver. All fields but the unexported ones are set by cmd.
+type Reconciler struct {
+	// Client reads from the cache and writes to the cluster; Live reads from the cluster, for removal only.
+	Client client.Client
+	Live   client.Reader
+	Driver driver.Driver
+	// Namespace is where the operator runs and its operands go.
+	Namespace string
+	// Images and RoleARNs come from the environment, by the names of the variables.
+	Images, RoleARNs map[string]string
+	// Version is reported once the operands are rolled out.
+	Version string
+	// Kinds are the optional kinds that the cluster serves.
+	Kinds map[schema.GroupKind]bool
+	// Now is the clock.
+	Now func() time.Time
+
+	applier  *apply.Applier
+	failures *status.Failures
+	reporter *reporter
+	pending  time.Time
+}
+
+// Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r.forgetStale()
+	cr, err := r.read(ctx, request.Name)
+	if err != nil || cr == nil {
+		return ctrl.Result{}, err
+	}
+	var result outcome
+	switch state := cr.Spec.ManagementState; {
+	case cr.DeletionTimestamp != nil || (state == operatorv1.Removed && r.Driver.Removable):
+		result = r.remove(ctx, cr)
+	case state == operatorv1.Managed || state == "":
+		result = r.install(ctx, cr)
+	default:
+		// Unmanaged, and states that this operator does not know: nothing is touched, the status tells what runs.
+		result = r.observe(ctx, cr)
+	}
+	return r.finish(ctx, cr, result)
+}
+
+// outcome is what a reconcile found; the conditions follow from it.
+type outcome struct {
+	cfg     driver.Config
+	changes apply.ChangeSet
+	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
+	err error
+	// waiting says what a removal waits for; removed that it is complete.
+	waiting string
+	removed bool
+	// again is when to look once more although no event may come.
+	again time.Duration
+}
+
+// install is the trip for a driver that is managed.
+func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	if err := r.addFinalizer(ctx, cr); err != nil {
+		return outcome{err: err}
+	}
+	cfg, err := r.config(ctx, cr)
+	if err != nil {
+		return outcome{err: err}
+	}
+	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
+	if err != nil {
+		// It stays until the operator or the configuration is changed.
+		return outcome{cfg: cfg, err: reconcile.TerminalError(err)}
+	}
+	changes := r.applier.Set(ctx, objects)
+	changes = append(changes, r.applier.Prune(ctx, objects)...)
+	return outcome{cfg: cfg, changes: changes}
+}
+
+// observe reads what the report needs, and no more.
+func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	cfg, err := r.config(ctx, cr)
+	return outcome{cfg: cfg, err: err}
+}
+
+// finish writes the status and tells the queue what comes next.
+func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
+	var again time.Duration
+	var reportErr error
+	if !result.removed || cr.DeletionTimestamp == nil {
+		again, reportErr = r.reporter.report(ctx, cr, result)
+	}
+	again = soonest(again, result.again)
+	if r.applier.Written.Pending() {
+		again = soonest(again, staleCache)
+	}
+	err := errors.Join(result.err, result.changes.Err(), reportErr)
+	switch {
+	case err == nil:
+		return ctrl.Result{RequeueAfter: again}, nil
+	case apierrors.IsConflict(err):
+		// Somebody else wrote at the same moment: not worth an error in the log.
+		return ctrl.Result{RequeueAfter: soonest(again, time.Second)}, nil
+	default:
+		return ctrl.Result{}, fmt.Errorf("ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+}
+
+// forgetStale stops to wait for a cache that does not show what was written: its watch may have missed a deletion.
+func (r *Reconciler) forgetStale() {
+	switch {
+	case !r.applier.Written.Pending():
+		r.pending = time.Time{}
+	case r.pending.IsZero():
+		r.pending = r.Now()
+	case r.Now().Sub(r.pending) >= staleCache:
+		r.applier.Written.Clear()
+		r.pending = time.Time{}
+	}
+}
+
+// soonest returns the shorter one of two delays; 0 means never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}

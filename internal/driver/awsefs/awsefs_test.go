@@ -1,0 +1,244 @@
+package awsefs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+func config(change func(*driver.Config)) driver.Config {
+	cfg := driver.Config{
+		Namespace: "openshift-cluster-csi-drivers",
+		Images: map[string]string{
+			"DRIVER_IMAGE":                "registry.example/driver:v1",
+			"PROVISIONER_IMAGE":           "registry.example/provisioner:v1",
+			"NODE_DRIVER_REGISTRAR_IMAGE": "registry.example/registrar:v1",
+			"LIVENESS_PROBE_IMAGE":        "registry.example/livenessprobe:v1",
+			"KUBE_RBAC_PROXY_IMAGE":       "registry.example/kube-rbac-proxy:v1",
+		},
+		Kinds: map[schema.GroupKind]bool{
+			driver.CredentialsRequestKind(): true,
+			driver.ServiceMonitorKind():     true,
+		},
+		InfrastructureID:     "dev-x7k2p",
+		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
+		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
+		RoleARNs:             map[string]string{},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return cfg
+}
+
+func render(t *testing.T, cfg driver.Config) []client.Object {
+	t.Helper()
+	objects, err := tryRender(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func tryRender(t *testing.T, cfg driver.Config) ([]client.Object, error) {
+	t.Helper()
+	efs, err := Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return efs.Render(scheme, cfg)
+}
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	variants := map[string]func(*driver.Config){
+		"highly-available": nil,
+		"single-node": func(cfg *driver.Config) {
+			cfg.ControlPlaneTopology = configv1.SingleReplicaTopologyMode
+		},
+		"no-control-plane-nodes": func(cfg *driver.Config) {
+			cfg.ControlPlaneTopology = configv1.ExternalTopologyMode
+		},
+		"sts": func(cfg *driver.Config) {
+			cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual
+			cfg.RoleARNs["ROLEARN"] = "arn:aws:iam::123456789012:role/efs-controller"
+			cfg.RoleARNs["NODE_ROLEARN"] = "arn:aws:iam::123456789012:role/efs-node"
+		},
+		"kubernetes-without-openshift": func(cfg *driver.Config) {
+			cfg.Kinds = nil
+			cfg.InfrastructureID = ""
+			cfg.ControlPlaneTopology = ""
+		},
+	}
+	for name, change := range variants {
+		t.Run(name, func(t *testing.T) {
+			golden.Compare(t, name, render(t, config(change)))
+		})
+	}
+}
+
+func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
+	var got []string
+	for _, object := range render(t, config(nil)) {
+		got = append(got, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+	}
+	want := []string{
+		"ServiceAccount aws-efs-csi-driver-controller-sa",
+		"ServiceAccount aws-efs-csi-driver-node-sa",
+		"ClusterRole efs-kube-rbac-proxy-role",
+		"ClusterRole efs-privileged-role",
+		"ClusterRole efs-csi-provisioner-role",
+		"Role aws-efs-csi-driver-lease-leader-election",
+		"Role aws-efs-csi-driver-prometheus",
+		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
+		"ClusterRoleBinding efs-controller-privileged-binding",
+		"ClusterRoleBinding efs-node-privileged-binding",
+		"ClusterRoleBinding efs-csi-main-provisioner-binding",
+		"RoleBinding aws-efs-csi-driver-lease-leader-election",
+		"RoleBinding aws-efs-csi-driver-prometheus",
+		"CredentialsRequest openshift-aws-efs-csi-driver",
+		"CredentialsRequest openshift-aws-efs-csi-driver-node",
+		"ConfigMap aws-efs-csi-driver-trusted-ca-bundle",
+		"CSIDriver efs.csi.aws.com",
+		"StorageClass efs-sc",
+		"Service aws-efs-csi-driver-controller-metrics",
+		"ServiceMonitor aws-efs-csi-driver-controller-monitor",
+		"PodDisruptionBudget aws-efs-csi-driver-controller-pdb",
+		"DaemonSet efs-csi-node",
+		"Deployment aws-efs-csi-driver-controller",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderRefusesMissingImagesAndNamesThemAll(t *testing.T) {
+	objects, err := tryRender(t, config(func(cfg *driver.Config) {
+		delete(cfg.Images, "DRIVER_IMAGE")
+		cfg.Images["KUBE_RBAC_PROXY_IMAGE"] = ""
+	}))
+	if err == nil || objects != nil {
+		t.Fatalf("want an error and no objects, got %v and %d objects", err, len(objects))
+	}
+	for _, want := range []string{"DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not name %s", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "PROVISIONER_IMAGE") {
+		t.Errorf("error %q names a variable that is set", err)
+	}
+}
+
+func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
+	const controller, node = "openshift-aws-efs-csi-driver", "openshift-aws-efs-csi-driver-node"
+	cases := map[string]struct {
+		mode  operatorv1.CloudCredentialsMode
+		roles map[string]string
+		want  []string
+	}{
+		"default mode mints both":      {mode: operatorv1.CloudCredentialsModeDefault, want: []string{controller, node}},
+		"mint mode mints both":         {mode: operatorv1.CloudCredentialsModeMint, want: []string{controller, node}},
+		"passthrough gives one":        {mode: operatorv1.CloudCredentialsModePassthrough, want: []string{controller}},
+		"manual mode gives none":       {mode: operatorv1.CloudCredentialsModeManual},
+		"STS with the controller role": {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x"}, want: []string{controller}},
+		"STS with both roles":          {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x", "NODE_ROLEARN": "arn:y"}, want: []string{controller, node}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, object := range render(t, config(func(cfg *driver.Config) { cfg.CredentialsMode, cfg.RoleARNs = tc.mode, tc.roles })) {
+				if request, ok := object.(*cloudcredentialv1.CredentialsRequest); ok {
+					got = append(got, request.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRenderFollowsTheLogLevel(t *testing.T) {
+	for level, want := range map[operatorv1.LogLevel]string{"": "--v=2", operatorv1.Debug: "--v=4", operatorv1.TraceAll: "--v=8"} {
+		found := 0
+		for _, object := range render(t, config(func(cfg *driver.Config) { cfg.Spec.LogLevel = level })) {
+			if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
+				for _, container := range daemonSet.Spec.Template.Spec.Containers {
+					for _, arg := range container.Args {
+						if arg == want {
+							found++
+						}
+					}
+				}
+			}
+		}
+		if found != 3 {
+			t.Errorf("logLevel %q: %d of 3 node containers have %s", level, found, want)
+		}
+	}
+}
+
+func TestEveryContainerRequestsResourcesAndUsesAPriority(t *testing.T) {
+	for _, object := range render(t, config(nil)) {
+		pod := podOf(object)
+		if pod == nil {
+			continue
+		}
+		if pod.PriorityClassName == "" {
+			t.Errorf("%s has no priority class", object.GetName())
+		}
+		for _, container := range pod.Containers {
+			if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() {
+				t.Errorf("%s: container %s has no CPU or memory request", object.GetName(), container.Name)
+			}
+		}
+	}
+}
+
+func TestHostPortsDoNotCollide(t *testing.T) {
+	owner := map[int32]string{}
+	for _, object := range render(t, config(nil)) {
+		pod := podOf(object)
+		if pod == nil {
+			continue
+		}
+		for _, container := range pod.Containers {
+			for _, port := range container.Ports {
+				if other, taken := owner[port.HostPort]; taken {
+					t.Errorf("host port %d is used by %s and %s", port.HostPort, other, container.Name)
+				}
+				owner[port.HostPort] = container.Name
+			}
+		}
+	}
+	if len(owner) != 4 {
+		t.Errorf("want the 4 host ports of the two pods, got %v", owner)
+	}
+}
+
+func podOf(object client.Object) *corev1.PodSpec {
+	switch workload := object.(type) {
+	case *appsv1.Deployment:
+		return &workload.Spec.Template.Spec
+	case *appsv1.DaemonSet:
+		return &workload.Spec.Template.Spec
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,195 @@
+// Package driver describes a CSI driver as data and renders every object that installs it.
+//
+// Rendering is pure: it reads no cluster and has no memory. The same Config always gives the same objects, so golden
+// files show the whole effect of a change.
+package driver
+
+import (
+	"fmt"
+	"io/fs"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Workload tells the two pods of a driver apart.
+type Workload string
+
+const (
+	// Controller is the Deployment that provisions volumes.
+	Controller Workload = "controller"
+	// Node is the DaemonSet that mounts volumes.
+	Node Workload = "node"
+)
+
+// Driver is everything the operator knows about one CSI driver.
+type Driver struct {
+	// Name is the CSI name, which is also the name of the ClusterCSIDriver.
+	Name string
+	// Operator is the program that manages the driver: field manager, label value and prefix of the finalizer.
+	Operator string
+	// Prefix starts the names of namespaced objects, for instance "aws-efs-csi-driver".
+	Prefix string
+	// ShortPrefix starts the names of cluster-scoped RBAC objects, for instance "efs".
+	ShortPrefix string
+	// ConditionPrefix starts the condition types that other tools read, for instance "AWSEFS".
+	ConditionPrefix string
+	// DaemonSet and Deployment are the names of the two workloads.
+	DaemonSet, Deployment string
+	// StorageClass is created only if the cluster has none of that name. Empty: the driver has none.
+	StorageClass string
+	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
+	Removable bool
+	// LegacyFinalizers were put on the ClusterCSIDriver by older operators and are dropped on removal.
+	LegacyFinalizers []string
+	// Assets holds the driver's own objects (*.yaml); those that every driver has come from this package.
+	Assets fs.FS
+	// Sidecars are appended to the workloads, in this order.
+	Sidecars []Sidecar
+	// Credentials are the CredentialsRequests of the driver.
+	Credentials []Credentials
+	// Mutations change rendered objects as the Config says, in this order.
+	Mutations []Mutation
+}
+
+// Sidecar is a container that is added to a workload. Its text is assets/sidecars/<Name>.yaml; the objects that it
+// needs besides, such as RBAC, are in assets/sidecars/<Name>/.
+type Sidecar struct {
+	Name     string
+	Workload Workload
+	// Args are appended to the arguments of the asset.
+	Args []string
+	// HealthPort is ${HEALTH_PORT} of the asset: where the sidecar serves its own or the driver's health on loopback.
+	HealthPort int32
+	// Metrics, if set, are scraped through a kube-rbac-proxy.
+	Metrics *Metrics
+}
+
+// Metrics is a plain HTTP endpoint on loopback and the port on which kube-rbac-proxy offers it over HTTPS.
+type Metrics struct {
+	// Name is that of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy".
+	Name string
+	// Loopback is the port of the plain endpoint, Port the one that Prometheus scrapes.
+	Loopback, Port int32
+}
+
+// Credentials is one CredentialsRequest. Its asset is <Driver.Assets>/credentials/<Asset>.
+type Credentials struct {
+	Asset string
+	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.
+	Request, Secret string
+	// Condition starts the condition types that report on this request.
+	Condition string
+	// RoleARNVariable is the environment variable with the IAM role for STS.
+	RoleARNVariable string
+	// Optional credentials are asked for only where they can be honoured; the driver works without.
+	Optional bool
+}
+
+// Mutation changes the rendered objects of one Go type.
+type Mutation func(cfg Config, object client.Object) error
+
+// Mutate makes a Mutation for all objects of type T out of a typed function.
+func Mutate[T client.Object](change func(cfg Config, object T) error) Mutation {
+	return func(cfg Config, object client.Object) error {
+		typed, ok := object.(T)
+		if !ok {
+			return nil
+		}
+		return change(cfg, typed)
+	}
+}
+
+// Config is everything that rendering may depend on. It is read once per reconcile.
+type Config struct {
+	// Namespace is where the operator runs and where the operands go.
+	Namespace string
+	// Images maps the name of an environment variable, such as DRIVER_IMAGE, to an image reference.
+	Images map[string]string
+	// Kinds are the optional kinds that this cluster serves; objects of other optional kinds are left out.
+	Kinds map[schema.GroupKind]bool
+	// InfrastructureID names the cluster in tags, empty if unknown.
+	InfrastructureID string
+	// ControlPlaneTopology is that of the Infrastructure.
+	ControlPlaneTopology configv1.TopologyMode
+	// CredentialsMode is that of the CloudCredential; it is manual on a cluster with STS.
+	CredentialsMode operatorv1.CloudCredentialsMode
+	// RoleARNs maps the name of an environment variable, such as ROLEARN, to the IAM role for STS.
+	RoleARNs map[string]string
+	// Spec is the desired state that the user wrote.
+	Spec operatorv1.ClusterCSIDriverSpec
+}
+
+// LogVerbosity is the klog level for logLevel as OpenShift maps it; unknown and empty mean Normal.
+func LogVerbosity(level operatorv1.LogLevel) int {
+	switch level {
+	case operatorv1.Debug:
+		return 4
+	case operatorv1.Trace:
+		return 6
+	case operatorv1.TraceAll:
+		return 8
+	default:
+		return 2
+	}
+}
+
+// Requests tells whether the CredentialsRequest c is to be created. Without the cloud-credential-operator's API there
+// is none. In manual mode it needs a role for STS. An optional one in passthrough mode would hand the node pods the
+// administrator's own credentials, so it needs mint mode or a role.
+func (c Config) Requests(request Credentials) bool {
+	switch {
+	case !c.Kinds[CredentialsRequestKind()]:
+		return false
+	case c.RoleARNs[request.RoleARNVariable] != "":
+		return true
+	case c.CredentialsMode == operatorv1.CloudCredentialsModeManual:
+		return false
+	case request.Optional:
+		return c.CredentialsMode == operatorv1.CloudCredentialsModeMint ||
+			c.CredentialsMode == operatorv1.CloudCredentialsModeDefault
+	default:
+		return true
+	}
+}
+
+// Images lists the environment variables with the images that the driver needs, sorted as they are used.
+func (d Driver) Images() []string {
+	variables := []string{"DRIVER_IMAGE"}
+	seen := map[string]bool{"DRIVER_IMAGE": true}
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			variables = append(variables, name)
+		}
+	}
+	for _, sidecar := range d.Sidecars {
+		add(sidecar.imageVariable())
+		if sidecar.Metrics != nil {
+			add("KUBE_RBAC_PROXY_IMAGE")
+		}
+	}
+	return variables
+}
+
+// Finalizer is the one finalizer of the operator on the ClusterCSIDriver.
+func (d Driver) Finalizer() string {
+	return d.Operator + ".operator.openshift.io/remove-driver"
+}
+
+// CheckImages returns one error that names every missing image variable.
+func (d Driver) CheckImages(images map[string]string) error {
+	var missing []string
+	for _, name := range d.Images() {
+		if images[name] == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("environment variables %v are empty: set each to the image that %s is to run, "+
+			"in the operator's Deployment or in spec.config.env of its Subscription", missing, d.Name)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package driver
+
+import (
+	"fmt"
+	"io/fs"
+	"sort"
+
+	configv1 "github.com/openshift/api/config/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+// ManagedByLabel is on every rendered object; its value is Driver.Operator. Pruning and removal look for it.
+const ManagedByLabel = "app.kubernetes.io/managed-by"
+
+// tokenPath is where the pods mount the ServiceAccount token for STS.
+const tokenPath = "/var/run/secrets/openshift/serviceaccount/token"
+
+// CredentialsRequestKind is the kind that asks the cloud-credential-operator for a Secret.
+func CredentialsRequestKind() schema.GroupKind {
+	return schema.GroupKind{Group: cloudcredentialv1.GroupVersion().Group, Kind: "CredentialsRequest"}
+}
+
+// ServiceMonitorKind is the kind that tells Prometheus what to scrape.
+func ServiceMonitorKind() schema.GroupKind {
+	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
+}
+
+// OptionalKinds are rendered only where Config.Kinds has them: not every cluster has these APIs.
+func OptionalKinds() []schema.GroupKind {
+	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind()}
+}
+
+// Render returns every object of the driver in the order in which they are to be applied. An error means that nothing
+// must be applied.
+func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
+	if err := d.CheckImages(cfg.Images); err != nil {
+		return nil, err
+	}
+	values := d.values(cfg)
+	objects, err := d.load(values, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Name, err)
+	}
+	if err := d.addSidecars(values, objects); err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Name, err)
+	}
+	d.addMetrics(cfg.Namespace, objects)
+	requests, err := d.credentials(cfg, values, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Name, err)
+	}
+	objects = served(append(objects, requests...), cfg)
+	if err := d.mutate(cfg, objects); err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Name, err)
+	}
+	label(objects, d.Operator)
+	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })
+	return objects, nil
+}
+
+// values are the placeholders of the assets.
+func (d Driver) values(cfg Config) manifest.Values {
+	values := manifest.Values{
+		"DRIVER_NAME":     d.Name,
+		"PREFIX":          d.Prefix,
+		"SHORT_PREFIX":    d.ShortPrefix,
+		"DAEMONSET":       d.DaemonSet,
+		"DEPLOYMENT":      d.Deployment,
+		"NAMESPACE":       cfg.Namespace,
+		"LOG_LEVEL":       fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
+		"TLS_MIN_VERSION": "VersionTLS12",
+		"TLS_CIPHERS":     intermediateCiphers,
+		// OpenShift's values survive a minute without API server; on a single node the whole control plane restarts.
+		"LEADER_ELECTION_LEASE_DURATION": "137s",
+		"LEADER_ELECTION_RENEW_DEADLINE": "107s",
+		"LEADER_ELECTION_RETRY_PERIOD":   "26s",
+	}
+	if cfg.ControlPlaneTopology == configv1.SingleReplicaTopologyMode {
+		values["LEADER_ELECTION_LEASE_DURATION"] = "270s"
+		values["LEADER_ELECTION_RENEW_DEADLINE"] = "240s"
+		values["LEADER_ELECTION_RETRY_PERIOD"] = "60s"
+	}
+	// Only variables that the driver declares: a placeholder for any other image is an error.
+	for _, name := range d.Images() {
+		values[name] = cfg.Images[name]
+	}
+	return values
+}
+
+// intermediateCiphers are the TLS 1.2 suites of the Intermediate profile; those of TLS 1.3 can't be chosen.
+const intermediateCiphers = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256," +
+	"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384," +
+	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
+
+// load reads the objects that every driver has, those of the sidecars, and the driver's own.
+func (d Driver) load(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	common, err := fs.Sub(shared, "assets/objects")
+	if err != nil {
+		return nil, fmt.Errorf("shared assets: %w", err)
+	}
+	objects, err := manifest.Load(common, values, scheme)
+	if err != nil {
+		return nil, err
+	}
+	for _, sidecar := range d.Sidecars {
+		needed, err := sidecar.objects(values, scheme)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, needed...)
+	}
+	own, err := manifest.Load(d.Assets, values, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, own...), nil
+}
+
+// credentials renders the CredentialsRequests that this cluster can honour.
+func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	var objects []client.Object
+	for _, request := range d.Credentials {
+		if !cfg.Requests(request) {
+			continue
+		}
+		loaded, err := manifest.LoadFile(d.Assets, "credentials/"+request.Asset, values, scheme)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range loaded {
+			typed, ok := object.(*cloudcredentialv1.CredentialsRequest)
+			if !ok {
+				return nil, fmt.Errorf("asset credentials/%s: %T is not a CredentialsRequest", request.Asset, object)
+			}
+			if role := cfg.RoleARNs[request.RoleARNVariable]; role != "" {
+				typed.Spec.CloudTokenPath = tokenPath
+				typed.Spec.ProviderSpec.STSIAMRoleARN = role
+			}
+		}
+		objects = append(objects, loaded...)
+	}
+	return objects, nil
+}
+
+func (d Driver) mutate(cfg Config, objects []client.Object) error {
+	for _, change := range append(standardMutations(), d.Mutations...) {
+		for _, object := range objects {
+			if err := change(cfg, object); err != nil {
+				kind := object.GetObjectKind().GroupVersionKind().Kind
+				return fmt.Errorf("%s %s: %w", kind, object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// served drops objects of optional kinds that the cluster does not have.
+func served(objects []client.Object, cfg Config) []client.Object {
+	optional := map[schema.GroupKind]bool{}
+	for _, kind := range OptionalKinds() {
+		optional[kind] = true
+	}
+	kept := make([]client.Object, 0, len(objects))
+	for _, object := range objects {
+		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
+		if !optional[kind] || cfg.Kinds[kind] {
+			kept = append(kept, object)
+		}
+	}
+	return kept
+}
+
+func label(objects []client.Object, operator string) {
+	for _, object := range objects {
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[ManagedByLabel] = operator
+		object.SetLabels(labels)
+	}
+}
+
+// rank orders kinds: identity and rights first, then what pods refer to, then the node pods, and last the controller,
+// which may rely on what the node pods report.
+func rank(object client.Object) int {
+	order := []string{
+		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap",
+		"CSIDriver", "StorageClass", "Service", "ServiceMonitor", "PodDisruptionBudget", "DaemonSet", "Deployment",
+	}
+	for i, kind := range order {
+		if object.GetObjectKind().GroupVersionKind().Kind == kind {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,169 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// DefaultNamespace is where OpenShift runs CSI drivers.
+const DefaultNamespace = "openshift-cluster-csi-drivers"
+
+// Options are the command line of an operator.
+type Options struct {
+	// Kubeconfig is a file; empty means the pod's own ServiceAccount, or $KUBECONFIG outside a cluster.
+	Kubeconfig string
+	// Namespace is the operator's own; empty means the pod's, or DefaultNamespace outside a cluster.
+	Namespace string
+	// LeaderElect lets one of several copies work at a time. LockName is the name of the Lease.
+	LeaderElect bool
+	LockName    string
+	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
+	MetricsAddress, HealthAddress string
+}
+
+// Connect reads the configuration of the API server.
+func Connect(options Options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = options.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
+		return nil, errors.New("no cluster is configured: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod")
+	case err != nil && options.Kubeconfig != "":
+		return nil, fmt.Errorf("--kubeconfig %s: %w", options.Kubeconfig, err)
+	case err != nil:
+		return nil, fmt.Errorf("configuration of the API server: %w", err)
+	}
+	// The API server's own fairness limits the requests.
+	config.QPS = -1
+	return config, nil
+}
+
+// Namespace returns the operator's own namespace.
+func Namespace(options Options) string {
+	if options.Namespace != "" {
+		return options.Namespace
+	}
+	const podFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	if own, err := os.ReadFile(podFile); err == nil && len(own) > 0 {
+		return strings.TrimSpace(string(own))
+	}
+	return DefaultNamespace
+}
+
+// Preflight looks at the cluster once before anything is started, and says what is wrong in one sentence.
+type Preflight struct {
+	// Live reads from the cluster; Mapper knows the kinds that it serves.
+	Live   client.Reader
+	Mapper meta.RESTMapper
+}
+
+// CheckNamespace refuses a namespace that does not exist.
+func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
+	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %q does not exist: create it, or pass --namespace with the one to install into", name)
+	}
+	if err != nil {
+		return fmt.Errorf("look for namespace %q: %w", name, reachable(err))
+	}
+	return nil
+}
+
+// Require refuses a cluster that does not serve a kind.
+func (p Preflight) Require(kind schema.GroupVersionKind, hint string) error {
+	served, err := p.Serves(kind.GroupKind(), kind.Version)
+	if err == nil && !served {
+		err = fmt.Errorf("the cluster does not serve kind %s of %s: %s", kind.Kind, kind.GroupVersion(), hint)
+	}
+	return err
+}
+
+// Serves tells whether the cluster has a kind.
+func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
+	_, err := p.Mapper.RESTMapping(kind, version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for kind %s: %w", kind, reachable(err))
+	default:
+		return true, nil
+	}
+}
+
+// SingleNode tells whether the control plane is one node; false where it is not known.
+func (p Preflight) SingleNode(ctx context.Context) bool {
+	infrastructure := &configv1.Infrastructure{}
+	err := p.Live.Get(ctx, client.ObjectKey{Name: "cluster"}, infrastructure)
+	return err == nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
+}
+
+// reachable adds what to do to an error of the network or of authentication.
+func reachable(err error) error {
+	var network net.Error
+	switch {
+	case errors.As(err, &network):
+		return fmt.Errorf("the API server can't be reached, check the kubeconfig and the network: %w", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server does not accept the credentials of the kubeconfig: %w", err)
+	default:
+		return err
+	}
+}
+
+// New makes the manager. ByObject says which part of each kind is held in memory.
+func New(config *rest.Config, options Options, singleNode bool, byObject map[client.Object]cache.ByObject) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	lease, renew, retry := leaderElection(singleNode)
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		// A read of something that is not watched is a mistake; it must not start a watch.
+		Cache:                         cache.Options{ByObject: byObject, ReaderFailOnMissingInformer: true},
+		Metrics:                       metricsserver.Options{BindAddress: options.MetricsAddress},
+		HealthProbeBindAddress:        options.HealthAddress,
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              options.LockName,
+		LeaderElectionNamespace:       Namespace(options),
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return nil, fmt.Errorf("add health checks: %w", err)
+	}
+	return manager, nil
+}
+
+// leaderElection gives OpenShift's times: they survive a minute without API server, and on a single node its restart.
+func leaderElection(singleNode bool) (lease, renew, retry time.Duration) {
+	if singleNode {
+		return 270 * time.Second, 240 * time.Second, 60 * time.Second
+	}
+	return 137 * time.Second, 107 * time.Second, 26 * time.Second
+}

@@ -1,0 +1,95 @@
+// Package status computes operator conditions from what is in the cluster. All functions are pure.
+//
+// Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted
+// lists, so that a condition does not flap.
+package status
+
+import (
+	"sort"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The condition types that sum up all others; tools that know nothing of the driver read these.
+const (
+	Available   = "Available"
+	Progressing = "Progressing"
+	Degraded    = "Degraded"
+	Upgradeable = "Upgradeable"
+)
+
+// AsExpected is the reason of a condition that has nothing to report.
+const AsExpected = "AsExpected"
+
+// Condition makes one condition. An empty reason becomes AsExpected.
+func Condition(kind string, value bool, reason, message string) operatorv1.OperatorCondition {
+	state := operatorv1.ConditionFalse
+	if value {
+		state = operatorv1.ConditionTrue
+	}
+	if reason == "" {
+		reason = AsExpected
+	}
+	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: reason, Message: message}
+}
+
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Available is true if every condition whose
+// type ends in Available is; the others are true if any is. The message names the conditions that decide.
+func Sum(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	return append(conditions,
+		sum(conditions, Available, operatorv1.ConditionFalse, operatorv1.ConditionTrue),
+		sum(conditions, Progressing, operatorv1.ConditionTrue, operatorv1.ConditionFalse),
+		sum(conditions, Degraded, operatorv1.ConditionTrue, operatorv1.ConditionFalse),
+		Condition(Upgradeable, true, "", ""),
+	)
+}
+
+func sum(conditions []operatorv1.OperatorCondition, kind string, decides, otherwise operatorv1.ConditionStatus) operatorv1.OperatorCondition {
+	result := operatorv1.OperatorCondition{Type: kind, Status: otherwise, Reason: AsExpected}
+	var messages []string
+	for _, condition := range sorted(conditions) {
+		if !strings.HasSuffix(condition.Type, kind) || condition.Status != decides {
+			continue
+		}
+		result.Status = decides
+		if len(messages) == 0 {
+			result.Reason = condition.Reason
+		} else if result.Reason != condition.Reason {
+			result.Reason = "Multiple"
+		}
+		messages = append(messages, strings.TrimSuffix(condition.Type, kind)+": "+condition.Message)
+	}
+	result.Message = strings.Join(messages, "\n")
+	return result
+}
+
+// Merge gives the conditions to write: wanted, sorted by type, each with the transition time of the old one if its
+// status is the same. Old conditions that are not wanted are left out.
+func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operatorv1.OperatorCondition {
+	merged := sorted(wanted)
+	for i := range merged {
+		merged[i].LastTransitionTime = now
+		if before := Find(old, merged[i].Type); before != nil && before.Status == merged[i].Status {
+			merged[i].LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	return merged
+}
+
+// Find returns the condition of a type, or nil.
+func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.OperatorCondition {
+	for i := range conditions {
+		if conditions[i].Type == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+func sorted(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	ordered := append([]operatorv1.OperatorCondition(nil), conditions...)
+	sort.Slice(ordered, func(i, j int) bool { return ordered[i].Type < ordered[j].Type })
+	return ordered
+}

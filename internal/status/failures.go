@@ -1,0 +1,70 @@
+package status
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// FailureWindow is how long a transient error may last before it degrades the operator. An API server that restarts
+// must not raise an alert.
+const FailureWindow = 2 * time.Minute
+
+// Failures remembers since when each condition type has been failing.
+type Failures struct {
+	// Now is the clock.
+	Now func() time.Time
+
+	mutex sync.Mutex
+	since map[string]time.Time
+}
+
+// Degraded gives the condition <prefix>Degraded for the outcome of a step, and when to look again (0: no need). A
+// terminal error degrades at once, a transient one after FailureWindow.
+func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondition, time.Duration) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	kind := prefix + Degraded
+	if err == nil {
+		delete(f.since, kind)
+		return Condition(kind, false, "", ""), 0
+	}
+	now := f.Now()
+	if f.since == nil {
+		f.since = map[string]time.Time{}
+	}
+	first, failing := f.since[kind]
+	if !failing {
+		first = now
+		f.since[kind] = now
+	}
+	remaining := FailureWindow - now.Sub(first)
+	switch {
+	case Terminal(err) || remaining <= 0:
+		return Condition(kind, true, "SyncError", err.Error()), 0
+	case apierrors.IsConflict(err):
+		// Somebody wrote at the same moment; the retry is all that is needed.
+		return Condition(kind, false, "", ""), remaining
+	default:
+		return Condition(kind, false, "Retrying", err.Error()), remaining
+	}
+}
+
+// Terminal tells whether an error stays until somebody changes something. Of joined errors one is enough.
+func Terminal(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, one := range joined.Unwrap() {
+			if Terminal(one) {
+				return true
+			}
+		}
+		return false
+	}
+	return errors.Is(err, reconcile.TerminalError(nil)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
