@@ -37,7 +37,7 @@ func start(ctx context.Context, options manager.Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := manager.New(config, options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace))
+	mgr, err := manager.New(config, options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace, cluster.kinds))
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,8 @@ func allowed(live *unstructured.Unstructured, path string) bool {
 }
 
 // takeOver makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
-// server removes them or sets them back to their defaults.
+// server removes them or sets them back to their defaults. The hash goes in the same request: if the apply does not
+// follow, because the operator is killed for instance, the next reconcile sees that something is left to do.
 func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured, foreign othersFields) error {
 	entries, err := a.reassign(live, foreign)
 	if err != nil {
@@ -106,6 +107,7 @@ func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured,
 		"uid":             live.GetUID(),
 		"resourceVersion": live.GetResourceVersion(),
 		"managedFields":   entries,
+		"annotations":     map[string]any{HashAnnotation: nil},
 	}})
 	if err != nil {
 		return fmt.Errorf("encode managed fields: %w", err)

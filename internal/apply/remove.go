@@ -85,6 +85,13 @@ func (a *Applier) delete(ctx context.Context, object client.Object) Change {
 
 // list returns the owner's objects of one kind. A kind that the cluster does not serve has none.
 func (a *Applier) list(ctx context.Context, reader client.Reader, kind Kind) ([]client.Object, error) {
+	if kind.Name != "" {
+		found, err := a.readFrom(ctx, reader, kind.subject())
+		if err != nil || found == nil || !a.owns(found) {
+			return nil, err
+		}
+		return []client.Object{found}, nil
+	}
 	listKind := kind.GroupVersion().WithKind(kind.Kind + "List")
 	empty, err := a.Client.Scheme().New(listKind)
 	if err != nil {

@@ -54,6 +54,8 @@ func Connect(options Options) (*rest.Config, error) {
 	}
 	// The API server's own fairness limits the requests.
 	config.QPS = -1
+	// It warns of what the assets contain on purpose, such as OpenShift's label for control-plane nodes.
+	config.WarningHandler = rest.NoWarnings{}
 	return config, nil
 }
 

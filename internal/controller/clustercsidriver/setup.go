@@ -3,6 +3,7 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -41,6 +42,8 @@ type watched struct {
 	namespace string
 	// name, if set, is the only object of the kind that is looked at; else those with our label are.
 	name string
+	// optional, if set, is the kind's name: it is watched only where the cluster serves it.
+	optional schema.GroupKind
 }
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
@@ -49,21 +52,24 @@ func watches(d driver.Driver, namespace string) []watched {
 		// What the user wants.
 		{object: &operatorv1.ClusterCSIDriver{}, name: d.Name},
 		// The cluster's name and topology, and how it hands out credentials.
-		{object: &configv1.Infrastructure{}, name: singleton},
-		{object: &operatorv1.CloudCredential{}, name: singleton},
+		{object: &configv1.Infrastructure{}, name: singleton, optional: InfrastructureKind()},
+		{object: &operatorv1.CloudCredential{}, name: singleton, optional: CloudCredentialKind()},
 		// What we apply: changes by others are undone.
 		{object: &corev1.ServiceAccount{}, owned: true, namespace: namespace},
 		{object: &rbacv1.ClusterRole{}, owned: true},
 		{object: &rbacv1.Role{}, owned: true, namespace: namespace},
 		{object: &rbacv1.ClusterRoleBinding{}, owned: true},
 		{object: &rbacv1.RoleBinding{}, owned: true, namespace: namespace},
-		{object: &cloudcredentialv1.CredentialsRequest{}, owned: true, namespace: cloudcredentialv1.Namespace},
+		{
+			object: &cloudcredentialv1.CredentialsRequest{}, owned: true, namespace: cloudcredentialv1.Namespace,
+			optional: driver.CredentialsRequestKind(),
+		},
 		{object: &corev1.ConfigMap{}, owned: true, namespace: namespace},
 		// By name, because one that belongs to somebody else must be seen as well.
 		{object: &storagev1.CSIDriver{}, owned: true, name: d.Name},
 		{object: &storagev1.StorageClass{}, owned: true, name: d.StorageClass},
 		{object: &corev1.Service{}, owned: true, namespace: namespace},
-		{object: &monitoringv1.ServiceMonitor{}, owned: true, namespace: namespace},
+		{object: &monitoringv1.ServiceMonitor{}, owned: true, namespace: namespace, optional: driver.ServiceMonitorKind()},
 		{object: &policyv1.PodDisruptionBudget{}, owned: true, namespace: namespace},
 		// Their roll-out is reported.
 		{object: &appsv1.DaemonSet{}, owned: true, namespace: namespace},
@@ -72,24 +78,16 @@ func watches(d driver.Driver, namespace string) []watched {
 }
 
 // served is watches without the kinds that this cluster does not have.
-func (r *Reconciler) served() ([]watched, error) {
-	var found []watched
-	for _, watch := range watches(r.Driver, r.Namespace) {
-		kind, err := apiutil.GVKForObject(watch.object, r.Client.Scheme())
-		if err != nil {
-			return nil, fmt.Errorf("kind of %T: %w", watch.object, err)
-		}
-		if _, optional := OptionalKinds()[kind.GroupKind()]; !optional || r.Kinds[kind.GroupKind()] {
-			found = append(found, watch)
-		}
-	}
-	return found, nil
+func served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []watched {
+	return slices.DeleteFunc(watches(d, namespace), func(watch watched) bool {
+		return watch.optional != schema.GroupKind{} && !kinds[watch.optional]
+	})
 }
 
 // CacheOptions tells the manager which part of each kind to hold in memory.
-func CacheOptions(d driver.Driver, namespace string) map[client.Object]cache.ByObject {
+func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) map[client.Object]cache.ByObject {
 	options := map[client.Object]cache.ByObject{}
-	for _, watch := range watches(d, namespace) {
+	for _, watch := range served(d, namespace, kinds) {
 		config := cache.ByObject{}
 		if watch.name != "" {
 			config.Field = fields.OneTermEqualSelector("metadata.name", watch.name)
@@ -110,10 +108,6 @@ func ownLabels(d driver.Driver) labels.Set {
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	served, err := r.served()
-	if err != nil {
-		return err
-	}
 	r.failures = &status.Failures{Now: r.Now}
 	r.reporter = &reporter{Reconciler: r}
 	r.applier = &apply.Applier{
@@ -125,14 +119,16 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(manager).Named("clustercsidriver").WithOptions(controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
 	})
-	for _, watch := range served {
+	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
 		build = build.Watches(watch.object, r.wake())
 		if watch.owned {
 			kind, err := apiutil.GVKForObject(watch.object, r.Client.Scheme())
 			if err != nil {
 				return fmt.Errorf("kind of %T: %w", watch.object, err)
 			}
-			r.applier.Kinds = append(r.applier.Kinds, apply.Kind{GroupVersionKind: kind, Namespace: watch.namespace})
+			r.applier.Kinds = append(r.applier.Kinds, apply.Kind{
+				GroupVersionKind: kind, Namespace: watch.namespace, Name: watch.name,
+			})
 		}
 	}
 	if err := build.Complete(r); err != nil {

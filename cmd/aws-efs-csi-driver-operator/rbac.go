@@ -1,0 +1,60 @@
+package main
+
+// The rights of the operator. controller-gen writes config/rbac/role.yaml from these markers; the namespace there is the
+// default one. Names narrow a right wherever Kubernetes can check a name: it can't for list, watch and create of most
+// kinds.
+//
+// What the user asks for, and how the cluster is configured.
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers/status,resourceNames=efs.csi.aws.com,verbs=patch
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get;list;watch
+//
+// The namespace is checked at start.
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=namespaces,verbs=get
+//
+// Leader election.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,resourceNames=aws-efs-csi-driver-operator-lock,verbs=get;update
+//
+// The operands in the operator's own namespace.
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps;serviceaccounts;services,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=aws-efs-csi-driver-controller-sa;aws-efs-csi-driver-node-sa,verbs=create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets;deployments,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=deployments,resourceNames=aws-efs-csi-driver-controller,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,verbs=list;watch
+// +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,resourceNames=aws-efs-csi-driver-controller-pdb,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,verbs=list;watch
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-controller-monitor,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles;rolebindings,verbs=list;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles;rolebindings,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=create;patch;delete
+//
+// The operands that have no namespace.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-main-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=create;patch;delete
+//
+// Credentials are asked for in the namespace of the cloud-credential-operator.
+// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,verbs=list;watch
+// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=create;patch;delete
+//
+// A removal looks for pods that use the driver's volumes.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+//
+// Kubernetes lets nobody grant what they do not hold. These are the rights of the driver's pods and of the cluster's
+// Prometheus; the operator itself does not use them, except to read storage classes and volumes.
+// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=privileged,verbs=use
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;volumeattachments,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list;watch;create;update;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=get;watch;list;delete;update;create
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services;endpoints;pods,verbs=get;list;watch

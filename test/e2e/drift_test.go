@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func TestEveryDeletedObjectComesBack(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) != 23 {
+		t.Fatalf("%d objects are managed, want 23", len(owned))
+	}
+	var repairs []time.Duration
+	for i := range owned {
+		object := &owned[i]
+		name := object.GetKind() + " " + object.GetName()
+		want := content(object)
+		started := time.Now()
+		env.Must(t, cluster.Client.Delete(t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		env.Eventually(t, name+" restored", func() error { return restored(t, cluster, object, want, true) })
+		repairs = append(repairs, time.Since(started))
+	}
+	sort.Slice(repairs, func(i, j int) bool { return repairs[i] < repairs[j] })
+	t.Logf("repair of a deleted object: median %s, slowest %s", repairs[len(repairs)/2], repairs[len(repairs)-1])
+	env.Eventually(t, "settled again", func() error { return cluster.Settled(t.Context()) })
+}
+
+// damage is a change that a user makes to an object of the operator.
+type damage struct {
+	kind, name string
+	// patch is a JSON patch.
+	patch string
+}
+
+func TestEveryDamageIsUndone(t *testing.T) {
+	const daemonSet, deployment = "efs-csi-node", "aws-efs-csi-driver-controller"
+	cases := map[string]damage{
+		"a container is added to the node pods": {"daemonset", daemonSet,
+			`[{"op":"add","path":"/spec/template/spec/containers/-","value":{"name":"extra","image":"registry.example/extra:1"}}]`},
+		"an init container is added": {"daemonset", daemonSet,
+			`[{"op":"add","path":"/spec/template/spec/initContainers","value":[{"name":"extra","image":"registry.example/extra:1"}]}]`},
+		"a container is removed": {"daemonset", daemonSet,
+			`[{"op":"remove","path":"/spec/template/spec/containers/1"}]`},
+		"an argument is added": {"daemonset", daemonSet,
+			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--debug"}]`},
+		"an argument is changed": {"deployment", deployment,
+			`[{"op":"replace","path":"/spec/template/spec/containers/0/args/2","value":"--delete-access-point-root-dir=true"}]`},
+		"all arguments are removed": {"deployment", deployment,
+			`[{"op":"remove","path":"/spec/template/spec/containers/0/args"}]`},
+		"an environment variable is added": {"deployment", deployment,
+			`[{"op":"add","path":"/spec/template/spec/containers/0/env/-","value":{"name":"EXTRA","value":"1"}}]`},
+		"a node selector is added": {"daemonset", daemonSet,
+			`[{"op":"add","path":"/spec/template/spec/nodeSelector/disk","value":"ssd"}]`},
+		"a default is changed": {"daemonset", daemonSet,
+			`[{"op":"replace","path":"/spec/template/spec/terminationGracePeriodSeconds","value":5}]`},
+		"an image is changed": {"daemonset", daemonSet,
+			`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"registry.example/other:1"}]`},
+		"a memory limit is added": {"daemonset", daemonSet,
+			`[{"op":"add","path":"/spec/template/spec/containers/0/resources/limits","value":{"memory":"64Mi"}}]`},
+		"a volume is added": {"deployment", deployment,
+			`[{"op":"add","path":"/spec/template/spec/volumes/-","value":{"name":"extra","emptyDir":{}}}]`},
+		"the deployment is scaled": {"deployment", deployment,
+			`[{"op":"replace","path":"/spec/replicas","value":0}]`},
+		"the deployment is paused": {"deployment", deployment,
+			`[{"op":"add","path":"/spec/paused","value":true}]`},
+		"a rule is added to a ClusterRole": {"clusterrole", "efs-csi-provisioner-role",
+			`[{"op":"add","path":"/rules/-","value":{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}}]`},
+		"a rule of a ClusterRole is changed": {"clusterrole", "efs-csi-provisioner-role",
+			`[{"op":"replace","path":"/rules/0/verbs","value":["get"]}]`},
+		"all rules of a Role are removed": {"role", "aws-efs-csi-driver-prometheus",
+			`[{"op":"remove","path":"/rules"}]`},
+		"a subject is added to a binding": {"clusterrolebinding", "efs-node-privileged-binding",
+			`[{"op":"add","path":"/subjects/-","value":{"kind":"User","name":"mallory","apiGroup":"rbac.authorization.k8s.io"}}]`},
+		"a subject of a RoleBinding is changed": {"rolebinding", "aws-efs-csi-driver-prometheus",
+			`[{"op":"replace","path":"/subjects/0/name","value":"mallory"}]`},
+		"our label on a ConfigMap is changed": {"configmap", "aws-efs-csi-driver-trusted-ca-bundle",
+			`[{"op":"replace","path":"/metadata/labels/config.openshift.io~1inject-trusted-cabundle","value":"false"}]`},
+		"the label that marks our objects is removed": {"configmap", "aws-efs-csi-driver-trusted-ca-bundle",
+			`[{"op":"remove","path":"/metadata/labels/app.kubernetes.io~1managed-by"}]`},
+		"an annotation of ours is removed": {"service", "aws-efs-csi-driver-controller-metrics",
+			`[{"op":"remove","path":"/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name"}]`},
+		"a port is added to the Service": {"service", "aws-efs-csi-driver-controller-metrics",
+			`[{"op":"add","path":"/spec/ports/-","value":{"name":"extra","port":99}}]`},
+		"the ServiceMonitor is changed": {"servicemonitor", "aws-efs-csi-driver-controller-monitor",
+			`[{"op":"replace","path":"/spec/endpoints/0/path","value":"/other"}]`},
+		"the disruption budget is changed": {"poddisruptionbudget", "aws-efs-csi-driver-controller-pdb",
+			`[{"op":"replace","path":"/spec/maxUnavailable","value":2}]`},
+		"the CSIDriver is changed": {"csidriver", "efs.csi.aws.com",
+			`[{"op":"replace","path":"/spec/podInfoOnMount","value":true}]`},
+		"rights are added to a CredentialsRequest": {"credentialsrequest", "openshift-aws-efs-csi-driver",
+			`[{"op":"add","path":"/spec/providerSpec/statementEntries/0/action/-","value":"elasticfilesystem:*"}]`},
+		"volume expansion is allowed in the StorageClass": {"storageclass", "efs-sc",
+			`[{"op":"add","path":"/allowVolumeExpansion","value":true}]`},
+		"a ServiceAccount stops to mount its token": {"serviceaccount", "aws-efs-csi-driver-node-sa",
+			`[{"op":"add","path":"/automountServiceAccountToken","value":false}]`},
+		"the managed fields are wiped": {"daemonset", daemonSet,
+			`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/template/spec/hostNetwork","value":false}]`},
+	}
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	kinds := map[string]bool{}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			env.Eventually(t, "settled before", func() error { return cluster.Settled(t.Context()) })
+			object := find(t, cluster, tc)
+			kinds[object.GetKind()] = true
+			want := content(object)
+			env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(tc.patch))))
+			env.Eventually(t, "the damage undone", func() error { return restored(t, cluster, object, want, false) })
+		})
+	}
+	if len(kinds) != 14 {
+		t.Errorf("kinds damaged: %v, want all 14", kinds)
+	}
+}
+
+func TestForeignLabelsAndAnnotationsStay(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
+	want := content(object)
+	env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(
+		`[{"op":"add","path":"/metadata/labels/team","value":"storage"},{"op":"add","path":"/metadata/annotations/note","value":"mine"},
+		  {"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--debug"}]`))))
+	env.Eventually(t, "the argument undone", func() error { return restored(t, cluster, object, want, false) })
+	live := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
+	if live.GetLabels()["team"] != "storage" || live.GetAnnotations()["note"] != "mine" {
+		t.Errorf("labels %v and annotations %v have lost those of others", live.GetLabels(), live.GetAnnotations())
+	}
+}
+
+func TestRolloutRestartIsHonoured(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "rollout", "restart", "daemonset/efs-csi-node")
+	env.Must(t, err)
+	quiet(t, operator)
+	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
+	annotations, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
+	env.Must(t, err)
+	if annotations["kubectl.kubernetes.io/restartedAt"] == "" {
+		t.Errorf("restartedAt is gone from %v", annotations)
+	}
+	if object.GetGeneration() != 2 {
+		t.Errorf("generation %d, want 2: one roll-out for one request", object.GetGeneration())
+	}
+}
+
+func TestABindingThatWasReplacedIsRestored(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-main-provisioner-binding"})
+	want := content(object)
+	// The role of a binding can't be changed, so a user who wants another one replaces the binding.
+	evil := object.DeepCopy()
+	evil.SetResourceVersion("")
+	evil.SetUID("")
+	evil.SetManagedFields(nil)
+	env.Must(t, unstructured.SetNestedField(evil.Object, "cluster-admin", "roleRef", "name"))
+	env.Must(t, cluster.Client.Delete(t.Context(), object.DeepCopy()))
+	if err := cluster.Client.Create(t.Context(), evil); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	env.Eventually(t, "the binding restored", func() error { return restored(t, cluster, object, want, true) })
+}
+
+// find reads one object of the driver.
+func find(t *testing.T, cluster *env.Cluster, wanted damage) *unstructured.Unstructured {
+	t.Helper()
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	for i := range owned {
+		if strings.EqualFold(owned[i].GetKind(), wanted.kind) && owned[i].GetName() == wanted.name {
+			return &owned[i]
+		}
+	}
+	t.Fatalf("%s %s is not in the cluster", wanted.kind, wanted.name)
+	return nil
+}
+
+// restored checks that an object is again as it was, and a new one if it had been deleted.
+func restored(t *testing.T, cluster *env.Cluster, object *unstructured.Unstructured, want map[string]any, anew bool) error {
+	t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), live); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	if anew == (live.GetUID() == object.GetUID()) {
+		return fmt.Errorf("UID %s, before %s", live.GetUID(), object.GetUID())
+	}
+	if live.GetResourceVersion() == object.GetResourceVersion() {
+		return fmt.Errorf("resource version %s is the one from before the damage", live.GetResourceVersion())
+	}
+	if got := content(live); !reflect.DeepEqual(want, got) {
+		return fmt.Errorf("is not as it was:\nwant %v\ngot  %v", want, got)
+	}
+	return nil
+}
+
+// content is what the operator is responsible for: everything but status, and of the metadata only our labels and
+// annotations.
+func content(object *unstructured.Unstructured) map[string]any {
+	kept := object.DeepCopy().Object
+	delete(kept, "status")
+	for _, field := range []string{"metadata", "secrets", "imagePullSecrets", "data"} {
+		delete(kept, field)
+	}
+	if spec, ok := kept["spec"].(map[string]any); ok && object.GetKind() == "Service" {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	for name, all := range map[string]map[string]string{"labels": object.GetLabels(), "annotations": object.GetAnnotations()} {
+		ours := map[string]any{}
+		for key, value := range all {
+			if strings.Contains(key, "openshift.io/inject") || strings.HasSuffix(key, "managed-by") ||
+				strings.HasSuffix(key, "rendered-hash") || strings.HasSuffix(key, "serving-cert-secret-name") {
+				ours[key] = value
+			}
+		}
+		kept[name] = ours
+	}
+	return kept
+}

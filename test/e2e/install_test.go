@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	var got []string
+	for _, object := range owned {
+		got = append(got, object.GetKind()+" "+object.GetName())
+	}
+	sort.Strings(got)
+	want := []string{
+		"CSIDriver efs.csi.aws.com",
+		"ClusterRole efs-csi-provisioner-role",
+		"ClusterRole efs-kube-rbac-proxy-role",
+		"ClusterRole efs-privileged-role",
+		"ClusterRoleBinding efs-controller-privileged-binding",
+		"ClusterRoleBinding efs-csi-main-provisioner-binding",
+		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
+		"ClusterRoleBinding efs-node-privileged-binding",
+		"ConfigMap aws-efs-csi-driver-trusted-ca-bundle",
+		"CredentialsRequest openshift-aws-efs-csi-driver",
+		"CredentialsRequest openshift-aws-efs-csi-driver-node",
+		"DaemonSet efs-csi-node",
+		"Deployment aws-efs-csi-driver-controller",
+		"PodDisruptionBudget aws-efs-csi-driver-controller-pdb",
+		"Role aws-efs-csi-driver-lease-leader-election",
+		"Role aws-efs-csi-driver-prometheus",
+		"RoleBinding aws-efs-csi-driver-lease-leader-election",
+		"RoleBinding aws-efs-csi-driver-prometheus",
+		"Service aws-efs-csi-driver-controller-metrics",
+		"ServiceAccount aws-efs-csi-driver-controller-sa",
+		"ServiceAccount aws-efs-csi-driver-node-sa",
+		"ServiceMonitor aws-efs-csi-driver-controller-monitor",
+		"StorageClass efs-sc",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatusCarriesTheConditionsThatToolsRead(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+
+	cr := env.EFS("")
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+	got := map[string]string{}
+	for _, condition := range cr.Status.Conditions {
+		got[condition.Type] = string(condition.Status)
+	}
+	want := map[string]string{
+		"ManagementStateDegraded":                                   "False",
+		"ConfigObservationDegraded":                                 "False",
+		"AWSEFSDriverControlPlaneStaticResourcesControllerDegraded": "False",
+		"AWSEFSDriverGuestStaticResourcesControllerDegraded":        "False",
+		"AWSEFSDriverControllerServiceControllerAvailable":          "True",
+		"AWSEFSDriverControllerServiceControllerProgressing":        "False",
+		"AWSEFSDriverControllerServiceControllerDegraded":           "False",
+		"AWSEFSDriverNodeServiceControllerAvailable":                "True",
+		"AWSEFSDriverNodeServiceControllerProgressing":              "False",
+		"AWSEFSDriverNodeServiceControllerDegraded":                 "False",
+		"AWSEFSCredentialsRequestControllerAvailable":               "True",
+		"AWSEFSCredentialsRequestControllerProgressing":             "False",
+		"AWSEFSCredentialsRequestControllerDegraded":                "False",
+		"AWSEFSNodeCredentialsRequestControllerAvailable":           "True",
+		"AWSEFSNodeCredentialsRequestControllerProgressing":         "False",
+		"AWSEFSNodeCredentialsRequestControllerDegraded":            "False",
+		"Available":   "True",
+		"Progressing": "False",
+		"Degraded":    "False",
+		"Upgradeable": "True",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if cr.Status.Version != "1.0.0" || cr.Status.ReadyReplicas != 2 {
+		t.Errorf("version %q and readyReplicas %d, want 1.0.0 and 2", cr.Status.Version, cr.Status.ReadyReplicas)
+	}
+}
+
+func TestLogLevelReachesTheDriver(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+
+	cr := env.EFS("")
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+	cr.Spec.LogLevel = operatorv1.Trace
+	env.Must(t, cluster.Client.Update(t.Context(), cr))
+	env.Eventually(t, "every container runs with --v=6", func() error {
+		daemonSet := &appsv1.DaemonSet{}
+		key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}
+		if err := cluster.Client.Get(t.Context(), key, daemonSet); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		for _, container := range daemonSet.Spec.Template.Spec.Containers {
+			if !strings.Contains(strings.Join(container.Args, " "), "--v=6") {
+				return errors.New(container.Name + " has " + strings.Join(container.Args, " "))
+			}
+		}
+		return cluster.Settled(t.Context())
+	})
+}
+
+func TestAnotherReconcileWritesNothing(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+
+	for name, disturb := range map[string]func() error{
+		"an annotation on the ClusterCSIDriver": func() error {
+			_, err := cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x", "--overwrite")
+			return err
+		},
+		"a foreign label on an operand": func() error {
+			_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "label", "daemonset", "efs-csi-node", "example.com/note=x", "--overwrite")
+			return err
+		},
+		"a pull secret that OpenShift adds to a ServiceAccount": func() error {
+			_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "patch", "serviceaccount", "aws-efs-csi-driver-node-sa",
+				"--type=json", "-p", `[{"op":"add","path":"/imagePullSecrets/-","value":{"name":"more"}}]`)
+			return err
+		},
+		"a CA bundle that OpenShift injects": func() error {
+			_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "patch", "configmap", "aws-efs-csi-driver-trusted-ca-bundle",
+				"--type=merge", "-p", `{"data":{"another.crt":"x"}}`)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quiet(t, operator)
+			mark, err := cluster.Audit.Now()
+			env.Must(t, err)
+			before := reconciles(t, operator)
+			env.Must(t, disturb())
+			env.Eventually(t, "a reconcile", func() error {
+				if reconciles(t, operator) == before {
+					return errors.New("none yet")
+				}
+				return nil
+			})
+			quiet(t, operator)
+			requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+			env.Must(t, err)
+			requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" })
+			if len(requests) > 0 {
+				t.Errorf("%d requests, want none:\n%s", len(requests), env.Describe(requests))
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+// Package e2e runs the operator as a process of its own, under its own ServiceAccount and RBAC, against a real control
+// plane.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// suite holds what all tests of the package share; TestMain fills it in.
+var suite struct {
+	cluster *env.Cluster
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx := context.Background()
+	cluster, err := env.Start(ctx, "--nodes", "6")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := cluster.Stop(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	if err := cluster.InstallRBAC(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	suite.cluster = cluster
+	return m.Run()
+}
+
+// clean gives a test the shared cluster and checks at its end that the test leaves nothing behind.
+func clean(t *testing.T) *env.Cluster {
+	t.Helper()
+	cluster := suite.cluster
+	before, err := cluster.Take(t.Context())
+	env.Must(t, err)
+	t.Cleanup(func() {
+		err := env.Await(context.Background(), "the cluster as it was before the test", func() error {
+			after, err := cluster.Take(context.Background())
+			if err != nil {
+				return err
+			}
+			return before.Differs(after)
+		})
+		if err != nil && !t.Failed() {
+			t.Error(err)
+		}
+	})
+	return cluster
+}
+
+// operate starts the operator without leader election, so that a killed one is succeeded at once.
+func operate(t *testing.T, cluster *env.Cluster, environment ...string) *env.Operator {
+	t.Helper()
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, environment)
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator printed:\n%s", operator.Output())
+		}
+		if err := operator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return operator
+}
+
+// install creates the ClusterCSIDriver and waits until the driver is rolled out. The driver is removed with the test.
+func install(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	uninstallAtEnd(t, cluster)
+	create(t, cluster)
+}
+
+// create is install without the removal at the end, for tests that end their operator and start another one.
+func create(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+}
+
+// uninstallAtEnd deletes the ClusterCSIDriver when the test ends, while the operator still runs.
+func uninstallAtEnd(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := uninstall(ctx, cluster); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func uninstall(ctx context.Context, cluster *env.Cluster) error {
+	cr := env.EFS("")
+	if err := cluster.Client.Delete(ctx, cr); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the ClusterCSIDriver: %w", err)
+	}
+	return env.Await(ctx, "ClusterCSIDriver gone", func() error { return cluster.Gone(ctx, cr) })
+}

@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Every test of this file relies on clean: the cluster must be the same before and after, object by object.
+
+func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	for _, object := range bystanders() {
+		keep(t, cluster, object)
+	}
+	before, err := cluster.Take(t.Context())
+	env.Must(t, err)
+	install(t, cluster)
+	env.Must(t, uninstall(t.Context(), cluster))
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) > 0 {
+		t.Errorf("%d objects were left when the ClusterCSIDriver had gone: %v", len(owned), owned)
+	}
+	env.Eventually(t, "the cluster as it was before the installation", func() error {
+		after, err := cluster.Take(t.Context())
+		if err != nil {
+			return err
+		}
+		return before.Differs(after)
+	})
+}
+
+func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	retain := corev1.PersistentVolumeReclaimRetain
+	class := &storagev1.StorageClass{
+		ObjectMeta:    metav1.ObjectMeta{Name: "efs-sc"},
+		Provisioner:   "efs.csi.aws.com",
+		ReclaimPolicy: &retain,
+		Parameters:    map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0"},
+	}
+	keep(t, cluster, class)
+	version := class.ResourceVersion
+	install(t, cluster)
+	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
+	if class.ResourceVersion != version {
+		t.Errorf("resource version %s, want %s: nobody may write to a StorageClass that is not ours", class.ResourceVersion, version)
+	}
+}
+
+func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	setState(t, cluster, operatorv1.Removed)
+	env.Eventually(t, "driver removed", func() error {
+		owned, err := cluster.Owned(t.Context())
+		if err != nil || len(owned) > 0 {
+			return fmt.Errorf("%d objects are left (%w)", len(owned), err)
+		}
+		return errors.Join(
+			cluster.Condition(t.Context(), "Available", operatorv1.ConditionFalse),
+			cluster.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse),
+			cluster.Condition(t.Context(), "Degraded", operatorv1.ConditionFalse))
+	})
+	quiet(t, operator)
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	before := reconciles(t, operator)
+	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x")
+	env.Must(t, err)
+	env.Eventually(t, "a reconcile", func() error {
+		if reconciles(t, operator) == before {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	quiet(t, operator)
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	if requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" }); len(requests) > 0 {
+		t.Errorf("a driver that is removed costs requests:\n%s", env.Describe(requests))
+	}
+	setState(t, cluster, operatorv1.Managed)
+	env.Eventually(t, "driver installed again", func() error { return cluster.Settled(t.Context()) })
+}
+
+func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	setState(t, cluster, operatorv1.Unmanaged)
+	env.Eventually(t, "state observed", func() error {
+		return cluster.Condition(t.Context(), "ManagementStateDegraded", operatorv1.ConditionFalse)
+	})
+	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "set", "image", "daemonset/efs-csi-node", "csi-driver=registry.example/mine:1")
+	env.Must(t, err)
+	quiet(t, operator)
+	image := "{.spec.template.spec.containers[0].image}"
+	got, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "get", "daemonset", "efs-csi-node", "-o", "jsonpath="+image)
+	env.Must(t, err)
+	if got != "registry.example/mine:1" {
+		t.Errorf("image %s: an unmanaged driver was touched", got)
+	}
+	env.Must(t, uninstall(t.Context(), cluster))
+}
+
+func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	volume, claim, pod := workload()
+	for _, object := range []client.Object{volume, claim, pod} {
+		env.Must(t, cluster.Client.Create(t.Context(), object))
+		t.Cleanup(func() { forceDelete(t, cluster, object) })
+	}
+	env.Eventually(t, "the pod runs", func() error {
+		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = errors.New("pod is " + string(pod.Status.Phase))
+		}
+		return err
+	})
+	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	env.Eventually(t, "the removal says what it waits for", func() error {
+		cr := env.EFS("")
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			return err //nolint:wrapcheck // A test.
+		}
+		for _, condition := range cr.Status.Conditions {
+			if condition.Type == "Progressing" && strings.Contains(condition.Message, "default/app") &&
+				strings.Contains(condition.Message, "operator.openshift.io/force-driver-removal=true") {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+	})
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) != 23 {
+		t.Errorf("%d of 23 objects are left while a pod uses the driver", len(owned))
+	}
+	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "operator.openshift.io/force-driver-removal=true")
+	env.Must(t, err)
+	env.Eventually(t, "the forced removal", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
+	uid := pod.UID
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	if pod.UID != uid || pod.DeletionTimestamp != nil {
+		t.Error("the application's pod was touched")
+	}
+}
+
+func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	cr := env.EFS(operatorv1.Managed)
+	cr.Finalizers = []string{
+		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverControllerServiceController",
+		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController",
+		"aws-efs-csi-driver-operator.operator.openshift.io/CSIStaticResourceController",
+	}
+	env.Must(t, cluster.Client.Create(t.Context(), cr))
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	env.Must(t, uninstall(t.Context(), cluster))
+}
+
+// bystanders are objects that look much like the driver's and are not.
+func bystanders() []client.Object {
+	volume, claim, _ := workload()
+	crd := sharedVolumeDefinition()
+	return []client.Object{volume, claim, crd, &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "efs-dynamic", Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
+		Provisioner: "efs.csi.aws.com",
+	}, &corev1.ConfigMap{
+		// Our label alone, without our field manager, does not make an object ours.
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "copy", Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
+	}}
+}
+
+func workload() (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, *corev1.Pod) {
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	class := "efs-sc"
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-default-data"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: modes, StorageClassName: class,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: "efs.csi.aws.com", VolumeHandle: "fs-0123456789abcdef0::fsap-0123456789abcdef0",
+			}},
+		},
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: modes, StorageClassName: &class, VolumeName: volume.Name,
+			Resources: corev1.VolumeResourceRequirements{Requests: size},
+		},
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app"},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}},
+		},
+	}
+	return volume, claim, pod
+}
+
+// sharedVolumeDefinition stands for the SharedVolume API of the community operator.
+func sharedVolumeDefinition() *unstructured.Unstructured {
+	preserve := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "sharedvolumes.aws-efs.managed.openshift.io"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "aws-efs.managed.openshift.io",
+			Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "SharedVolume", ListKind: "SharedVolumeList", Plural: "sharedvolumes", Singular: "sharedvolume"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1alpha1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &preserve,
+				}},
+			}},
+		},
+	}
+	return convert(crd)
+}
+
+func setState(t *testing.T, cluster *env.Cluster, state operatorv1.ManagementState) {
+	t.Helper()
+	cr := env.EFS("")
+	patch := fmt.Sprintf(`{"spec":{"managementState":%q}}`, state)
+	env.Must(t, cluster.Client.Patch(t.Context(), cr, client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+// keep creates an object and deletes it when the test ends.
+func keep(t *testing.T, cluster *env.Cluster, object client.Object) {
+	t.Helper()
+	env.Must(t, cluster.Client.Create(t.Context(), object))
+	t.Cleanup(func() { forceDelete(t, cluster, object) })
+}
+
+func forceDelete(t *testing.T, cluster *env.Cluster, object client.Object) {
+	t.Helper()
+	ctx := context.Background()
+	err := cluster.Client.Delete(ctx, object, client.GracePeriodSeconds(0))
+	if client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+}
+
+func convert(object any) *unstructured.Unstructured {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil
+	}
+	delete(fields, "status")
+	return &unstructured.Unstructured{Object: fields}
+}

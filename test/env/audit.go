@@ -1,0 +1,125 @@
+package env
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Audit reads the API server's audit log. The API server writes an entry before it answers, so a request that was
+// answered is in the file.
+type Audit struct {
+	File string
+}
+
+// Mark is a place in the log.
+type Mark int64
+
+// Request is one entry of the audit log.
+type Request struct {
+	Verb     string `json:"verb"`
+	URI      string `json:"requestURI"`
+	Stage    string `json:"stage"`
+	Received string `json:"requestReceivedTimestamp"`
+	User     struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	Object struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Response struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"responseStatus"`
+}
+
+// String names the request in the way of kubectl.
+func (r Request) String() string {
+	resource := r.Object.Resource
+	if r.Object.Subresource != "" {
+		resource += "/" + r.Object.Subresource
+	}
+	return fmt.Sprintf("%s %s %s/%s (%d)", r.Verb, resource, r.Object.Namespace, r.Object.Name, r.Response.Code)
+}
+
+// IsWrite is true for a request that may change the cluster.
+func (r Request) IsWrite() bool {
+	switch r.Verb {
+	case "get", "list", "watch":
+		return false
+	default:
+		return true
+	}
+}
+
+// IsLease is true for leader election.
+func (r Request) IsLease() bool { return r.Object.Resource == "leases" }
+
+// Now is the current end of the log.
+func (a Audit) Now() (Mark, error) {
+	info, err := os.Stat(a.File)
+	if err != nil {
+		return 0, fmt.Errorf("audit log: %w", err)
+	}
+	return Mark(info.Size()), nil
+}
+
+// Since returns the requests of one user after a mark, each once: a watch when it is answered, all others when they
+// are complete.
+func (a Audit) Since(mark Mark, user string) ([]Request, error) {
+	file, err := os.Open(a.File)
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.Seek(int64(mark), io.SeekStart); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	var found []Request
+	reader := bufio.NewReader(file)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			// A last line without its end is still being written.
+			return found, nil //nolint:nilerr // The end of the file is not a failure.
+		}
+		var request Request
+		if !bytes.Contains(line, []byte(user)) {
+			continue
+		}
+		if err := json.Unmarshal(line, &request); err != nil {
+			return nil, fmt.Errorf("audit log: %w", err)
+		}
+		started := request.Stage == "ResponseStarted"
+		if request.User.Username == user && started == (request.Verb == "watch") {
+			found = append(found, request)
+		}
+	}
+}
+
+// Filter keeps the requests that match.
+func Filter(requests []Request, match func(Request) bool) []Request {
+	var kept []Request
+	for _, request := range requests {
+		if match(request) {
+			kept = append(kept, request)
+		}
+	}
+	return kept
+}
+
+// Describe lists requests, one a line.
+func Describe(requests []Request) string {
+	lines := make([]string, 0, len(requests))
+	for _, request := range requests {
+		lines = append(lines, "  "+request.String())
+	}
+	return strings.Join(lines, "\n")
+}

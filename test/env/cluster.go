@@ -1,0 +1,151 @@
+// Package env gives tests a real control plane, the operator as a process of its own under its own ServiceAccount, and
+// the words to say what is expected of them.
+package env
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// Cluster is a running devcluster.
+type Cluster struct {
+	// Dir holds the cluster's state and logs.
+	Dir string
+	// Client is the administrator's; it reads from the API server, never from a cache.
+	Client client.WithWatch
+	Config *rest.Config
+	Scheme *runtime.Scheme
+	// Audit reads the audit log.
+	Audit Audit
+
+	binary string
+}
+
+// Root is the repository's folder, found upwards from the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "tools.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("find the repository: no folder above the working directory holds tools.mod")
+		}
+		dir = parent
+	}
+}
+
+// Binary is the path of a program that make has built.
+func Binary(name string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("bin/%s is missing: run 'make test', which builds it, or 'make bin/%s'", name, name)
+	}
+	return path, nil
+}
+
+// Start starts a devcluster with these flags of "devcluster up" besides --dir. It ends with this process at the latest.
+func Start(ctx context.Context, flags ...string) (*Cluster, error) {
+	binary, err := Binary("devcluster")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "devcluster-")
+	if err != nil {
+		return nil, fmt.Errorf("folder for the devcluster: %w", err)
+	}
+	cluster := &Cluster{Dir: filepath.Join(dir, "state"), binary: binary}
+	args := append([]string{"up", "--dir", cluster.Dir, "--owner-pid", strconv.Itoa(os.Getpid())}, flags...)
+	if output, err := exec.CommandContext(ctx, binary, args...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("devcluster up: %w\n%s", err, output)
+	}
+	if err := cluster.connect(); err != nil {
+		return nil, errors.Join(err, cluster.Stop(ctx))
+	}
+	return cluster, nil
+}
+
+// Connect uses a devcluster that runs already.
+func Connect(dir string) (*Cluster, error) {
+	binary, err := Binary("devcluster")
+	if err != nil {
+		return nil, err
+	}
+	cluster := &Cluster{Dir: dir, binary: binary}
+	return cluster, cluster.connect()
+}
+
+func (c *Cluster) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("administrator's kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	if c.Scheme, err = manager.Scheme(); err != nil {
+		return err
+	}
+	if c.Client, err = client.NewWithWatch(config, client.Options{Scheme: c.Scheme}); err != nil {
+		return fmt.Errorf("administrator's client: %w", err)
+	}
+	c.Config = config
+	c.Audit = Audit{File: filepath.Join(c.Dir, "audit.log")}
+	return nil
+}
+
+// Kubeconfig is the administrator's.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
+
+// Kubectl runs kubectl as the administrator.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
+}
+
+// Component stops or starts one process of the control plane, for instance "stop", "kube-apiserver".
+func (c *Cluster) Component(ctx context.Context, verb, name string) error {
+	_, err := c.run(ctx, verb, "--dir", c.Dir, name)
+	return err
+}
+
+// Stop takes the cluster down; no process and no file is left.
+func (c *Cluster) Stop(ctx context.Context) error {
+	if _, err := c.run(ctx, "down", "--dir", c.Dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Dir(c.Dir)); err != nil {
+		return fmt.Errorf("remove the devcluster's folder: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, c.binary, args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("devcluster %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}

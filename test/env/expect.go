@@ -1,0 +1,107 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// patience is how long a condition may take on a slow machine. It is not what users wait for; that is measured by make
+// bench.
+const patience = time.Minute
+
+// Await polls until check returns nil. The error of the last try says what was missing.
+func Await(ctx context.Context, what string, check func() error) error {
+	return AwaitFor(ctx, patience, what, check)
+}
+
+// AwaitFor is Await with a time of its own.
+func AwaitFor(ctx context.Context, limit time.Duration, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Eventually fails the test if a condition does not come true.
+func Eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	if err := Await(t.Context(), what, check); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Must fails the test on an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// EFS is a ClusterCSIDriver for the EFS driver.
+func EFS(state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
+	return &operatorv1.ClusterCSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: "efs.csi.aws.com"},
+		Spec:       operatorv1.ClusterCSIDriverSpec{OperatorSpec: operatorv1.OperatorSpec{ManagementState: state}},
+	}
+}
+
+// Condition checks the status of one condition of the ClusterCSIDriver.
+func (c *Cluster) Condition(ctx context.Context, kind string, want operatorv1.ConditionStatus) error {
+	cr := EFS("")
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err //nolint:wrapcheck // The error names the object.
+	}
+	if cr.Status.ObservedGeneration != cr.Generation {
+		return fmt.Errorf("generation %d of the ClusterCSIDriver is not observed yet", cr.Generation)
+	}
+	for _, condition := range cr.Status.Conditions {
+		if condition.Type == kind {
+			if condition.Status == want {
+				return nil
+			}
+			return fmt.Errorf("condition %s is %s, not %s: %s %s", kind, condition.Status, want, condition.Reason, condition.Message)
+		}
+	}
+	return fmt.Errorf("condition %s is not there", kind)
+}
+
+// Settled checks that the driver is available, rolled out and healthy.
+func (c *Cluster) Settled(ctx context.Context) error {
+	return errors.Join(
+		c.Condition(ctx, "Available", operatorv1.ConditionTrue),
+		c.Condition(ctx, "Progressing", operatorv1.ConditionFalse),
+		c.Condition(ctx, "Degraded", operatorv1.ConditionFalse),
+	)
+}
+
+// Gone checks that an object does not exist.
+func (c *Cluster) Gone(ctx context.Context, object client.Object) error {
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%T %s still exists (finalizers %v)", object, object.GetName(), object.GetFinalizers())
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What the EFS operator is called and where it runs.
+const (
+	OperatorName      = "aws-efs-csi-driver-operator"
+	OperatorNamespace = "openshift-cluster-csi-drivers"
+	// OperatorUser is the operator's name in the audit log.
+	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
+)
+
+// Images are references for a cluster in which no image is ever pulled.
+func Images() map[string]string {
+	images := map[string]string{}
+	for variable, name := range map[string]string{
+		"DRIVER_IMAGE": "aws-efs-csi-driver", "PROVISIONER_IMAGE": "csi-provisioner",
+		"NODE_DRIVER_REGISTRAR_IMAGE": "csi-node-driver-registrar", "LIVENESS_PROBE_IMAGE": "livenessprobe",
+		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy",
+	} {
+		images[variable] = "registry.example/" + name + ":1.0.0"
+	}
+	return images
+}
+
+// InstallRBAC applies the ServiceAccount, roles and bindings of the operator, as they are shipped.
+func (c *Cluster) InstallRBAC(ctx context.Context) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(root, "config", "rbac", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no manifests in config/rbac: run 'make generate' (%w)", err)
+	}
+	for _, name := range files {
+		if err := c.ApplyFile(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ApplyFile applies every object of a YAML file as the administrator.
+func (c *Cluster) ApplyFile(ctx context.Context, name string) error {
+	file, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	defer file.Close()
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); err != nil {
+			return nil //nolint:nilerr // The end of the file; a bad file fails in the API server.
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("admin"), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("apply %s of %s: %w", object.GetName(), name, err)
+		}
+	}
+}
+
+// Operator is a running operator process.
+type Operator struct {
+	// Log is the file with what it prints.
+	Log string
+	// Metrics is the URL of its metrics.
+	Metrics string
+
+	command *exec.Cmd
+	done    chan struct{}
+	once    sync.Once
+	err     error
+}
+
+// StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
+// as NAME=value; both win over the defaults.
+func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
+	kubeconfig, err := c.operatorKubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base := []string{
+		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
+	}
+	operator, err := RunOperator(append(base, args...), environment)
+	if err != nil {
+		return nil, err
+	}
+	operator.Metrics = "http://" + port + "/metrics"
+	return operator, nil
+}
+
+// RunOperator starts the operator with exactly these arguments.
+func RunOperator(args, environment []string) (*Operator, error) {
+	// Tests use the binary with the race detector; the demo, which is built without, the one that is shipped.
+	binary, err := Binary("race/" + OperatorName)
+	if err != nil {
+		if binary, err = Binary(OperatorName); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.CreateTemp("", "operator-*.log")
+	if err != nil {
+		return nil, fmt.Errorf("log of the operator: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(binary, args...) //nolint:gosec,noctx // The operator outlives the call; Stop ends it.
+	command.Env = append(command.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", "GORACE=halt_on_error=1")
+	for variable, image := range Images() {
+		command.Env = append(command.Env, variable+"="+image)
+	}
+	command.Env = append(command.Env, environment...)
+	command.Stdout, command.Stderr = log, log
+	dieWithParent(command)
+	operator := &Operator{Log: log.Name(), command: command, done: make(chan struct{})}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the operator: %w", err)
+	}
+	go func() {
+		operator.err = command.Wait()
+		close(operator.done)
+	}()
+	return operator, nil
+}
+
+// Done is closed when the operator has ended.
+func (o *Operator) Done() <-chan struct{} { return o.done }
+
+// Output is all that the operator has printed.
+func (o *Operator) Output() string {
+	output, err := os.ReadFile(o.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(output)
+}
+
+// Stop ends the operator as a kubelet does and returns an error if it does not end cleanly.
+func (o *Operator) Stop() error { return o.end(syscall.SIGTERM) }
+
+// Kill ends the operator without notice.
+func (o *Operator) Kill() { _ = o.end(syscall.SIGKILL) }
+
+func (o *Operator) end(signal syscall.Signal) error {
+	var err error
+	o.once.Do(func() {
+		// It may have ended by itself.
+		_ = o.command.Process.Signal(signal)
+		<-o.done
+		if strings.Contains(o.Output(), "DATA RACE") {
+			err = errors.New("data race in the operator:\n" + o.Output())
+		} else if o.err != nil {
+			err = fmt.Errorf("the operator ended with: %w\n%s", o.err, o.Output())
+		}
+		_ = os.Remove(o.Log)
+	})
+	return err
+}
+
+// operatorKubeconfig writes a kubeconfig with a token of the operator's ServiceAccount.
+func (c *Cluster) operatorKubeconfig(ctx context.Context) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
+	day := int64(24 * 60 * 60)
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
+	if err := c.Client.SubResource("token").Create(ctx, account, token); err != nil {
+		return "", fmt.Errorf("token of ServiceAccount %s: %w", OperatorName, err)
+	}
+	admin, err := clientcmd.LoadFromFile(c.Kubeconfig())
+	if err != nil {
+		return "", fmt.Errorf("administrator's kubeconfig: %w", err)
+	}
+	for name := range admin.AuthInfos {
+		admin.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	file := filepath.Join(c.Dir, "operator.kubeconfig")
+	if err := clientcmd.WriteToFile(*admin, file); err != nil {
+		return "", fmt.Errorf("operator's kubeconfig: %w", err)
+	}
+	return file, nil
+}
+
+func freePort(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}

@@ -1,0 +1,133 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Snapshot maps "Kind.group namespace/name" to the UID of every object in the cluster but those that come and go by
+// themselves: events, leases, and the API server's internals.
+type Snapshot map[string]string
+
+// Kinds are all kinds that the API server can list.
+func (c *Cluster) Kinds() ([]schema.GroupVersionKind, error) {
+	api, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("discovery client: %w", err)
+	}
+	lists, err := api.ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("discover kinds: %w", err)
+	}
+	var kinds []schema.GroupVersionKind
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists) {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, fmt.Errorf("discover kinds: %w", err)
+		}
+		for _, resource := range list.APIResources {
+			switch resource.Kind {
+			case "Event", "Lease", "PodMetrics", "NodeMetrics":
+			default:
+				if version.Group != "apiserver.k8s.io" && !strings.HasPrefix(version.Group, "internal.") {
+					kinds = append(kinds, version.WithKind(resource.Kind))
+				}
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// Take records every object in the cluster.
+func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
+	kinds, err := c.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	snapshot := Snapshot{}
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		err := c.Client.List(ctx, list)
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		for i := range list.Items {
+			item := &list.Items[i]
+			snapshot[fmt.Sprintf("%s %s/%s", kind.GroupKind(), item.Namespace, item.Name)] = string(item.UID)
+		}
+	}
+	return snapshot, nil
+}
+
+// Differs tells what changed between two snapshots; nil if nothing did.
+func (s Snapshot) Differs(later Snapshot) error {
+	var lines []string
+	for name, uid := range s {
+		switch later[name] {
+		case uid:
+		case "":
+			lines = append(lines, "gone: "+name)
+		default:
+			lines = append(lines, "made again: "+name)
+		}
+	}
+	for name := range later {
+		if _, before := s[name]; !before {
+			lines = append(lines, "new: "+name)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	sort.Strings(lines)
+	return fmt.Errorf("the cluster differs:\n  %s", strings.Join(lines, "\n  "))
+}
+
+// Owned lists all objects that carry the operator's label and were applied by it. The label alone is not enough: the
+// endpoints of a Service inherit its labels.
+func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error) {
+	kinds, err := c.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	var found []unstructured.Unstructured
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		err := c.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/managed-by": OperatorName})
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		for i := range list.Items {
+			if appliedByOperator(&list.Items[i]) {
+				found = append(found, list.Items[i])
+			}
+		}
+	}
+	return found, nil
+}
+
+func appliedByOperator(object client.Object) bool {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == OperatorName && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
