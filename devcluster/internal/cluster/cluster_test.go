@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+func validOptions() Options {
+	return Options{Profile: openshift.Profile{
+		Name: "dev-abcde", Nodes: 6, Topology: "HighlyAvailable", Platform: "AWS", Region: "us-east-1", CredentialsMode: openshift.Mint,
+	}}
+}
+
+func TestPortsAreFreeAndDifferent(t *testing.T) {
+	got, err := choosePorts(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.API == got.Etcd || got.API == got.EtcdPeer || got.Etcd == got.EtcdPeer {
+		t.Errorf("got %+v", got)
+	}
+	for _, port := range []int{got.API, got.Etcd, got.EtcdPeer} {
+		listener, err := listen(port)
+		if err != nil {
+			t.Errorf("port %d is not free: %v", port, err)
+			continue
+		}
+		_ = listener.Close()
+	}
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	listener, err := listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := listener.Addr().(*net.TCPAddr).Port
+	_, err = choosePorts(port)
+	if err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)) || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOptionsAreCheckedInTermsOfFlags(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*Options)
+		want string
+	}{
+		"valid":   {func(*Options) {}, ""},
+		"port":    {func(o *Options) { o.Port = 70000 }, "--port"},
+		"owner":   {func(o *Options) { o.OwnerPID = -1 }, "--owner-pid"},
+		"profile": {func(o *Options) { o.Profile.Topology = "Flat" }, "--topology"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := validOptions()
+			test.edit(&options)
+			err := options.Validate()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+func TestUpRefusesAnOwnerThatDoesNotExist(t *testing.T) {
+	// A process that has ended and was waited for.
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	options := validOptions()
+	options.OwnerPID = ended.Process.Pid
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if _, err := Up(context.Background(), dir, options, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "no such process") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was made (%v)", err)
+	}
+}
+
+func TestQuoteMakesOneShellWord(t *testing.T) {
+	for _, path := range []string{"/plain/path-1.2_x", "/with space", "/it's", "/$HOME/`x`", ""} {
+		out, err := exec.Command("sh", "-c", "printf %s "+Quote(path)).Output()
+		if err != nil || string(out) != path {
+			t.Errorf("Quote(%q) is %s, which a shell reads as %q (%v)", path, Quote(path), out, err)
+		}
+	}
+	if got := Quote("/plain/path-1.2_x"); got != "/plain/path-1.2_x" {
+		t.Errorf("a plain path became %s", got)
+	}
+}
+
+func TestStateSurvivesTheFile(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	want := &State{
+		Phase: Ready, URL: "https://127.0.0.1:1", Supervisor: 7, Options: validOptions(), Ports: ports{1, 2, 3},
+		Processes: []supervise.Status{{Name: Etcd, PID: 8, State: supervise.Running, Log: "log"}},
+	}
+	if err := want.save(l); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadState(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestDirectoryOfADeadClusterIsNotReused(t *testing.T) {
+	l := layout{dir: filepath.Join(t.TempDir(), "cluster")}
+	lock, err := l.claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.claim(); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("claim of a locked directory: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.claim(); err == nil || !strings.Contains(err.Error(), "devcluster down") {
+		t.Errorf("claim of what is left: %v", err)
+	}
+	if err := Down(context.Background(), l.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(l.dir); !os.IsNotExist(err) {
+		t.Errorf("down left the directory (%v)", err)
+	}
+}
+
+func TestStatusOfNothingSaysHowToStart(t *testing.T) {
+	_, err := Status(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "devcluster up") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLastLineIsTheReason(t *testing.T) {
+	for name, test := range map[string]struct{ log, want string }{
+		"empty": {"", ""},
+		"plain": {"first\nlast\n\n", "; it ends with: last"},
+		"panic": {"first\npanic: no such thing\n\ngoroutine 1 [running]:\nmain.main()\n", "; it ends with: panic: no such thing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			if err := os.WriteFile(path, []byte(test.log), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := lastLine(path); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestComponentsGetRelativePathsOnly(t *testing.T) {
+	l := layout{dir: "/a b,c/cluster"}
+	state := &State{Options: validOptions()}
+	for _, name := range []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok, StandIns} {
+		process := l.process(name, state)
+		if process.Args[0] != name {
+			t.Errorf("%s: the first argument is %s", name, process.Args[0])
+		}
+		for _, arg := range process.Args {
+			if strings.Contains(arg, l.dir) {
+				t.Errorf("%s: %s depends on the directory", name, arg)
+			}
+		}
+	}
+}

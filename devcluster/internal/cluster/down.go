@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// downLimit is how long the supervisor may take before it is killed; its own patience ends well before.
+const downLimit = 10 * time.Second
+
+// Down stops the cluster of the directory and removes the directory. Without a cluster there is nothing to do. A
+// directory that holds something else is left alone.
+func Down(ctx context.Context, dir string) error {
+	l, err := newLayout(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into --dir: %w", err)
+	}
+	if _, err := os.Stat(l.marker()); err != nil {
+		return fmt.Errorf("--dir %s is not a devcluster's: nothing was stopped or removed", l.dir)
+	}
+	if err := l.stop(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.dir); err != nil {
+		return fmt.Errorf("remove the cluster's directory: %w", err)
+	}
+	return nil
+}
+
+func (l layout) stop(ctx context.Context) error {
+	up, err := running(l)
+	if err != nil {
+		return err
+	}
+	state, err := loadState(l)
+	if errors.Is(err, fs.ErrNotExist) && !up {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if up {
+		if err := l.endSupervisor(ctx, state.Supervisor); err != nil {
+			return err
+		}
+		// An owned cluster may be gone by now, and its list of processes with it.
+		if newer, err := loadState(l); err == nil {
+			state = newer
+		}
+	}
+	return endOrphans(ctx, state.Processes)
+}
+
+func (l layout) endSupervisor(ctx context.Context, pid int) error {
+	limit, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	unlocked := func(context.Context) bool {
+		up, err := running(l)
+		return err == nil && !up
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("stop the supervisor, process %d: %w", pid, err)
+		}
+		if poll(limit, unlocked) == nil {
+			return nil
+		}
+		// Only once: a killed process lets go of its lock at once.
+		limit = ctx
+	}
+	return fmt.Errorf("stop the supervisor, process %d: it still holds %s", pid, l.marker())
+}
+
+// endOrphans ends components that have outlived their supervisor.
+func endOrphans(ctx context.Context, processes []supervise.Status) error {
+	for _, process := range processes {
+		if process.State != supervise.Running || !supervise.Is(process.PID, process.Name) {
+			continue
+		}
+		if err := syscall.Kill(process.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("stop %s, process %d: %w", process.Name, process.PID, err)
+		}
+		limit, cancel := context.WithTimeout(ctx, downLimit)
+		err := supervise.WaitForEnd(limit, process.PID)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("stop %s, process %d: it does not end: %w", process.Name, process.PID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
+)
+
+// Files that components read, relative to the cluster's directory, which is their working directory.
+const (
+	tokensFile        = "tokens.csv"
+	auditPolicyFile   = "audit-policy.yaml"
+	auditLogFile      = "audit.log"
+	stagesFile        = "kwok-stages.yaml"
+	etcdDir           = "etcd"
+	pkiDir            = "pki"
+	caFile            = pkiDir + "/ca.crt"
+	caKeyFile         = pkiDir + "/ca.key"
+	servingFile       = pkiDir + "/apiserver.crt"
+	servingKeyFile    = pkiDir + "/apiserver.key"
+	frontCAFile       = pkiDir + "/front-proxy-ca.crt"
+	frontFile         = pkiDir + "/front-proxy-client.crt"
+	frontKeyFile      = pkiDir + "/front-proxy-client.key"
+	tokenKeyFile      = pkiDir + "/service-account.key"
+	tokenPublicFile   = pkiDir + "/service-account.pub"
+	serviceCAFile     = pkiDir + "/service-ca.crt"
+	serviceCAKeyFile  = pkiDir + "/service-ca.key"
+	systemCAFile      = pkiDir + "/system-ca.crt"
+	serviceNetwork    = "172.30.0.0/16"
+	apiserverClientIP = "172.30.0.1"
+)
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages:
+- RequestReceived
+rules:
+- level: Metadata
+`
+
+// writeFiles writes all that the components read.
+func (l layout) writeFiles(url string) error {
+	for _, dir := range []string{pkiDir, kubeconfigs, etcdDir, l.rel(l.logs()), l.rel(l.requests())} {
+		if err := os.MkdirAll(l.path(dir), 0o700); err != nil {
+			return fmt.Errorf("make directory %s: %w", l.path(dir), err)
+		}
+	}
+	ca, err := l.writePKI()
+	if err != nil {
+		return err
+	}
+	if err := l.writeUsers(url, ca.Cert); err != nil {
+		return err
+	}
+	stages := []string{
+		nodefast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease,
+		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete,
+	}
+	return l.write(map[string][]byte{
+		auditPolicyFile: []byte(auditPolicy),
+		stagesFile:      []byte(strings.Join(stages, "\n---\n")),
+	})
+}
+
+// writePKI makes the certificates and returns the authority that signs for servers and clients.
+func (l layout) writePKI() (*pki.Authority, error) {
+	ca, err := pki.NewAuthority("devcluster-ca")
+	if err != nil {
+		return nil, err
+	}
+	serving, err := ca.Serving("kube-apiserver", host, apiserverClientIP, "localhost",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	if err != nil {
+		return nil, err
+	}
+	frontCA, err := pki.NewAuthority("devcluster-front-proxy-ca")
+	if err != nil {
+		return nil, err
+	}
+	front, err := frontCA.Client("front-proxy-client")
+	if err != nil {
+		return nil, err
+	}
+	serviceCA, err := pki.NewAuthority("devcluster-service-ca")
+	if err != nil {
+		return nil, err
+	}
+	systemCA, err := pki.NewAuthority("devcluster-system-ca")
+	if err != nil {
+		return nil, err
+	}
+	private, public, err := pki.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	return ca, l.write(map[string][]byte{
+		caFile: ca.Cert, caKeyFile: ca.Key,
+		servingFile: serving.Cert, servingKeyFile: serving.Key,
+		frontCAFile: frontCA.Cert,
+		frontFile:   front.Cert, frontKeyFile: front.Key,
+		tokenKeyFile: private, tokenPublicFile: public,
+		serviceCAFile: serviceCA.Cert, serviceCAKeyFile: serviceCA.Key,
+		systemCAFile: systemCA.Cert,
+	})
+}
+
+func (l layout) write(files map[string][]byte) error {
+	for name, data := range files {
+		if err := os.WriteFile(l.path(name), data, 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", l.path(name), err)
+		}
+	}
+	return nil
+}
+
+// rel is the path of one of the directory's files as a component sees it.
+func (l layout) rel(path string) string {
+	relative, err := filepath.Rel(l.dir, path)
+	if err != nil {
+		// Both are absolute and one holds the other.
+		return path
+	}
+	return relative
+}

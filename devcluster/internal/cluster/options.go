@@ -1,0 +1,78 @@
+// Package cluster starts, watches and removes one development cluster, whose whole state is one directory.
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+)
+
+// Names of the components. Each is a hidden sub-command of the devcluster binary.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kwok              = "kwok"
+	StandIns          = "stand-ins"
+	// Supervisor is the parent of the others.
+	Supervisor = "supervisor"
+)
+
+// host is the only address that anything listens on.
+const host = "127.0.0.1"
+
+// Options says what cluster to start.
+type Options struct {
+	// Profile is what the cluster looks like.
+	Profile openshift.Profile `json:"profile"`
+	// Port is the API server's; 0 means any free one.
+	Port int `json:"port"`
+	// OwnerPID is the process whose end takes the cluster down; 0 means none.
+	OwnerPID int `json:"ownerPID,omitempty"`
+}
+
+// Validate says what is wrong with the options, in terms of the flags that set them.
+func (o Options) Validate() error {
+	if o.Port < 0 || o.Port > 65535 {
+		return fmt.Errorf("--port is %d: it must be between 0 (any free port) and 65535", o.Port)
+	}
+	if o.OwnerPID < 0 {
+		return fmt.Errorf("--owner-pid is %d: it must be the ID of a running process", o.OwnerPID)
+	}
+	return o.Profile.Validate()
+}
+
+// layout knows where things are in a cluster's directory.
+type layout struct{ dir string }
+
+func newLayout(dir string) (layout, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return layout{}, fmt.Errorf("find the absolute path of --dir %s: %w", dir, err)
+	}
+	return layout{dir: absolute}, nil
+}
+
+func (l layout) path(elements ...string) string {
+	return filepath.Join(append([]string{l.dir}, elements...)...)
+}
+
+// marker makes a directory a devcluster's. It is made first and its lock is held while the cluster runs.
+func (l layout) marker() string { return l.path("devcluster.lock") }
+
+func (l layout) state() string { return l.path("state.json") }
+
+func (l layout) logs() string { return l.path("logs") }
+
+func (l layout) requests() string { return l.path("requests") }
+
+func (l layout) adminKubeconfig() string { return l.path("admin.kubeconfig") }
+
+func (l layout) kubeconfig(user string) string { return l.path(kubeconfigs, user+".kubeconfig") }
+
+// KubectlCache is where kubectl caches what it learns about the cluster of the kubeconfig file.
+func KubectlCache(kubeconfig string) string {
+	return filepath.Join(filepath.Dir(kubeconfig), "kubectl-cache")
+}

@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// process returns how to start a component. All paths are relative to the cluster's directory: some flags split their
+// value at commas or spaces, and a user may choose any directory.
+func (l layout) process(name string, state *State) supervise.Process {
+	var args []string
+	switch name {
+	case Etcd:
+		args = etcdArgs(state.Ports)
+	case APIServer:
+		args = l.apiserverArgs(state)
+	case ControllerManager:
+		args = l.controllerManagerArgs()
+	case Scheduler:
+		args = l.schedulerArgs()
+	case Kwok:
+		args = l.kwokArgs()
+	case StandIns:
+		args = l.standInArgs()
+	}
+	return supervise.Process{Name: name, Args: append([]string{name}, args...)}
+}
+
+func etcdArgs(p ports) []string {
+	client := fmt.Sprintf("http://%s:%d", host, p.Etcd)
+	peer := fmt.Sprintf("http://%s:%d", host, p.EtcdPeer)
+	return []string{
+		"--name=devcluster",
+		"--data-dir=" + etcdDir,
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=devcluster=" + peer,
+		// The data need not survive a crash of the machine.
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+	}
+}
+
+func (l layout) apiserverArgs(state *State) []string {
+	return []string{
+		"--bind-address=" + host,
+		fmt.Sprintf("--secure-port=%d", state.Ports.API),
+		fmt.Sprintf("--etcd-servers=http://%s:%d", host, state.Ports.Etcd),
+		"--tls-cert-file=" + servingFile,
+		"--tls-private-key-file=" + servingKeyFile,
+		"--client-ca-file=" + caFile,
+		"--requestheader-client-ca-file=" + frontCAFile,
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + frontFile,
+		"--proxy-client-key-file=" + frontKeyFile,
+		"--service-account-issuer=" + state.Options.Profile.Issuer(),
+		"--service-account-key-file=" + tokenPublicFile,
+		"--service-account-signing-key-file=" + tokenKeyFile,
+		"--token-auth-file=" + tokensFile,
+		"--authorization-mode=RBAC",
+		"--allow-privileged",
+		"--service-cluster-ip-range=" + serviceNetwork,
+		// No address of the API server is published: a loopback address is not valid there, and trying makes noise.
+		"--endpoint-reconciler-type=none",
+		"--advertise-address=" + apiserverClientIP,
+		"--audit-policy-file=" + auditPolicyFile,
+		"--audit-log-path=" + auditLogFile,
+		// Measurements count requests by reading the audit log, so each must be there when its answer is.
+		"--audit-log-mode=blocking",
+		// It reads the whole API description every five seconds, and nothing here uses it.
+		"--disable-admission-plugins=MutatingAdmissionPolicy",
+		"--profiling=false",
+	}
+}
+
+func (l layout) controllerManagerArgs() []string {
+	return []string{
+		"--kubeconfig=" + l.rel(l.kubeconfig(ControllerManager)),
+		"--use-service-account-credentials",
+		"--service-account-private-key-file=" + tokenKeyFile,
+		"--root-ca-file=" + caFile,
+		"--cluster-signing-cert-file=" + caFile,
+		"--cluster-signing-key-file=" + caKeyFile,
+		"--leader-elect=false",
+		// With the default of 20 requests a second, a few hundred objects take minutes.
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+		// Fake nodes renew their leases rarely.
+		"--node-monitor-grace-period=1h",
+		// 0 means: do not listen.
+		"--secure-port=0",
+		"--profiling=false",
+	}
+}
+
+func (l layout) schedulerArgs() []string {
+	return []string{
+		"--kubeconfig=" + l.rel(l.kubeconfig(Scheduler)),
+		"--leader-elect=false",
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+		"--secure-port=0",
+		"--profiling=false",
+	}
+}
+
+func (l layout) kwokArgs() []string {
+	return []string{
+		"--kubeconfig=" + l.rel(l.kubeconfig(Kwok)),
+		"--config=" + stagesFile,
+		"--manage-all-nodes",
+		// Renewals are a quarter of this apart: they are chatter in every measurement.
+		"--node-lease-duration-seconds=1200",
+		"--cidr=10.128.0.0/14",
+	}
+}
+
+func (l layout) standInArgs() []string {
+	return []string{
+		"--kubeconfig=" + l.rel(l.kubeconfig(StandIns)),
+		"--service-ca-cert=" + serviceCAFile,
+		"--service-ca-key=" + serviceCAKeyFile,
+		"--system-ca-cert=" + systemCAFile,
+	}
+}

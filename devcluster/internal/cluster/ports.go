@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+const (
+	// Free ports are taken from below the range that systems hand out for outgoing connections: one from that range can
+	// be gone again before the component listens on it.
+	lowestPort  = 20000
+	highestPort = 32000
+	portTries   = 200
+)
+
+// ports are where the components of one cluster listen.
+type ports struct {
+	API      int `json:"api"`
+	Etcd     int `json:"etcd"`
+	EtcdPeer int `json:"etcdPeer"`
+}
+
+// choosePorts finds free ports. If wanted is not 0, it is the API server's.
+func choosePorts(wanted int) (ports, error) {
+	// All listeners stay open until all ports are chosen, so that no port is chosen twice.
+	var open []net.Listener
+	defer func() {
+		for _, listener := range open {
+			_ = listener.Close()
+		}
+	}()
+	if wanted != 0 {
+		listener, err := listen(wanted)
+		if err != nil {
+			return ports{}, fmt.Errorf("port %d on %s cannot be used: %w; stop what listens there, or choose another --port (0 takes any free one)",
+				wanted, host, err)
+		}
+		open = append(open, listener)
+	}
+	for range portTries {
+		if len(open) == 3 {
+			break
+		}
+		if listener, err := listen(lowestPort + rand.IntN(highestPort-lowestPort)); err == nil {
+			open = append(open, listener)
+		}
+	}
+	if len(open) < 3 {
+		return ports{}, fmt.Errorf("no free port found on %s between %d and %d in %d tries", host, lowestPort, highestPort, portTries)
+	}
+	port := func(i int) int { return open[i].Addr().(*net.TCPAddr).Port }
+	return ports{API: port(0), Etcd: port(1), EtcdPeer: port(2)}, nil
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+)
+
+// pollInterval is how often a start looks whether its next step can begin.
+const pollInterval = 50 * time.Millisecond
+
+// start brings the cluster up step by step and returns when it can be used.
+func (s *supervisor) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the cluster was not ready after %s", startLimit))
+	defer cancel()
+	config, err := s.clientConfig()
+	if err != nil {
+		return err
+	}
+	install, err := openshift.NewInstaller(config, s.state.Options.Profile, s.state.URL)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		title string
+		run   func(context.Context) error
+	}{
+		{"starting etcd", s.startEtcd},
+		{"starting kube-apiserver at " + s.state.URL, func(ctx context.Context) error { return s.startAPIServer(ctx, config) }},
+		// The garbage collector learns kinds at its start and then twice a minute, so the definitions come first.
+		{"creating the definitions of OpenShift's resources", install.Definitions},
+		{"starting the controllers and the scheduler", s.startControllers},
+		{"creating namespaces, nodes and the cluster's configuration", install.Objects},
+		{"waiting for nodes and service accounts", install.Wait},
+	}
+	for _, step := range steps {
+		if err := s.progress("%s", step.title); err != nil {
+			return err
+		}
+		if err := step.run(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fmt.Errorf("%s: %w", step.title, err)
+		}
+	}
+	return nil
+}
+
+func (s *supervisor) startEtcd(ctx context.Context) error {
+	if err := s.group.Start(s.layout.process(Etcd, s.state)); err != nil {
+		return err
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(s.state.Ports.Etcd))
+	return poll(ctx, func(ctx context.Context) bool {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return false
+		}
+		return connection.Close() == nil
+	})
+}
+
+func (s *supervisor) startAPIServer(ctx context.Context, config *rest.Config) error {
+	if err := s.group.Start(s.layout.process(APIServer, s.state)); err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return poll(ctx, func(ctx context.Context) bool { return answers(ctx, client, s.state.URL+"/readyz") })
+}
+
+func answers(ctx context.Context, client *http.Client, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func (s *supervisor) startControllers(context.Context) error {
+	for _, name := range []string{ControllerManager, Scheduler, Kwok, StandIns} {
+		if err := s.group.Start(s.layout.process(name, s.state)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *supervisor) clientConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", s.layout.kubeconfig(bootstrapUser))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of user %s: %w", bootstrapUser, err)
+	}
+	// No limit: the server limits its clients itself.
+	config.QPS = -1
+	return config, nil
+}
+
+func poll(ctx context.Context, done func(context.Context) bool) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for !done(ctx) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// lastLine returns what a log ends with, ready to be added to a message: often it is the reason. The reason of a crash
+// stands above a stack trace.
+func lastLine(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	last := ""
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		text := strings.TrimSpace(lines.Text())
+		if text != "" {
+			last = text
+		}
+		if strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
+			break
+		}
+	}
+	if last == "" {
+		return ""
+	}
+	return "; it ends with: " + last
+}

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+const (
+	// The files that the supervisor inherits from `up`.
+	lockFD   = 3
+	reportFD = 4
+
+	// startLimit ends a start that hangs.
+	startLimit = 90 * time.Second
+	// patience is how long a process may take to end before it is killed. Nothing of a development cluster has to be saved.
+	// The API server would wait for its clients to close their watches, which they do not.
+	patience = time.Second
+)
+
+// Why a cluster ends.
+var (
+	errOwnerEnded = errors.New("the process that owns the cluster has ended")
+	errTakenDown  = errors.New("the cluster was taken down")
+)
+
+// supervisor is the parent of a cluster's components.
+type supervisor struct {
+	layout layout
+	group  *supervise.Group
+
+	mu    sync.Mutex
+	state *State
+
+	reports *json.Encoder
+}
+
+// Supervise runs the components of the cluster that Up has prepared, until it is told to end by a signal or its owner
+// ends. It is what the hidden sub-command "supervisor" does.
+func Supervise(dir string) error {
+	// The components must not inherit these: the lock must end with the supervisor.
+	syscall.CloseOnExec(lockFD)
+	syscall.CloseOnExec(reportFD)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	// A broken report pipe is an error to look at, not a reason to die at once.
+	signal.Ignore(syscall.SIGPIPE)
+
+	l := layout{dir: dir}
+	state, err := loadState(l)
+	if err != nil {
+		return err
+	}
+	state.Supervisor = os.Getpid()
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the devcluster binary: %w", err)
+	}
+	pipe := os.NewFile(reportFD, "reports")
+	s := &supervisor{layout: l, state: state, reports: json.NewEncoder(pipe)}
+	s.group = supervise.NewGroup(supervise.Options{
+		Executable: executable,
+		Dir:        dir,
+		Logs:       l.logs(),
+		Env:        environment(dir),
+		Changed:    func(all []supervise.Status) { s.update(func(state *State) { state.Processes = all }) },
+	})
+	s.update(func(*State) {})
+	return s.run(signals, pipe)
+}
+
+func (s *supervisor) run(signals <-chan os.Signal, pipe *os.File) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if owner := s.state.Options.OwnerPID; owner != 0 {
+		go func() {
+			if supervise.WaitForEnd(ctx, owner) == nil {
+				cancel(errOwnerEnded)
+			}
+		}()
+	}
+	started := make(chan error, 1)
+	go func() { started <- s.start(ctx) }()
+
+	for {
+		select {
+		case err := <-started:
+			if err == nil {
+				err = s.ready()
+			}
+			if err != nil {
+				cancel(err)
+				continue
+			}
+			_ = pipe.Close()
+		case exit := <-s.group.Exits():
+			log.Printf("%s ended: %s", exit.Name, exit.Exit)
+			if s.phase() == Starting {
+				cancel(exitError(exit))
+			}
+		case got := <-signals:
+			if got == syscall.SIGHUP {
+				s.serveRequests()
+				continue
+			}
+			cancel(errTakenDown)
+		case <-ctx.Done():
+			return s.stop(context.Cause(ctx))
+		}
+	}
+}
+
+// ready tells `up` that the cluster can be used. If nobody listens any more, `up` was killed and wants no cluster.
+func (s *supervisor) ready() error {
+	s.update(func(state *State) { state.Phase = Ready })
+	if err := s.reports.Encode(report{Ready: true}); err != nil {
+		return fmt.Errorf("tell `up` that the cluster is ready: %w", err)
+	}
+	return nil
+}
+
+// stop ends all components. The directory goes only with the owner; otherwise it is removed by `down`.
+func (s *supervisor) stop(cause error) error {
+	starting := s.phase() == Starting
+	failed := starting && !errors.Is(cause, errTakenDown)
+	s.update(func(state *State) {
+		state.Phase = Stopping
+		if failed {
+			state.Phase, state.Error = Failed, cause.Error()
+		}
+	})
+	log.Printf("stopping: %v", cause)
+	s.group.StopAll(patience)
+	if starting {
+		// Only now, so that `up` returns when nothing runs any more.
+		_ = s.reports.Encode(report{Error: cause.Error()})
+	}
+	if errors.Is(cause, errOwnerEnded) {
+		return os.RemoveAll(s.layout.dir)
+	}
+	return nil
+}
+
+func (s *supervisor) phase() Phase {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Phase
+}
+
+func (s *supervisor) update(change func(*State)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.state)
+	if err := s.state.save(s.layout); err != nil {
+		log.Print(err)
+	}
+}
+
+func (s *supervisor) progress(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	log.Print(text)
+	if err := s.reports.Encode(report{Progress: text}); err != nil {
+		return fmt.Errorf("tell `up` about the progress: %w", err)
+	}
+	return nil
+}
+
+func exitError(exit supervise.Status) error {
+	return fmt.Errorf("%s ended while the cluster was starting (%s): its log is %s%s", exit.Name, exit.Exit, exit.Log, lastLine(exit.Log))
+}
+
+// environment keeps the user's configuration files, proxies and kubeconfig away from the components.
+func environment(dir string) []string {
+	return []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"}
+}

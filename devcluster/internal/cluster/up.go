@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// report is one line of what the supervisor tells `up` while it starts the cluster.
+type report struct {
+	Progress string `json:"progress,omitempty"`
+	Error    string `json:"error,omitempty"`
+	Ready    bool   `json:"ready,omitempty"`
+}
+
+// Up starts a cluster in the directory and returns the path of the administrator's kubeconfig when it is ready. After a
+// failed start the directory stays, for the sake of its logs.
+func Up(ctx context.Context, dir string, options Options, progress io.Writer) (string, error) {
+	if err := options.Validate(); err != nil {
+		return "", err
+	}
+	l, err := newLayout(dir)
+	if err != nil {
+		return "", err
+	}
+	if options.OwnerPID != 0 && syscall.Kill(options.OwnerPID, 0) == syscall.ESRCH {
+		return "", fmt.Errorf("--owner-pid is %d: there is no such process", options.OwnerPID)
+	}
+	if err := openshift.CheckDefinitions(); err != nil {
+		return "", err
+	}
+	lock, err := l.claim()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := l.prepare(options); err != nil {
+		// Nothing was started, so there is no log to keep.
+		return "", errors.Join(err, os.RemoveAll(l.dir))
+	}
+	supervisor, reports, err := l.spawn(lock)
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(l.dir))
+	}
+	defer func() { _ = reports.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = supervisor.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+
+	err = l.follow(reports, progress)
+	if ctx.Err() != nil {
+		_ = supervisor.Wait()
+		return "", errors.Join(errors.New("interrupted: the cluster was taken down"), os.RemoveAll(l.dir))
+	}
+	if err != nil {
+		_ = supervisor.Wait()
+		if _, gone := os.Stat(l.logs()); gone != nil {
+			// The cluster's owner ended, or somebody took it down.
+			return "", err
+		}
+		return "", fmt.Errorf("%w\nThe logs are kept in %s; remove them with: devcluster down --dir %s", err, l.logs(), Quote(l.dir))
+	}
+	return l.adminKubeconfig(), nil
+}
+
+// claim makes the directory this cluster's, or says whose it is.
+func (l layout) claim() (*os.File, error) {
+	entries, err := os.ReadDir(l.dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the cluster's directory: %w", err)
+		}
+	case err != nil:
+		return nil, fmt.Errorf("look into --dir: %w", err)
+	case len(entries) > 0:
+		if _, err := os.Stat(l.marker()); err != nil {
+			return nil, fmt.Errorf("--dir %s holds other files: choose an empty directory or one that does not exist", l.dir)
+		}
+	}
+	lock, err := supervise.Lock(l.marker())
+	if errors.Is(err, supervise.ErrLocked) {
+		return nil, fmt.Errorf("a cluster runs in %s already: choose another --dir, or take it down with: devcluster down --dir %s",
+			l.dir, Quote(l.dir))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		_ = lock.Close()
+		return nil, fmt.Errorf("%s holds what is left of a cluster that has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
+	}
+	return lock, nil
+}
+
+// prepare chooses ports and writes every file that the components read.
+func (l layout) prepare(options Options) error {
+	chosen, err := choosePorts(options.Port)
+	if err != nil {
+		return err
+	}
+	state := &State{
+		Phase:      Starting,
+		URL:        fmt.Sprintf("https://%s:%d", host, chosen.API),
+		Kubeconfig: l.adminKubeconfig(),
+		Supervisor: os.Getpid(),
+		Options:    options,
+		Ports:      chosen,
+	}
+	if err := state.save(l); err != nil {
+		return err
+	}
+	return l.writeFiles(state.URL)
+}
+
+// spawn starts the supervisor in a session of its own, so that it survives the terminal. It inherits the lock and one
+// end of a pipe, whose other end is returned.
+func (l layout) spawn(lock *os.File) (*exec.Cmd, *os.File, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the devcluster binary: %w", err)
+	}
+	log, err := os.Create(l.path("logs", Supervisor+".log"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the supervisor's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pipe to the supervisor: %w", err)
+	}
+	defer func() { _ = writer.Close() }()
+	command := exec.Command(executable, Supervisor, l.dir)
+	command.Stdout, command.Stderr = log, log
+	command.ExtraFiles = []*os.File{lock, writer}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		_ = reader.Close()
+		return nil, nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	return command, reader, nil
+}
+
+// follow prints the supervisor's progress until the cluster is ready or has failed.
+func (l layout) follow(reports io.Reader, progress io.Writer) error {
+	begin := time.Now()
+	lines := bufio.NewScanner(reports)
+	for lines.Scan() {
+		var line report
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return fmt.Errorf("understand the supervisor's report %q: %w", lines.Text(), err)
+		}
+		switch {
+		case line.Error != "":
+			return errors.New(line.Error)
+		case line.Ready:
+			_, _ = fmt.Fprintf(progress, "devcluster: ready in %.1f s\n", time.Since(begin).Seconds())
+			return nil
+		default:
+			_, _ = fmt.Fprintf(progress, "devcluster: %s\n", line.Progress)
+		}
+	}
+	return fmt.Errorf("the supervisor ended without a word: its log is %s", l.path("logs", Supervisor+".log"))
+}

@@ -1,0 +1,170 @@
+// Package command is the command line of devcluster.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+)
+
+// defaultDir is where a cluster's state is if --dir does not say otherwise.
+const defaultDir = ".devcluster"
+
+// Streams are where a command prints.
+type Streams struct {
+	Out io.Writer
+	Err io.Writer
+}
+
+// Kubectl runs kubectl with the given arguments in this process and returns its exit code.
+type Kubectl func(args []string) int
+
+// exitCode is an error without a message of its own.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Run runs the command that the arguments name and returns the exit code.
+func Run(args []string, streams Streams, kubectl Kubectl) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot(streams, kubectl)
+	root.SetArgs(args)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(streams.Err, "devcluster:", err)
+		return 1
+	}
+	return 0
+}
+
+func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
+	dir := defaultDir
+	root := &cobra.Command{
+		Use:           "devcluster",
+		Short:         "A whole Kubernetes control plane on one machine, dressed up as OpenShift, with fake nodes",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().StringVar(&dir, "dir", defaultDir, "directory that holds all state of the cluster")
+	// Kubernetes registers a flag of this name for every program that it is linked into. It would show in every help text.
+	root.PersistentFlags().Bool("version", false, "")
+	_ = root.PersistentFlags().MarkHidden("version")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(
+		newUp(&dir, streams),
+		newDown(&dir),
+		newStatus(&dir, streams),
+		newKubectl(&dir, kubectl),
+		newStop(&dir),
+		newStart(&dir),
+		newSupervisor(),
+	)
+	return root
+}
+
+func newDown(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the cluster and remove its directory",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return cluster.Down(command.Context(), *dir)
+		},
+	}
+}
+
+func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl [--dir DIR] [--] ARGUMENTS...",
+		Short: "Run kubectl on the cluster",
+		// All flags but --dir are kubectl's.
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			args, err := takeDir(args, dir)
+			if err != nil {
+				return err
+			}
+			kubeconfig, err := cluster.Kubeconfig(*dir)
+			if err != nil {
+				return err
+			}
+			// The cache belongs to the cluster: it must go with it, and says nothing about another one on the same port.
+			for name, value := range map[string]string{"KUBECONFIG": kubeconfig, "KUBECACHEDIR": cluster.KubectlCache(kubeconfig)} {
+				if err := os.Setenv(name, value); err != nil {
+					return fmt.Errorf("set %s for kubectl: %w", name, err)
+				}
+			}
+			if code := kubectl(args); code != 0 {
+				return exitCode(code)
+			}
+			return nil
+		},
+	}
+}
+
+// takeDir splits --dir and an optional "--" from the front of kubectl's arguments.
+func takeDir(args []string, dir *string) ([]string, error) {
+	for len(args) > 0 {
+		value, inline := strings.CutPrefix(args[0], "--dir=")
+		switch {
+		case inline:
+			*dir, args = value, args[1:]
+		case args[0] == "--dir" && len(args) == 1:
+			return nil, errors.New("--dir needs a directory")
+		case args[0] == "--dir":
+			*dir, args = args[1], args[2:]
+		case args[0] == "--":
+			return args[1:], nil
+		default:
+			return args, nil
+		}
+	}
+	return args, nil
+}
+
+func newStop(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop COMPONENT",
+		Short: "Stop one component and leave the others running, to see what follows",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.StopComponent(command.Context(), *dir, args[0])
+		},
+	}
+}
+
+func newStart(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "start COMPONENT",
+		Short: "Start a component again that was stopped or has died",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.StartComponent(command.Context(), *dir, args[0])
+		},
+	}
+}
+
+func newSupervisor() *cobra.Command {
+	return &cobra.Command{
+		Use:    cluster.Supervisor + " DIR",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return cluster.Supervise(args[0]) },
+	}
+}

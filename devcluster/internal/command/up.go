@@ -1,0 +1,80 @@
+package command
+
+import (
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+)
+
+const defaultNodes = 6
+
+// upFlags are the flags of `up` as they are given.
+type upFlags struct {
+	nodes           int
+	topology        string
+	platform        string
+	region          string
+	port            int
+	credentialsMode string
+	ownerPID        int
+}
+
+func newUp(dir *string, streams Streams) *cobra.Command {
+	flags := &upFlags{}
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster, print the line that makes kubectl use it, and leave it running",
+		Long: `Start a cluster and leave it running.
+
+Topologies:
+  HighlyAvailable  3 control-plane nodes, the rest workers; with fewer than 4 nodes, one worker and the rest control-plane
+  SingleReplica    one node that is both
+  External         workers only, as where the control plane is hosted elsewhere`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			kubeconfig, err := cluster.Up(command.Context(), *dir, flags.options(command.Flags().Changed("nodes")), streams.Err)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(streams.Out, "export KUBECONFIG=%s\n", cluster.Quote(kubeconfig))
+			return err
+		},
+	}
+	flags.add(command.Flags())
+	return command
+}
+
+func (f *upFlags) add(set *pflag.FlagSet) {
+	set.IntVar(&f.nodes, "nodes", defaultNodes, "number of nodes, those of the control plane included")
+	set.StringVar(&f.topology, "topology", string(configv1.HighlyAvailableTopologyMode), "HighlyAvailable, SingleReplica or External")
+	set.StringVar(&f.platform, "platform", string(configv1.AWSPlatformType), "platform as in Infrastructure: AWS, Azure, GCP, VSphere, None, ...")
+	set.StringVar(&f.region, "region", "us-east-1", "region of the nodes")
+	set.IntVar(&f.port, "port", 0, "port of the API server; 0 takes any free one")
+	set.StringVar(&f.credentialsMode, "credentials-mode", string(openshift.Mint), "Mint, Manual, or STS (manual with an issuer that the cloud trusts)")
+	set.IntVar(&f.ownerPID, "owner-pid", 0, "take the cluster down and remove its directory when this process ends")
+}
+
+// options turns the flags into options. The number of nodes that nobody asked for follows the topology.
+func (f *upFlags) options(nodesGiven bool) cluster.Options {
+	nodes := f.nodes
+	if !nodesGiven && f.topology == string(configv1.SingleReplicaTopologyMode) {
+		nodes = 1
+	}
+	return cluster.Options{
+		Port:     f.port,
+		OwnerPID: f.ownerPID,
+		Profile: openshift.Profile{
+			Name:            openshift.NewName(),
+			Nodes:           nodes,
+			Topology:        configv1.TopologyMode(f.topology),
+			Platform:        configv1.PlatformType(f.platform),
+			Region:          f.region,
+			CredentialsMode: openshift.CredentialsMode(f.credentialsMode),
+		},
+	}
+}

@@ -1,0 +1,77 @@
+// Package component runs the programs of a control plane that are linked into the devcluster binary. Each runs in a
+// process of its own: they share package state that only one of them can have.
+package component
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	// The metrics of these register themselves; without them the components complain in their logs.
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/standin"
+)
+
+// Run runs the named component until it ends and returns its exit code. The second result is false if there is no such
+// component.
+func Run(name string, args []string) (code int, known bool) {
+	run, known := components()[name]
+	if !known {
+		return 0, false
+	}
+	// Some components read the process's arguments instead of being handed theirs.
+	os.Args = append([]string{name}, args...)
+	return run(args), true
+}
+
+func components() map[string]func(args []string) int {
+	return map[string]func(args []string) int{
+		cluster.Etcd: func([]string) int {
+			etcdmain.Main(os.Args)
+			return 0
+		},
+		cluster.APIServer:         command(apiserver.NewAPIServerCommand),
+		cluster.ControllerManager: command(controllermanager.NewControllerManagerCommand),
+		cluster.Scheduler:         command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
+		cluster.Kwok:              runKwok,
+		cluster.StandIns:          runStandIns,
+	}
+}
+
+func command(create func() *cobra.Command) func(args []string) int {
+	return func([]string) int { return cli.Run(create()) }
+}
+
+// Kubectl runs kubectl in this process, against the cluster of the kubeconfig file.
+func Kubectl(args []string) int {
+	os.Args = append([]string{"kubectl"}, args...)
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		// Pretty-prints the error and ends the process with kubectl's exit code.
+		kubectlutil.CheckErr(err)
+	}
+	return 0
+}
+
+func runStandIns(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := standin.Run(ctx, args); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

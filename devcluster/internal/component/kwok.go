@@ -1,0 +1,37 @@
+package component
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/kwok/pkg/config"
+	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
+	"sigs.k8s.io/kwok/pkg/log"
+	"sigs.k8s.io/kwok/pkg/utils/signals"
+)
+
+// runKwok runs the controller of the fake nodes. It reads its flags in two rounds: first those of logging and of the
+// configuration files, then its own.
+func runKwok(args []string) int {
+	global := pflag.NewFlagSet("global", pflag.ContinueOnError)
+	global.ParseErrorsAllowlist.UnknownFlags = true
+	global.Usage = func() {}
+
+	ctx, _ := log.InitFlags(signals.SetupSignalContext(), global)
+	ctx, err := config.InitFlags(ctx, global)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kwok: read the configuration:", err)
+		return 1
+	}
+	command := kwok.NewCommand(ctx)
+	command.PersistentFlags().AddFlagSet(global)
+	command.SetArgs(args)
+	// The other programs have registered a global flag for their version, of another type than this one's would be.
+	command.Version = ""
+	if err := command.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "kwok:", err)
+		return 1
+	}
+	return 0
+}

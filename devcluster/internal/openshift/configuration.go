@@ -1,0 +1,111 @@
+package openshift
+
+import (
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// singleton is the name of nearly every singleton.
+const singleton = "cluster"
+
+// configuration returns the singletons of config.openshift.io.
+func (p Profile) configuration(url string) []client.Object {
+	return []client.Object{
+		p.infrastructure(url),
+		&configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: singleton}},
+		&configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: singleton}, Spec: configv1.APIServerSpec{
+			Audit: configv1.Audit{Profile: configv1.DefaultAuditProfileType},
+		}},
+		p.authentication(),
+		featureGate(),
+		clusterVersion(),
+	}
+}
+
+func (p Profile) infrastructure(url string) *configv1.Infrastructure {
+	status := configv1.InfrastructureStatus{
+		InfrastructureName:     p.Name,
+		Platform:               p.Platform,
+		PlatformStatus:         &configv1.PlatformStatus{Type: p.Platform},
+		APIServerURL:           url,
+		APIServerInternalURL:   url,
+		ControlPlaneTopology:   p.Topology,
+		InfrastructureTopology: p.Topology,
+		CPUPartitioning:        configv1.CPUPartitioningNone,
+	}
+	if p.Topology == configv1.ExternalTopologyMode {
+		// The control plane runs elsewhere; this one speaks of the workers.
+		status.InfrastructureTopology = configv1.HighlyAvailableTopologyMode
+		if p.Nodes == 1 {
+			status.InfrastructureTopology = configv1.SingleReplicaTopologyMode
+		}
+	}
+	switch p.Platform {
+	case configv1.AWSPlatformType:
+		status.PlatformStatus.AWS = &configv1.AWSPlatformStatus{Region: p.Region}
+	case configv1.GCPPlatformType:
+		status.PlatformStatus.GCP = &configv1.GCPPlatformStatus{Region: p.Region, ProjectID: p.Name}
+	case configv1.AzurePlatformType:
+		status.PlatformStatus.Azure = &configv1.AzurePlatformStatus{ResourceGroupName: p.Name + "-rg", CloudName: configv1.AzurePublicCloud}
+	default:
+	}
+	return &configv1.Infrastructure{
+		ObjectMeta: metav1.ObjectMeta{Name: singleton},
+		Spec:       configv1.InfrastructureSpec{PlatformSpec: configv1.PlatformSpec{Type: p.Platform}},
+		Status:     status,
+	}
+}
+
+func (p Profile) authentication() *configv1.Authentication {
+	authentication := &configv1.Authentication{ObjectMeta: metav1.ObjectMeta{Name: singleton}}
+	if p.CredentialsMode == STS {
+		authentication.Spec.ServiceAccountIssuer = p.Issuer()
+	}
+	return authentication
+}
+
+// featureGate lists a few gates that storage operators ask about, as a cluster with the default feature set does.
+func featureGate() *configv1.FeatureGate {
+	return &configv1.FeatureGate{
+		ObjectMeta: metav1.ObjectMeta{Name: singleton},
+		Status: configv1.FeatureGateStatus{FeatureGates: []configv1.FeatureGateDetails{{
+			Version:  ReleaseVersion,
+			Enabled:  []configv1.FeatureGateAttributes{{Name: "VolumeAttributesClass"}, {Name: "AWSEFSDriverVolumeMetrics"}},
+			Disabled: []configv1.FeatureGateAttributes{{Name: "VolumeGroupSnapshot"}},
+		}}},
+	}
+}
+
+func clusterVersion() *configv1.ClusterVersion {
+	release := configv1.Release{
+		Version: ReleaseVersion,
+		Image:   fmt.Sprintf("registry.invalid/devcluster/release:%s", ReleaseVersion),
+	}
+	now := metav1.NewTime(time.Now())
+	condition := func(kind configv1.ClusterStatusConditionType, status configv1.ConditionStatus) configv1.ClusterOperatorStatusCondition {
+		return configv1.ClusterOperatorStatusCondition{Type: kind, Status: status, LastTransitionTime: now}
+	}
+	return &configv1.ClusterVersion{
+		ObjectMeta: metav1.ObjectMeta{Name: "version"},
+		Spec:       configv1.ClusterVersionSpec{ClusterID: configv1.ClusterID(uuid.NewUUID()), Channel: "stable-4.21"},
+		Status: configv1.ClusterVersionStatus{
+			Desired: release,
+			History: []configv1.UpdateHistory{{
+				State: configv1.CompletedUpdate, Version: release.Version, Image: release.Image,
+				StartedTime: now, CompletionTime: &now, Verified: false,
+			}},
+			ObservedGeneration: 1,
+			VersionHash:        "devcluster",
+			Conditions: []configv1.ClusterOperatorStatusCondition{
+				condition(configv1.OperatorAvailable, configv1.ConditionTrue),
+				condition(configv1.OperatorProgressing, configv1.ConditionFalse),
+				condition("Failing", configv1.ConditionFalse),
+			},
+		},
+	}
+}

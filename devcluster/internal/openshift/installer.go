@@ -1,0 +1,183 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	securityv1 "github.com/openshift/api/security/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pollInterval is how often a wait looks again.
+const pollInterval = 50 * time.Millisecond
+
+// Installer creates what an OpenShift cluster has and a plain control plane has not.
+type Installer struct {
+	client  client.Client
+	profile Profile
+	url     string
+}
+
+// NewInstaller returns an installer for the cluster at the API URL.
+func NewInstaller(config *rest.Config, profile Profile, url string) (*Installer, error) {
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := newMapper(scheme)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", url, err)
+	}
+	return &Installer{client: c, profile: profile, url: url}, nil
+}
+
+// NewScheme returns the types of Kubernetes and of the OpenShift groups in use here.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, configv1.Install, operatorv1.Install, securityv1.Install,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("register API types: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Definitions creates the custom resource definitions and waits until the API server serves them.
+func (i *Installer) Definitions(ctx context.Context) error {
+	all, err := definitions(definitionFiles)
+	if err != nil {
+		return err
+	}
+	for _, definition := range all {
+		if err := i.client.Create(ctx, definition); err != nil {
+			return fmt.Errorf("create CustomResourceDefinition %s: %w", definition.Name, err)
+		}
+	}
+	waiting := all
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		list := &apiextensionsv1.CustomResourceDefinitionList{}
+		if err := i.client.List(ctx, list); err != nil {
+			return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+		}
+		waiting = nil
+		for n := range list.Items {
+			if !established(&list.Items[n]) {
+				waiting = append(waiting, &list.Items[n])
+			}
+		}
+		return len(waiting) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the definitions are served; missing are %s: %w", names(waiting), err)
+	}
+	return nil
+}
+
+// Objects creates the namespaces, the nodes and the cluster's configuration. The definitions must exist.
+func (i *Installer) Objects(ctx context.Context) error {
+	p := i.profile
+	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators())
+	for _, object := range objects {
+		if err := i.create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create creates an object and sets its status, which the API server ignores at creation if it is a subresource.
+func (i *Installer) create(ctx context.Context, object client.Object) error {
+	full := object.DeepCopyObject().(client.Object)
+	kind := fmt.Sprintf("%T", object)
+	if err := i.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("create %s %s: %w", kind, full.GetName(), err)
+	}
+	if !hasStatus(full) {
+		return nil
+	}
+	full.SetResourceVersion(object.GetResourceVersion())
+	if err := i.client.Status().Update(ctx, full); err != nil {
+		return fmt.Errorf("set the status of %s %s: %w", kind, full.GetName(), err)
+	}
+	return nil
+}
+
+func hasStatus(object client.Object) bool {
+	switch object.(type) {
+	case *configv1.Infrastructure, *configv1.FeatureGate, *configv1.ClusterVersion, *configv1.Proxy:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns when pods can be created and scheduled in the operators' namespaces.
+func (i *Installer) Wait(ctx context.Context) error {
+	missing := ""
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		var err error
+		missing, err = i.missing(ctx)
+		return missing == "" && err == nil, err
+	})
+	if err != nil && missing != "" {
+		return fmt.Errorf("%s: %w", missing, err)
+	}
+	return err
+}
+
+func (i *Installer) missing(ctx context.Context) (string, error) {
+	nodes := &corev1.NodeList{}
+	if err := i.client.List(ctx, nodes); err != nil {
+		return "", fmt.Errorf("list nodes: %w", err)
+	}
+	for _, node := range nodes.Items {
+		if !usable(node) {
+			return fmt.Sprintf("node %s is not ready", node.Name), nil
+		}
+	}
+	for _, namespace := range operatorNamespaces() {
+		account := &corev1.ServiceAccount{}
+		err := i.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, account)
+		if apierrors.IsNotFound(err) || err == nil && len(account.ImagePullSecrets) == 0 {
+			return fmt.Sprintf("ServiceAccount %s/default has no image pull secret", namespace), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("get ServiceAccount %s/default: %w", namespace, err)
+		}
+		ca := &corev1.ConfigMap{}
+		err = i.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-root-ca.crt"}, ca)
+		if apierrors.IsNotFound(err) {
+			return fmt.Sprintf("ConfigMap %s/kube-root-ca.crt is missing", namespace), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("get ConfigMap %s/kube-root-ca.crt: %w", namespace, err)
+		}
+	}
+	return "", nil
+}
+
+// usable reports whether a pod can be scheduled to the node. The taint of a new node goes a moment after it is ready.
+func usable(node corev1.Node) bool {
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	return ready && !tainted
+}

@@ -1,0 +1,53 @@
+package openshift
+
+import (
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	securityv1 "github.com/openshift/api/security/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// newMapper maps the few kinds that the installer handles without asking the API server, which learns about new kinds
+// with a delay.
+func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	core, global := corev1.SchemeGroupVersion, meta.RESTScopeRoot
+	kinds := []struct {
+		kind  schema.GroupVersionKind
+		scope meta.RESTScope
+	}{
+		{core.WithKind("Namespace"), global},
+		{core.WithKind("Node"), global},
+		{core.WithKind("ServiceAccount"), meta.RESTScopeNamespace},
+		{core.WithKind("ConfigMap"), meta.RESTScopeNamespace},
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), global},
+	}
+	for _, kind := range []string{"APIServer", "Authentication", "ClusterVersion", "FeatureGate", "Infrastructure", "Proxy"} {
+		kinds = append(kinds, struct {
+			kind  schema.GroupVersionKind
+			scope meta.RESTScope
+		}{configv1.GroupVersion.WithKind(kind), global})
+	}
+	for _, kind := range []string{"CloudCredential", "Storage"} {
+		kinds = append(kinds, struct {
+			kind  schema.GroupVersionKind
+			scope meta.RESTScope
+		}{operatorv1.GroupVersion.WithKind(kind), global})
+	}
+	for _, k := range kinds {
+		if !scheme.Recognizes(k.kind) {
+			return nil, fmt.Errorf("register API types: %s is unknown", k.kind)
+		}
+		mapper.Add(k.kind, k.scope)
+	}
+	// Its plural does not follow the rule.
+	constraints := securityv1.GroupVersion.WithResource("securitycontextconstraints")
+	mapper.AddSpecific(securityv1.GroupVersion.WithKind("SecurityContextConstraints"), constraints, constraints, global)
+	return mapper, nil
+}

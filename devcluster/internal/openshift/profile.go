@@ -1,0 +1,115 @@
+// Package openshift makes a plain control plane look like an OpenShift cluster: custom resource definitions, the
+// cluster's singletons, its namespaces and its nodes.
+package openshift
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// CredentialsMode is how the cluster hands out credentials of its cloud.
+type CredentialsMode string
+
+const (
+	// Mint makes new credentials for every request.
+	Mint CredentialsMode = "Mint"
+	// Manual leaves credentials to the administrator.
+	Manual CredentialsMode = "Manual"
+	// STS is manual mode with an issuer that the cloud trusts, so that pods exchange tokens for credentials.
+	STS CredentialsMode = "STS"
+)
+
+const (
+	// ReleaseVersion is the OpenShift version that the cluster reports.
+	ReleaseVersion = "4.21.0"
+	// maxControlPlaneNodes is how many nodes of a highly available cluster are control-plane nodes, at most.
+	maxControlPlaneNodes = 3
+)
+
+// Profile says what kind of cluster to pretend.
+type Profile struct {
+	// Name is the infrastructure name, as "dev-x7k2p".
+	Name            string                `json:"name"`
+	Nodes           int                   `json:"nodes"`
+	Topology        configv1.TopologyMode `json:"topology"`
+	Platform        configv1.PlatformType `json:"platform"`
+	Region          string                `json:"region"`
+	CredentialsMode CredentialsMode       `json:"credentialsMode"`
+}
+
+// NewName draws an infrastructure name.
+func NewName() string {
+	return "dev-" + strings.ToLower(rand.Text()[:5])
+}
+
+// Validate says what is wrong with the profile, in terms of the flags that set it.
+func (p Profile) Validate() error {
+	if err := oneOf("--topology", p.Topology,
+		configv1.HighlyAvailableTopologyMode, configv1.SingleReplicaTopologyMode, configv1.ExternalTopologyMode); err != nil {
+		return err
+	}
+	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
+		return err
+	}
+	if err := oneOf("--credentials-mode", p.CredentialsMode, Mint, Manual, STS); err != nil {
+		return err
+	}
+	if p.Region == "" {
+		return fmt.Errorf("--region is empty: name a region, as us-east-1")
+	}
+	switch {
+	case p.Nodes < 1:
+		return fmt.Errorf("--nodes is %d: a cluster needs at least one node", p.Nodes)
+	case p.Topology == configv1.SingleReplicaTopologyMode && p.Nodes != 1:
+		return fmt.Errorf("--nodes is %d, but topology %s has exactly one node: leave --nodes out, or choose another --topology",
+			p.Nodes, p.Topology)
+	case p.Topology == configv1.HighlyAvailableTopologyMode && p.Nodes < 2:
+		return fmt.Errorf("--nodes is %d, but topology %s needs a control-plane node and a worker: give --nodes 2 or more, or --topology %s",
+			p.Nodes, p.Topology, configv1.SingleReplicaTopologyMode)
+	}
+	return nil
+}
+
+// ControlPlaneNodes is the number of nodes that are masters. In a small highly available cluster one worker is kept, so
+// that what avoids masters can run.
+func (p Profile) ControlPlaneNodes() int {
+	switch p.Topology {
+	case configv1.ExternalTopologyMode:
+		return 0
+	case configv1.SingleReplicaTopologyMode:
+		return 1
+	default:
+		return min(maxControlPlaneNodes, p.Nodes-1)
+	}
+}
+
+// Issuer is the issuer of ServiceAccount tokens. Only a cluster whose cloud must trust the tokens has one of its own.
+func (p Profile) Issuer() string {
+	if p.CredentialsMode == STS {
+		return fmt.Sprintf("https://%s-oidc.s3.%s.amazonaws.com", p.Name, p.Region)
+	}
+	return "https://kubernetes.default.svc"
+}
+
+func platforms() []configv1.PlatformType {
+	return []configv1.PlatformType{
+		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.GCPPlatformType,
+		configv1.IBMCloudPlatformType, configv1.NonePlatformType, configv1.NutanixPlatformType,
+		configv1.OpenStackPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
+	}
+}
+
+func oneOf[T ~string](flag string, got T, allowed ...T) error {
+	if slices.Contains(allowed, got) {
+		return nil
+	}
+	names := make([]string, 0, len(allowed))
+	for _, a := range allowed {
+		names = append(names, string(a))
+	}
+	return fmt.Errorf("%s is %q: it must be one of %s", flag, got, strings.Join(names, ", "))
+}

@@ -1,0 +1,209 @@
+package standin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	requestNamespace  = "openshift-cloud-credential-operator"
+	requestFinalizer  = "cloudcredential.openshift.io/deprovision"
+	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
+)
+
+// mode is how the cluster hands out credentials, as its configuration says.
+type mode int
+
+const (
+	mint mode = iota
+	manual
+	// sts is manual with an issuer of tokens that the cloud trusts.
+	sts
+)
+
+// credentials stands in for cloud-credential-operator on AWS. In mint mode each CredentialsRequest gets a Secret with an
+// access key, an obviously fake one. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
+// issuer that the cloud trusts, a request that names a role gets a Secret that says how to assume it.
+type credentials struct{ client client.Client }
+
+func (s *credentials) setup(manager ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(s.allRequests)
+	return ctrl.NewControllerManagedBy(manager).
+		Named("credentials").
+		For(newRequest()).
+		// A minted Secret that is lost is made again.
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(requestOfSecret)).
+		// The namespace of the Secret may come later than the request.
+		Watches(&corev1.Namespace{}, all).
+		// These two hold the mode.
+		Watches(&operatorv1.CloudCredential{}, all).
+		Watches(&configv1.Authentication{}, all).
+		Complete(s)
+}
+
+// Reconcile provides the Secret of one CredentialsRequest, or takes it back.
+func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
+	if key.Namespace != requestNamespace {
+		return ctrl.Result{}, nil
+	}
+	object := newRequest()
+	if err := s.client.Get(ctx, key.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	request, err := decodeRequest(object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	mode, err := s.mode(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	data := secretData(request, mode)
+	switch {
+	case object.GetDeletionTimestamp() != nil:
+		return ctrl.Result{}, s.takeBack(ctx, request, mode)
+	case data == nil:
+		return ctrl.Result{}, nil
+	default:
+		return ctrl.Result{}, s.provide(ctx, request, data)
+	}
+}
+
+// mode reads how the cluster hands out credentials.
+func (s *credentials) mode(ctx context.Context) (mode, error) {
+	config := &operatorv1.CloudCredential{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, config); err != nil {
+		return 0, fmt.Errorf("get CloudCredential cluster: %w", err)
+	}
+	if config.Spec.CredentialsMode != operatorv1.CloudCredentialsModeManual {
+		return mint, nil
+	}
+	authentication := &configv1.Authentication{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, authentication); err != nil {
+		return 0, fmt.Errorf("get Authentication cluster: %w", err)
+	}
+	if authentication.Spec.ServiceAccountIssuer == "" {
+		return manual, nil
+	}
+	return sts, nil
+}
+
+// provide makes the Secret and says so in the request's status.
+func (s *credentials) provide(ctx context.Context, request *credentialsRequest, data map[string][]byte) error {
+	object := request.object
+	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
+		wanted := object.DeepCopy()
+		controllerutil.AddFinalizer(wanted, requestFinalizer)
+		if err := s.client.Patch(ctx, wanted, optimistic(object)); err != nil {
+			return fmt.Errorf("add the finalizer to CredentialsRequest %s: %w", request.key(), err)
+		}
+		// The rest follows with the event of this change.
+		return nil
+	}
+	namespace := &corev1.Namespace{}
+	err := s.client.Get(ctx, client.ObjectKey{Name: request.Spec.SecretRef.Namespace}, namespace)
+	if apierrors.IsNotFound(err) {
+		return s.setStatus(ctx, request, false)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.ensureSecret(ctx, request, data); err != nil {
+		return ignoreTerminating(err)
+	}
+	return s.setStatus(ctx, request, true)
+}
+
+func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequest, data map[string][]byte) error {
+	reference := request.Spec.SecretRef
+	secret := &corev1.Secret{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	equal := func(a, b []byte) bool { return string(a) == string(b) }
+	if err == nil && secret.Annotations[requestAnnotation] == request.key() && maps.EqualFunc(secret.Data, data, equal) {
+		return nil
+	}
+	wanted := corev1ac.Secret(reference.Name, reference.Namespace).
+		WithAnnotations(map[string]string{requestAnnotation: request.key()}).
+		WithData(data)
+	if err := s.client.Apply(ctx, wanted, client.ForceOwnership); err != nil {
+		return fmt.Errorf("write Secret %s/%s of CredentialsRequest %s: %w", reference.Namespace, reference.Name, request.key(), err)
+	}
+	return nil
+}
+
+// takeBack removes what was provided and lets the request go. In manual mode nothing was provided.
+func (s *credentials) takeBack(ctx context.Context, request *credentialsRequest, mode mode) error {
+	object := request.object
+	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
+		return nil
+	}
+	if mode != manual {
+		if err := s.deleteSecret(ctx, request); err != nil {
+			return err
+		}
+	}
+	wanted := object.DeepCopy()
+	controllerutil.RemoveFinalizer(wanted, requestFinalizer)
+	if err := s.client.Patch(ctx, wanted, optimistic(object)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("drop the finalizer of CredentialsRequest %s: %w", request.key(), err))
+	}
+	return nil
+}
+
+func (s *credentials) deleteSecret(ctx context.Context, request *credentialsRequest) error {
+	secret := &corev1.Secret{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: request.Spec.SecretRef.Namespace, Name: request.Spec.SecretRef.Name}, secret)
+	if err != nil || secret.Annotations[requestAnnotation] != request.key() {
+		return client.IgnoreNotFound(err)
+	}
+	if err := s.client.Delete(ctx, secret); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("delete Secret %s/%s of CredentialsRequest %s: %w",
+			secret.Namespace, secret.Name, request.key(), err))
+	}
+	return nil
+}
+
+// setStatus says whether the Secret was provided, if the status does not say so yet.
+func (s *credentials) setStatus(ctx context.Context, request *credentialsRequest, provisioned bool) error {
+	wanted, changed, err := request.withStatus(provisioned)
+	if err != nil || !changed {
+		return err
+	}
+	if err := s.client.Status().Patch(ctx, wanted, client.MergeFrom(request.object)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("write the status of CredentialsRequest %s: %w", request.key(), err))
+	}
+	return nil
+}
+
+func (s *credentials) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := newRequestList()
+	if err := s.client.List(ctx, list, client.InNamespace(requestNamespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list CredentialsRequests")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// optimistic makes a patch that fails if somebody else has changed the object: a list of finalizers is replaced as a whole.
+func optimistic(object client.Object) client.Patch {
+	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+}

@@ -1,0 +1,77 @@
+package standin
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func request(t *testing.T, role string) *credentialsRequest {
+	t.Helper()
+	object := newRequest()
+	object.SetNamespace(requestNamespace)
+	object.SetName("a")
+	object.SetGeneration(3)
+	object.Object["spec"] = map[string]any{
+		"secretRef":      map[string]any{"namespace": "ns", "name": "secret"},
+		"providerSpec":   map[string]any{"stsIAMRoleARN": role},
+		"cloudTokenPath": "/token",
+	}
+	return decode(t, object)
+}
+
+func decode(t *testing.T, object *unstructured.Unstructured) *credentialsRequest {
+	t.Helper()
+	r, err := decodeRequest(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestStatusThatIsTrueIsNotWrittenAgain(t *testing.T) {
+	for _, provisioned := range []bool{true, false} {
+		wanted, changed, err := request(t, "").withStatus(provisioned)
+		if err != nil || !changed {
+			t.Fatalf("provisioned %v: first status: changed %v (%v)", provisioned, changed, err)
+		}
+		if _, changed, err := decode(t, wanted).withStatus(provisioned); err != nil || changed {
+			t.Errorf("provisioned %v: second status: changed %v (%v)", provisioned, changed, err)
+		}
+		if _, changed, err := decode(t, wanted).withStatus(!provisioned); err != nil || !changed {
+			t.Errorf("provisioned %v: the opposite: changed %v (%v)", provisioned, changed, err)
+		}
+		wanted.SetGeneration(4)
+		if _, changed, err := decode(t, wanted).withStatus(provisioned); err != nil || changed != provisioned {
+			t.Errorf("provisioned %v: next generation: changed %v (%v)", provisioned, changed, err)
+		}
+	}
+}
+
+func TestSecretDependsOnTheMode(t *testing.T) {
+	const role = "arn:aws:iam::123456789012:role/a"
+	for name, test := range map[string]struct {
+		mode mode
+		role string
+		want []string
+		keys int
+	}{
+		"mint":             {mint, "", []string{"aws_access_key_id = AKIAFAKE"}, 3},
+		"manual":           {manual, role, nil, 0},
+		"STS":              {sts, role, []string{"role_arn = " + role, "web_identity_token_file = /token"}, 1},
+		"STS without role": {sts, "", nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := secretData(request(t, test.role), test.mode)
+			if len(data) != test.keys {
+				t.Errorf("got %d keys, want %d", len(data), test.keys)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(string(data["credentials"]), want) {
+					t.Errorf("%q is not in %q", want, data["credentials"])
+				}
+			}
+		})
+	}
+}

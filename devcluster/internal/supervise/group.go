@@ -1,0 +1,260 @@
+// Package supervise starts child processes, watches them and stops them.
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// State is what became of a process.
+type State string
+
+const (
+	// Running means that the process lives.
+	Running State = "running"
+	// Exited means that the process ended although nobody asked it to.
+	Exited State = "exited"
+	// Stopped means that the process ended because it was asked to.
+	Stopped State = "stopped"
+)
+
+// Process says how to start a child.
+type Process struct {
+	// Name is unique in a group; it names the log file.
+	Name string
+	// Args are the arguments of the group's executable.
+	Args []string
+}
+
+// Status is what is known about a child.
+type Status struct {
+	Name  string `json:"name"`
+	PID   int    `json:"pid"`
+	State State  `json:"state"`
+	// Exit says how the process ended, as "exit status 1" or "signal: killed"; empty while it runs.
+	Exit string `json:"exit,omitempty"`
+	// Log is the absolute path of the file that holds what the process printed.
+	Log string `json:"log"`
+}
+
+// Group is a set of children of one executable. A child never outlives the process that holds the group: where the
+// system can do so (Linux), it is killed together with its parent.
+type Group struct {
+	executable string
+	dir        string
+	logs       string
+	env        []string
+	changed    func([]Status)
+	spawn      chan func()
+
+	mu       sync.Mutex
+	closed   bool
+	children []*child
+	exits    chan Status
+}
+
+type child struct {
+	process Process
+	command *exec.Cmd
+	status  Status
+	asked   bool
+	done    chan struct{}
+}
+
+// Options configures a group.
+type Options struct {
+	// Executable is what every child runs.
+	Executable string
+	// Dir is the working directory of the children; their arguments can be relative to it, however long it is.
+	Dir string
+	// Logs is the directory of the log files.
+	Logs string
+	// Env is the children's whole environment.
+	Env []string
+	// Changed is called, without overlap, after a child started or ended.
+	Changed func([]Status)
+}
+
+// NewGroup returns a group without children.
+func NewGroup(options Options) *Group {
+	g := &Group{
+		executable: options.Executable,
+		dir:        options.Dir,
+		logs:       options.Logs,
+		env:        options.Env,
+		changed:    options.Changed,
+		spawn:      make(chan func()),
+		exits:      make(chan Status, 16),
+	}
+	go g.spawner()
+	return g
+}
+
+// spawner starts every child from one OS thread that never ends. The kernel ties a child's parent-death signal to the
+// thread that started it, not to the process.
+func (g *Group) spawner() {
+	runtime.LockOSThread()
+	for start := range g.spawn {
+		start()
+	}
+}
+
+// Exits delivers the children that ended without having been asked to.
+func (g *Group) Exits() <-chan Status { return g.exits }
+
+// Start starts a process. A process of the same name must have ended; it is replaced.
+func (g *Group) Start(process Process) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return fmt.Errorf("start %s: all processes are being stopped", process.Name)
+	}
+	old := g.find(process.Name)
+	if old != nil && old.status.State == Running {
+		return fmt.Errorf("start %s: it is running already, as process %d", process.Name, old.status.PID)
+	}
+	path := filepath.Join(g.logs, process.Name+".log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start %s: open its log: %w", process.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+
+	command := exec.Command(g.executable, process.Args...)
+	command.Dir, command.Env, command.Stdout, command.Stderr = g.dir, g.env, log, log
+	command.SysProcAttr = attributes()
+	started := make(chan error)
+	g.spawn <- func() { started <- command.Start() }
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", process.Name, err)
+	}
+
+	c := &child{process: process, command: command, done: make(chan struct{})}
+	c.status = Status{Name: process.Name, PID: command.Process.Pid, State: Running, Log: path}
+	if old == nil {
+		g.children = append(g.children, c)
+	} else {
+		g.children[slices.Index(g.children, old)] = c
+	}
+	go g.wait(c)
+	g.notify()
+	return nil
+}
+
+func (g *Group) wait(c *child) {
+	// The error only repeats what ProcessState says.
+	_ = c.command.Wait()
+	g.mu.Lock()
+	c.status.Exit = c.command.ProcessState.String()
+	c.status.State = Exited
+	if c.asked {
+		c.status.State = Stopped
+	}
+	status := c.status
+	g.notify()
+	g.mu.Unlock()
+	close(c.done)
+	if status.State == Exited {
+		g.exits <- status
+	}
+}
+
+// Restart starts a process that had ended, with the arguments it had.
+func (g *Group) Restart(name string) error {
+	g.mu.Lock()
+	c := g.find(name)
+	g.mu.Unlock()
+	if c == nil {
+		return fmt.Errorf("start %s: there is no such process", name)
+	}
+	return g.Start(c.process)
+}
+
+// Stop asks one process to end and kills it when it has not done so in time. Stopping a process that has ended, or
+// that never was, does nothing.
+func (g *Group) Stop(name string, patience time.Duration) {
+	g.mu.Lock()
+	c := g.find(name)
+	g.mu.Unlock()
+	if c != nil {
+		g.end([]*child{c}, patience)
+	}
+}
+
+// StopAll stops every process, the youngest first, for good: no process can be started any more.
+func (g *Group) StopAll(patience time.Duration) {
+	g.mu.Lock()
+	g.closed = true
+	all := slices.Clone(g.children)
+	g.mu.Unlock()
+	slices.Reverse(all)
+	g.end(all, patience)
+}
+
+func (g *Group) end(children []*child, patience time.Duration) {
+	for _, c := range children {
+		g.signal(c, syscall.SIGTERM)
+	}
+	deadline := time.After(patience)
+	for _, c := range children {
+		select {
+		case <-c.done:
+		case <-deadline:
+			for _, late := range children {
+				g.signal(late, syscall.SIGKILL)
+			}
+			for _, late := range children {
+				<-late.done
+			}
+			return
+		}
+	}
+}
+
+func (g *Group) signal(c *child, signal syscall.Signal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.status.State != Running {
+		return
+	}
+	c.asked = true
+	// It fails only if the process has just ended, which is what was wanted.
+	_ = c.command.Process.Signal(signal)
+}
+
+// Statuses lists the processes in the order in which they were first started.
+func (g *Group) Statuses() []Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.statuses()
+}
+
+func (g *Group) statuses() []Status {
+	all := make([]Status, 0, len(g.children))
+	for _, c := range g.children {
+		all = append(all, c.status)
+	}
+	return all
+}
+
+func (g *Group) notify() {
+	if g.changed != nil {
+		g.changed(g.statuses())
+	}
+}
+
+func (g *Group) find(name string) *child {
+	for _, c := range g.children {
+		if c.process.Name == name {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+// Program devcluster runs a whole Kubernetes control plane on one machine. It is also every program of that control
+// plane: its first argument says which.
+package main
+
+import (
+	"os"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/command"
+	"github.com/csi-operators/csi-operators/devcluster/internal/component"
+)
+
+func main() {
+	args := os.Args[1:]
+	if len(args) > 0 {
+		if code, known := component.Run(args[0], args[1:]); known {
+			os.Exit(code)
+		}
+	}
+	os.Exit(command.Run(args, command.Streams{Out: os.Stdout, Err: os.Stderr}, component.Kubectl))
+}

@@ -1,0 +1,230 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// Two clusters at once: the second one in a directory whose path is long, has a space and a comma, and of another
+// topology. It then loses a component, and is taken down.
+func TestTwoClustersLiveSideBySideUntilOneIsTakenDown(t *testing.T) {
+	first := up(t, filepath.Join(t.TempDir(), "first"))
+	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "a b,c")
+	second := up(t, long, "--topology", "SingleReplica", "--credentials-mode", "STS", "--region", "eu-west-1")
+
+	t.Run("each has its own nodes and configuration", func(t *testing.T) {
+		assertTopology(t, first, 3, 3, configv1.HighlyAvailableTopologyMode)
+		assertTopology(t, second, 1, 1, configv1.SingleReplicaTopologyMode)
+		authentication := &configv1.Authentication{}
+		if err := second.client.Get(context.Background(), client.ObjectKey{Name: "cluster"}, authentication); err != nil {
+			t.Fatal(err)
+		}
+		if authentication.Spec.ServiceAccountIssuer == "" {
+			t.Error("STS: Authentication has no issuer")
+		}
+	})
+	t.Run("up refuses a directory in use", func(t *testing.T) {
+		got := devcluster(t, "up", "--dir", second.dir)
+		if got.code == 0 || !strings.Contains(got.stderr, "runs in "+second.dir+" already") {
+			t.Errorf("exit code %d, %s", got.code, got.stderr)
+		}
+	})
+	t.Run("a component can be stopped and started again", func(t *testing.T) { stopAndStart(t, second) })
+	t.Run("status names a killed component and its log", func(t *testing.T) { killScheduler(t, second) })
+	t.Run("down leaves nothing, and the other cluster alone", func(t *testing.T) {
+		state, _ := second.status()
+		if got := devcluster(t, "down", "--dir", second.dir); got.code != 0 {
+			t.Fatalf("exit code %d: %s", got.code, got.stderr)
+		}
+		gone(t, second.dir, state.Processes)
+		if got := devcluster(t, "down", "--dir", second.dir); got.code != 0 {
+			t.Errorf("down again: exit code %d: %s", got.code, got.stderr)
+		}
+		if state, code := first.status(); code != 0 || len(state.Processes) != 7 {
+			t.Errorf("the other cluster: exit code %d, %v", code, state.Processes)
+		}
+	})
+}
+
+func assertTopology(t *testing.T, r *running, masters, workers int, topology configv1.TopologyMode) {
+	t.Helper()
+	ctx := context.Background()
+	nodes := &corev1.NodeList{}
+	if err := r.client.List(ctx, nodes); err != nil {
+		t.Fatal(err)
+	}
+	var gotMasters, gotWorkers, tainted int
+	for _, node := range nodes.Items {
+		if _, ok := node.Labels["node-role.kubernetes.io/master"]; ok {
+			gotMasters++
+		}
+		if _, ok := node.Labels["node-role.kubernetes.io/worker"]; ok {
+			gotWorkers++
+		}
+		tainted += len(node.Spec.Taints)
+	}
+	wantTainted := masters
+	if topology == configv1.SingleReplicaTopologyMode {
+		wantTainted = 0
+	}
+	if gotMasters != masters || gotWorkers != workers || tainted != wantTainted {
+		t.Errorf("%s: got %d masters, %d workers, %d taints, want %d, %d, %d",
+			topology, gotMasters, gotWorkers, tainted, masters, workers, wantTainted)
+	}
+	infrastructure := &configv1.Infrastructure{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: "cluster"}, infrastructure); err != nil {
+		t.Fatal(err)
+	}
+	if got := infrastructure.Status.ControlPlaneTopology; got != topology {
+		t.Errorf("Infrastructure says %s, want %s", got, topology)
+	}
+}
+
+func stopAndStart(t *testing.T, r *running) {
+	if got := devcluster(t, "stop", "--dir", r.dir, cluster.APIServer); got.code != 0 {
+		t.Fatalf("stop: exit code %d: %s", got.code, got.stderr)
+	}
+	state, code := r.status()
+	if got := process(t, state, cluster.APIServer).State; got != supervise.Stopped || code != 1 {
+		t.Errorf("after stop: state %s and exit code %d, want %s and 1", got, code, supervise.Stopped)
+	}
+	if got := devcluster(t, "start", "--dir", r.dir, cluster.APIServer); got.code != 0 {
+		t.Fatalf("start: exit code %d: %s", got.code, got.stderr)
+	}
+	if err := r.client.List(context.Background(), &corev1.NodeList{}); err != nil {
+		t.Errorf("after start: %v", err)
+	}
+	if got := devcluster(t, "stop", "--dir", r.dir, "nothing"); got.code == 0 || !strings.Contains(got.stderr, cluster.APIServer) {
+		t.Errorf("stop of an unknown component: exit code %d, %s", got.code, got.stderr)
+	}
+}
+
+func killScheduler(t *testing.T, r *running) {
+	state, code := r.status()
+	if code != 0 {
+		t.Fatalf("before: exit code %d, %v", code, state.Processes)
+	}
+	scheduler := process(t, state, cluster.Scheduler)
+	if err := syscall.Kill(scheduler.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("kube-scheduler has died (signal: killed): its log is %s", scheduler.Log)
+	eventually(t, func() error {
+		if got := devcluster(t, "status", "--dir", r.dir); got.code != 1 || !strings.Contains(got.stderr, want) {
+			return fmt.Errorf("exit code %d, want 1; it printed %q, want %q in it", got.code, got.stderr, want)
+		}
+		return nil
+	})
+	if _, err := os.Stat(scheduler.Log); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUpNamesAPortThatIsTaken(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	dir := filepath.Join(t.TempDir(), "cluster")
+	got := devcluster(t, "up", "--dir", dir, "--port", port)
+	if got.code == 0 || !strings.Contains(got.stderr, "port "+port) || !strings.Contains(got.stderr, "--port") {
+		t.Errorf("exit code %d, %s", got.code, got.stderr)
+	}
+	gone(t, dir, nil)
+}
+
+func TestUpNamesAComponentThatDiesAndKeepsItsLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	t.Cleanup(func() { devcluster(t, "down", "--dir", dir) })
+	done := make(chan result)
+	go func() { done <- devcluster(t, "up", "--dir", dir, "--owner-pid", strconv.Itoa(os.Getpid())) }()
+	var state *cluster.State
+	eventually(t, func() error {
+		var err error
+		if state, err = cluster.Status(dir); err != nil {
+			return err
+		}
+		for _, p := range state.Processes {
+			if p.Name == cluster.APIServer {
+				return syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+		}
+		return fmt.Errorf("kube-apiserver has not been started")
+	})
+	got := <-done
+	log := process(t, *state, cluster.APIServer).Log
+	for _, want := range []string{"kube-apiserver ended", "signal: killed", log, "devcluster down --dir " + dir} {
+		if got.code == 0 || !strings.Contains(got.stderr, want) {
+			t.Errorf("exit code %d, %q is not in: %s", got.code, want, got.stderr)
+		}
+	}
+	if _, err := os.Stat(log); err != nil {
+		t.Error(err)
+	}
+	if got := devcluster(t, "down", "--dir", dir); got.code != 0 {
+		t.Fatalf("down: exit code %d: %s", got.code, got.stderr)
+	}
+	gone(t, dir, state.Processes)
+}
+
+func TestClusterGoesWithItsOwner(t *testing.T) {
+	// It ends when its input does, and the input is never closed.
+	owner := exec.Command("cat")
+	input, err := owner.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = input.Close() }()
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "cluster")
+	r := up(t, dir, "--owner-pid", strconv.Itoa(owner.Process.Pid), "--topology", "External", "--nodes", "2")
+	assertTopology(t, r, 0, 2, configv1.ExternalTopologyMode)
+	state, _ := r.status()
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Wait()
+	eventually(t, func() error {
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+			return fmt.Errorf("%s still exists (%v)", dir, err)
+		}
+		return nil
+	})
+	gone(t, dir, state.Processes[:len(state.Processes)-1])
+}
+
+func TestDownLeavesForeignDirectoriesAlone(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "precious")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := devcluster(t, "down", "--dir", dir); got.code == 0 || !strings.Contains(got.stderr, "is not a devcluster's") {
+		t.Errorf("down: exit code %d, %s", got.code, got.stderr)
+	}
+	if got := devcluster(t, "up", "--dir", dir); got.code == 0 || !strings.Contains(got.stderr, "holds other files") {
+		t.Errorf("up: exit code %d, %s", got.code, got.stderr)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}

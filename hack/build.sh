@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Builds one Go program with a progress display, and not at all if nothing has changed since the last time.
+#
+#   hack/build.sh MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]
+#
+# Paths are relative to the root of the repository. What was built is remembered beside the output as a hash over the
+# module's files, the Go version and the flags.
+set -euo pipefail
+
+usage() {
+  printf 'usage: hack/build.sh MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]\n' >&2
+  exit 2
+}
+
+[ "$#" -ge 3 ] || usage
+module=$1 package=$2 output=$3
+shift 3
+if [ "$#" -gt 0 ]; then
+  [ "$1" = '--' ] || usage
+  shift
+fi
+
+cd "$(dirname "$0")/.."
+name=$(basename "$output")
+folder=$(dirname "$output")
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+output=$folder/$name
+record=$folder/.$name.hash
+scratch=$(mktemp -d "$folder/.$name.build.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+# digest prints a hash of its input; Linux and macOS name the program differently.
+digest() {
+  if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1
+}
+
+# fingerprint prints a hash of all that the program is made of. Files that git ignores count if the program may embed
+# them; tests do not count.
+fingerprint() {
+  {
+    go version
+    printf '%s\n' "$package" "$@"
+    {
+      git ls-files -co --exclude-standard -- "$module"
+      git ls-files -oi --exclude-standard -- "$module/*.yaml"
+    } | LC_ALL=C sort -u | while IFS= read -r file; do
+      case $file in
+      *_test.go) continue ;;
+      esac
+      # A file that was deleted but not yet committed is still listed.
+      if [ -f "$file" ]; then printf '%s\n' "$file"; fi
+    done >"$scratch/files"
+    cat "$scratch/files"
+    git hash-object --no-filters --stdin-paths <"$scratch/files"
+  } | digest
+}
+
+# report shows how far the build is, in place on a terminal and otherwise now and then. It reads what go build prints:
+# one line for each package, and errors.
+report() {
+  local total=$1 count=0 line shown=$SECONDS clear=''
+  if [ -t 2 ]; then clear=$'\r\033[K'; fi
+  while IFS= read -r line; do
+    case $line in
+    *' '* | *:* | '')
+      printf '%s%s\n' "$clear" "$line" >&2
+      continue
+      ;;
+    esac
+    count=$((count + 1))
+    if [ "$count" -ge "$total" ]; then
+      # The program's own package comes last.
+      printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name" "$count" "$total" >&2
+    elif [ -n "$clear" ]; then
+      printf '%sbuilding %s: %d of %d packages' "$clear" "$name" "$count" "$total" >&2
+    elif [ $((SECONDS - shown)) -ge 5 ]; then
+      printf 'building %s: %d of %d packages\n' "$name" "$count" "$total" >&2
+      shown=$SECONDS
+    fi
+  done
+}
+
+current=$(fingerprint "$@")
+if [ -x "$output" ] && [ -f "$record" ] && [ "$(cat "$record")" = "$current" ]; then
+  exit 0
+fi
+
+# Packages that have to be compiled; to find out takes a second.
+total=$(cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' ')
+if [ "$total" -eq 0 ]; then
+  printf 'building %s: linking\n' "$name" >&2
+else
+  printf 'building %s: 0 of %d packages\n' "$name" "$total" >&2
+fi
+
+# With pipefail, the exit code is that of go.
+status=0
+(cd "$module" && go build -v -o "$scratch/$name" "$@" "$package") 2>&1 | report "$total" || status=$?
+if [ "$status" -ne 0 ]; then
+  printf 'building %s failed\n' "$name" >&2
+  exit "$status"
+fi
+# Whoever runs the old binary keeps it.
+mv "$scratch/$name" "$output"
+printf '%s\n' "$current" >"$record"

@@ -1,0 +1,127 @@
+// Package idle counts what the operator costs: the requests of an installation, and those of doing nothing. Counts come
+// from the audit log and do not depend on the machine. The package has a control plane to itself, so that nobody else
+// makes the operator work.
+package idle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The budgets. An existing operator needs 285 requests, 120 of them writes, and 30 requests a minute when idle.
+const (
+	mostRequests = 60
+	mostWrites   = 35
+	idleMinutes  = 3
+)
+
+// renewals of the leader lease, every 26 s, measure the time: so many of them span idleMinutes.
+const renewals = idleMinutes*60/26 + 2
+
+func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
+	cluster, err := env.Start(t.Context(), "--nodes", "12")
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, cluster.InstallRBAC(t.Context()))
+	operator, err := cluster.StartOperator(t.Context(), nil, nil)
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator printed:\n%s", operator.Output())
+		}
+		env.Must(t, operator.Stop())
+	})
+
+	mark := settled(t, cluster, 0, func() error { return started(operator) })
+	waitIdle(t, cluster, mark, 2, "without a ClusterCSIDriver")
+
+	mark, err = cluster.Audit.Now()
+	env.Must(t, err)
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
+	settled(t, cluster, mark, func() error { return cluster.Settled(t.Context()) })
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() && r.Verb != "watch" })
+	writes := env.Filter(requests, env.Request.IsWrite)
+	t.Logf("from the ClusterCSIDriver to settled: %d requests, %d of them writes", len(requests), len(writes))
+	if len(requests) > mostRequests || len(writes) > mostWrites {
+		t.Errorf("%d requests and %d writes, at most %d and %d are allowed:\n%s",
+			len(requests), len(writes), mostRequests, mostWrites, env.Describe(requests))
+	}
+
+	mark, err = cluster.Audit.Now()
+	env.Must(t, err)
+	waitIdle(t, cluster, mark, renewals, "with an installed driver")
+
+	all, err := cluster.Audit.Since(0, env.OperatorUser)
+	env.Must(t, err)
+	if refused := env.Filter(all, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
+		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+	}
+}
+
+// started tells whether the operator has filled its caches.
+func started(operator *env.Operator) error {
+	if !strings.Contains(operator.Output(), "Starting workers") {
+		return errors.New("the operator has not started its workers")
+	}
+	return nil
+}
+
+// settled waits until a condition holds and the operator makes no more requests: the next renewal of its lease follows
+// on the one before without anything between. It returns the place in the audit log.
+func settled(t *testing.T, cluster *env.Cluster, mark env.Mark, condition func() error) env.Mark {
+	t.Helper()
+	env.Eventually(t, "settled", condition)
+	env.Must(t, env.AwaitFor(t.Context(), 3*time.Minute, "no more requests", func() error {
+		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+		if err != nil {
+			return err
+		}
+		last := len(requests) - 1
+		if last < 0 || !requests[last].IsLease() || !requests[last].IsWrite() {
+			return errors.New("the last request is not a renewal of the lease")
+		}
+		return condition()
+	}))
+	end, err := cluster.Audit.Now()
+	env.Must(t, err)
+	return end
+}
+
+// waitIdle waits for a number of lease renewals and allows nothing else but watches that are opened again.
+func waitIdle(t *testing.T, cluster *env.Cluster, mark env.Mark, renewals int, when string) {
+	t.Helper()
+	limit := time.Duration(renewals+1) * 30 * time.Second
+	env.Must(t, env.AwaitFor(t.Context(), limit, fmt.Sprintf("%d renewals of the lease %s", renewals, when), func() error {
+		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+		if err != nil {
+			return err
+		}
+		seen := len(env.Filter(requests, func(r env.Request) bool { return r.IsLease() && r.IsWrite() }))
+		if seen < renewals {
+			return fmt.Errorf("%d so far", seen)
+		}
+		return nil
+	}))
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	watches := env.Filter(requests, func(r env.Request) bool { return r.Verb == "watch" })
+	others := env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" && !r.IsLease() })
+	t.Logf("idle %s over %d lease renewals: %d watches opened again, %d other requests", when, renewals, len(watches), len(others))
+	if len(others) > 0 {
+		t.Errorf("requests %s:\n%s", when, env.Describe(others))
+	}
+}
