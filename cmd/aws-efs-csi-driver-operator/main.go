@@ -46,11 +46,13 @@ func parse(args []string) (manager.Options, error) {
 	options := manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), usage)
+		_, _ = fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "`file` with the API server and credentials; default: those of the pod, or $KUBECONFIG")
-	flags.StringVar(&options.Namespace, "namespace", "", "`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "",
+		"`file` with the API server and credentials; default: those of the pod, or $KUBECONFIG")
+	flags.StringVar(&options.Namespace, "namespace", "",
+		"`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
 	flags.BoolVar(&options.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
 	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", "127.0.0.1:8080", "`address` of /metrics, 0 for none")
 	flags.StringVar(&options.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")

@@ -66,7 +66,7 @@ func (r *running) expectGone(object client.Object) {
 	eventually(r.t, func() error {
 		err := r.client.Get(context.Background(), client.ObjectKeyFromObject(object), object)
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("get %T %s: got %v, want not found", object, object.GetName(), err)
+			return fmt.Errorf("get %T %s: got %w, want not found", object, object.GetName(), err)
 		}
 		return nil
 	})
@@ -86,11 +86,11 @@ func provisioned(request *unstructured.Unstructured, want bool) func() error {
 	return func() error {
 		got, _, err := unstructured.NestedBool(request.Object, "status", "provisioned")
 		if err != nil || got != want {
-			return fmt.Errorf("CredentialsRequest %s: provisioned is %v, want %v (%v)", request.GetName(), got, want, err)
+			return fmt.Errorf("CredentialsRequest %s: provisioned is %v, want %v (%w)", request.GetName(), got, want, err)
 		}
 		generation, _, err := unstructured.NestedInt64(request.Object, "status", "lastSyncGeneration")
 		if want && (err != nil || generation != request.GetGeneration()) {
-			return fmt.Errorf("CredentialsRequest %s: synced generation %d, want %d (%v)", request.GetName(), generation, request.GetGeneration(), err)
+			return fmt.Errorf("CredentialsRequest %s: synced generation %d, want %d (%w)", request.GetName(), generation, request.GetGeneration(), err)
 		}
 		return nil
 	}
@@ -144,7 +144,7 @@ func credentialsWaitForNamespace(_ *testing.T, r *running) {
 					return nil
 				}
 			}
-			return fmt.Errorf("the conditions are %v, want MissingTargetNamespace=%s (%v)", conditions, want, err)
+			return fmt.Errorf("the conditions are %v, want MissingTargetNamespace=%s (%w)", conditions, want, err)
 		}
 	}
 	r.expect(request, missing("True"))

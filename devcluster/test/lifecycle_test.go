@@ -205,7 +205,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 	_ = owner.Wait()
 	eventually(t, func() error {
 		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-			return fmt.Errorf("%s still exists (%v)", dir, err)
+			return fmt.Errorf("%s still exists (%w)", dir, err)
 		}
 		return nil
 	})

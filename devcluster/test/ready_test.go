@@ -202,7 +202,7 @@ func podsRunAndGo(t *testing.T, r *running) {
 			return fmt.Errorf("%d pods are left", len(pods.Items))
 		}
 		if err := r.client.Get(ctx, client.ObjectKeyFromObject(set), set); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("get the deleted DaemonSet: got %v, want not found", err)
+			return fmt.Errorf("get the deleted DaemonSet: got %w, want not found", err)
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,7 +50,7 @@ func (a *Applier) foreignFields(live *unstructured.Unstructured) (othersFields, 
 			continue
 		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
 		}
 		forbidden := &fieldpath.Set{}
@@ -132,7 +131,7 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 			continue
 		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
 		}
 		switch {
@@ -151,7 +150,7 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 			if err != nil {
 				return nil, fmt.Errorf("encode fields of %q: %w", entry.Manager, err)
 			}
-			entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+			entry.FieldsV1 = metav1.NewFieldsV1(string(raw))
 			others = append(others, entry)
 		}
 	}
@@ -159,6 +158,6 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 	if err != nil {
 		return nil, fmt.Errorf("encode fields of %q: %w", a.Owner, err)
 	}
-	mine.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	mine.FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return append([]metav1.ManagedFieldsEntry{mine}, others...), nil
 }

@@ -65,9 +65,9 @@ func clean(t *testing.T) *env.Cluster {
 }
 
 // operate starts the operator without leader election, so that a killed one is succeeded at once.
-func operate(t *testing.T, cluster *env.Cluster, environment ...string) *env.Operator {
+func operate(t *testing.T, cluster *env.Cluster) *env.Operator {
 	t.Helper()
-	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, environment)
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

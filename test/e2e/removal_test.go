@@ -143,7 +143,7 @@ func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	env.Eventually(t, "the removal says what it waits for", func() error {
 		cr := env.EFS("")
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-			return err //nolint:wrapcheck // A test.
+			return err
 		}
 		for _, condition := range cr.Status.Conditions {
 			if condition.Type == "Progressing" && strings.Contains(condition.Message, "default/app") &&

@@ -69,7 +69,7 @@ func EFS(state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
 func (c *Cluster) Condition(ctx context.Context, kind string, want operatorv1.ConditionStatus) error {
 	cr := EFS("")
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err //nolint:wrapcheck // The error names the object.
+		return err
 	}
 	if cr.Status.ObservedGeneration != cr.Generation {
 		return fmt.Errorf("generation %d of the ClusterCSIDriver is not observed yet", cr.Generation)

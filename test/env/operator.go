@@ -133,7 +133,7 @@ func RunOperator(args, environment []string) (*Operator, error) {
 		return nil, fmt.Errorf("log of the operator: %w", err)
 	}
 	defer log.Close()
-	command := exec.Command(binary, args...) //nolint:gosec,noctx // The operator outlives the call; Stop ends it.
+	command := exec.Command(binary, args...)
 	command.Env = append(command.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", "GORACE=halt_on_error=1")
 	for variable, image := range Images() {
 		command.Env = append(command.Env, variable+"="+image)

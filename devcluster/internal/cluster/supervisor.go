@@ -180,5 +180,5 @@ func exitError(exit supervise.Status) error {
 
 // environment keeps the user's configuration files, proxies and kubeconfig away from the components.
 func environment(dir string) []string {
-	return []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"}
+	return []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
 }

@@ -28,10 +28,10 @@ type Streams struct {
 // Kubectl runs kubectl with the given arguments in this process and returns its exit code.
 type Kubectl func(args []string) int
 
-// exitCode is an error without a message of its own.
-type exitCode int
+// exitCodeError is an error without a message of its own.
+type exitCodeError int
 
-func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e exitCodeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // Run runs the command that the arguments name and returns the exit code.
 func Run(args []string, streams Streams, kubectl Kubectl) int {
@@ -42,7 +42,7 @@ func Run(args []string, streams Streams, kubectl Kubectl) int {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
-	var code exitCode
+	var code exitCodeError
 	if errors.As(err, &code) {
 		return int(code)
 	}
@@ -111,7 +111,7 @@ func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 				}
 			}
 			if code := kubectl(args); code != 0 {
-				return exitCode(code)
+				return exitCodeError(code)
 			}
 			return nil
 		},

@@ -30,7 +30,7 @@ func (p Profile) configuration(url string) []client.Object {
 func (p Profile) infrastructure(url string) *configv1.Infrastructure {
 	status := configv1.InfrastructureStatus{
 		InfrastructureName:     p.Name,
-		Platform:               p.Platform,
+		Platform:               p.Platform, //nolint:staticcheck // Old readers look here.
 		PlatformStatus:         &configv1.PlatformStatus{Type: p.Platform},
 		APIServerURL:           url,
 		APIServerInternalURL:   url,

@@ -9,9 +9,9 @@ import (
 	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
 )
 
-func newAuthority(t *testing.T, name string) *pki.Authority {
+func newAuthority(t *testing.T) *pki.Authority {
 	t.Helper()
-	authority, err := pki.NewAuthority(name)
+	authority, err := pki.NewAuthority("ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func parse(t *testing.T, cert []byte) *x509.Certificate {
 }
 
 func TestServingCertificateIsTrustedForItsHostsOnly(t *testing.T) {
-	authority := newAuthority(t, "ca")
+	authority := newAuthority(t)
 	pair, err := authority.Serving("server", "127.0.0.1", "db.ns.svc")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestServingCertificateIsTrustedForItsHostsOnly(t *testing.T) {
 }
 
 func TestClientCertificateCannotServe(t *testing.T) {
-	authority := newAuthority(t, "ca")
+	authority := newAuthority(t)
 	pair, err := authority.Client("someone", "a-group")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestClientCertificateCannotServe(t *testing.T) {
 }
 
 func TestLoadedAuthorityStillSigns(t *testing.T) {
-	authority := newAuthority(t, "ca")
+	authority := newAuthority(t)
 	loaded, err := pki.LoadAuthority(authority.Pair)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestLoadedAuthorityStillSigns(t *testing.T) {
 	if !authority.Signed(pair.Cert) {
 		t.Error("the original authority does not recognise what the loaded one signed")
 	}
-	if newAuthority(t, "ca").Signed(pair.Cert) {
+	if newAuthority(t).Signed(pair.Cert) {
 		t.Error("another authority of the same name claims the signature")
 	}
 }

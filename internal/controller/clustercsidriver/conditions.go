@@ -64,9 +64,9 @@ func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 
 // conditions are all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that was once on all
 // nodes, and when to look again.
-func (r *reporter) conditions(cr *operatorv1.ClusterCSIDriver, result outcome, live workloads) ([]operatorv1.OperatorCondition, int64, time.Duration) {
-	var all []operatorv1.OperatorCondition
-	var again time.Duration
+func (r *reporter) conditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+) (all []operatorv1.OperatorCondition, stable int64, again time.Duration) {
 	failure := func(prefix string, err error) {
 		condition, wait := r.failures.Degraded(prefix, err)
 		all = append(all, condition)
@@ -157,7 +157,9 @@ func (r *reporter) credentialConditions(result outcome, live workloads) []operat
 	return all
 }
 
-func (r *reporter) credentialState(cfg driver.Config, credentials driver.Credentials, request *cloudcredentialv1.CredentialsRequest) (available, progressing operatorv1.OperatorCondition) {
+func (r *reporter) credentialState(
+	cfg driver.Config, credentials driver.Credentials, request *cloudcredentialv1.CredentialsRequest,
+) (available, progressing operatorv1.OperatorCondition) {
 	is, busy := credentials.Condition+status.Available, credentials.Condition+status.Progressing
 	switch {
 	case !cfg.Requests(credentials):

@@ -33,7 +33,7 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 		cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
 		if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
-			return cfg, fmt.Errorf("Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
+			return cfg, fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
 				"the driver is rolled out once, when they are known", singleton)
 		}
 	}

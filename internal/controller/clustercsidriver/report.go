@@ -134,6 +134,6 @@ func leftOut(kinds map[schema.GroupKind]bool) string {
 		return ""
 	}
 	sort.Strings(missing)
-	return "This cluster does not serve " + strings.Join(missing, ", ") + ": what needs it is left out. "+
+	return "This cluster does not serve " + strings.Join(missing, ", ") + ": what needs it is left out. " +
 		"Restart the operator when that has changed"
 }

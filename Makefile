@@ -1,0 +1,72 @@
+# Everything a contributor types. `make help` lists the targets.
+SHELL := /usr/bin/env bash -o pipefail
+.DEFAULT_GOAL := help
+
+KUBERNETES := v1.36.3
+TOOL := go tool -modfile=tools.mod
+# Kubernetes asks its version of the linker; without it, whoever compares versions refuses the API server.
+VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
+	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
+	-X k8s.io/component-base/version.gitTreeState=clean
+OPERATORS := aws-efs-csi-driver-operator
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: tools devcluster operators ## Build the programs into bin/.
+
+.PHONY: demo
+demo: build ## Install the EFS driver on a cluster of its own before your eyes. KEEP=1 leaves the cluster up.
+	@go run ./test/demo $(if $(KEEP),-keep)
+
+.PHONY: test
+test: build race ## Run every test, with the race detector.
+	go test -race -count=1 -timeout 20m ./...
+	cd devcluster && go test -count=1 -timeout 20m ./...
+
+.PHONY: verify
+verify: tools generate ## Regenerate what is generated and fail if it differs from what is committed.
+	go mod tidy -diff
+	cd devcluster && go mod tidy -diff
+	@changes=$$(git status --porcelain -- config internal api); if [ -n "$$changes" ]; then \
+		printf 'these files are not as "make generate" makes them; commit them:\n%s\n' "$$changes"; git diff -- config internal api; exit 1; fi
+
+.PHONY: generate
+generate: tools ## Write config/rbac and deep copies from the markers in the code.
+	$(TOOL) controller-gen object paths=./internal/cloudcredential/...
+	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
+
+.PHONY: lint
+lint: tools stage ## Run the linters.
+	$(TOOL) golangci-lint run ./...
+	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --config ../.golangci.yaml ./...
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin
+
+.PHONY: tools
+tools:
+	@hack/check-tools.sh
+
+.PHONY: stage
+stage: tools
+	@hack/stage-devcluster.sh
+
+.PHONY: devcluster
+devcluster: stage
+	@hack/build.sh devcluster . bin/devcluster -- -ldflags "$(VERSION_FLAGS)"
+
+.PHONY: operators
+operators: tools
+	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/$$name -- -ldflags "-s -w" || exit 1; done
+
+# The tests run the operator as a process of its own; the race detector has to be in that process.
+.PHONY: race
+race: tools
+	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/race/$$name -- -race || exit 1; done
+
+bin/devcluster: devcluster
+bin/%: operators ;

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Says in one sentence each which tool is missing and how to get it.
+set -euo pipefail
+
+missing=0
+say() {
+  printf 'missing: %s\n' "$1" >&2
+  missing=1
+}
+
+if ! command -v go >/dev/null; then
+  say 'go. Install Go 1.26 or newer from https://go.dev/dl or with your package manager.'
+else
+  version=$(go env GOVERSION)
+  minor=$(printf '%s' "$version" | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+  if [ -n "$minor" ] && [ "$minor" -lt 26 ]; then
+    say "Go 1.26 or newer (this is $version). Install it from https://go.dev/dl."
+  fi
+fi
+command -v git >/dev/null || say 'git. Install the package git.'
+if ! command -v "${CC:-cc}" >/dev/null && ! command -v gcc >/dev/null; then
+  say 'a C compiler, which the race detector needs. Install gcc or clang, for instance the package build-essential or Xcode.'
+fi
+exit "$missing"
