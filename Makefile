@@ -19,7 +19,8 @@ build: tools devcluster operators ## Build the programs into bin/.
 
 .PHONY: demo
 demo: build ## Install the EFS driver on a cluster of its own before your eyes. KEEP=1 leaves the cluster up.
-	@go run ./test/demo $(if $(KEEP),-keep)
+	@hack/build.sh . ./test/demo bin/demo
+	@bin/demo $(if $(KEEP),-keep)
 
 .PHONY: test
 test: build race ## Run every test, with the race detector.

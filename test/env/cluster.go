@@ -32,7 +32,8 @@ type Cluster struct {
 	// Audit reads the audit log.
 	Audit Audit
 
-	binary string
+	binary    string
+	temporary string
 }
 
 // Root is the repository's folder, found upwards from the working directory.
@@ -66,35 +67,34 @@ func Binary(name string) (string, error) {
 	return path, nil
 }
 
-// Start starts a devcluster with these flags of "devcluster up" besides --dir. It ends with this process at the latest.
+// Start starts a devcluster with these flags of "devcluster up". It ends with this process at the latest.
 func Start(ctx context.Context, flags ...string) (*Cluster, error) {
-	binary, err := Binary("devcluster")
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {
 		return nil, fmt.Errorf("folder for the devcluster: %w", err)
 	}
-	cluster := &Cluster{Dir: filepath.Join(dir, "state"), binary: binary}
-	args := append([]string{"up", "--dir", cluster.Dir, "--owner-pid", strconv.Itoa(os.Getpid())}, flags...)
-	if output, err := exec.CommandContext(ctx, binary, args...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("devcluster up: %w\n%s", err, output)
+	cluster, err := StartIn(ctx, filepath.Join(dir, "state"), append(flags, "--owner-pid", strconv.Itoa(os.Getpid()))...)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := cluster.connect(); err != nil {
-		return nil, errors.Join(err, cluster.Stop(ctx))
-	}
+	cluster.temporary = dir
 	return cluster, nil
 }
 
-// Connect uses a devcluster that runs already.
-func Connect(dir string) (*Cluster, error) {
+// StartIn starts a devcluster that keeps its state in dir and runs until it is stopped.
+func StartIn(ctx context.Context, dir string, flags ...string) (*Cluster, error) {
 	binary, err := Binary("devcluster")
 	if err != nil {
 		return nil, err
 	}
 	cluster := &Cluster{Dir: dir, binary: binary}
-	return cluster, cluster.connect()
+	if _, err := cluster.run(ctx, append([]string{"up", "--dir", dir}, flags...)...); err != nil {
+		return nil, err
+	}
+	if err := cluster.connect(); err != nil {
+		return nil, errors.Join(err, cluster.Stop(ctx))
+	}
+	return cluster, nil
 }
 
 func (c *Cluster) connect() error {
@@ -123,18 +123,15 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
 }
 
-// Component stops or starts one process of the control plane, for instance "stop", "kube-apiserver".
-func (c *Cluster) Component(ctx context.Context, verb, name string) error {
-	_, err := c.run(ctx, verb, "--dir", c.Dir, name)
-	return err
-}
-
 // Stop takes the cluster down; no process and no file is left.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if _, err := c.run(ctx, "down", "--dir", c.Dir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Dir(c.Dir)); err != nil {
+	if c.temporary == "" {
+		return nil
+	}
+	if err := os.RemoveAll(c.temporary); err != nil {
 		return fmt.Errorf("remove the devcluster's folder: %w", err)
 	}
 	return nil

@@ -100,6 +100,15 @@ type Operator struct {
 // StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
 // as NAME=value; both win over the defaults.
 func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
+	return c.operate(ctx, args, environment, false)
+}
+
+// LeaveOperator starts the operator so that it goes on when this process ends.
+func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
+	return c.operate(ctx, nil, nil, true)
+}
+
+func (c *Cluster) operate(ctx context.Context, args, environment []string, outlive bool) (*Operator, error) {
 	kubeconfig, err := c.operatorKubeconfig(ctx)
 	if err != nil {
 		return nil, err
@@ -111,7 +120,7 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 	base := []string{
 		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
 	}
-	operator, err := RunOperator(append(base, args...), environment)
+	operator, err := run(append(base, args...), environment, outlive)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +128,12 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 	return operator, nil
 }
 
-// RunOperator starts the operator with exactly these arguments.
+// RunOperator starts the operator with exactly these arguments. It ends with this process at the latest.
 func RunOperator(args, environment []string) (*Operator, error) {
+	return run(args, environment, false)
+}
+
+func run(args, environment []string, outlive bool) (*Operator, error) {
 	// Tests use the binary with the race detector; the demo, which is built without, the one that is shipped.
 	binary, err := Binary("race/" + OperatorName)
 	if err != nil {
@@ -140,7 +153,9 @@ func RunOperator(args, environment []string) (*Operator, error) {
 	}
 	command.Env = append(command.Env, environment...)
 	command.Stdout, command.Stderr = log, log
-	dieWithParent(command)
+	if !outlive {
+		dieWithParent(command)
+	}
 	operator := &Operator{Log: log.Name(), command: command, done: make(chan struct{})}
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start the operator: %w", err)
@@ -151,6 +166,9 @@ func RunOperator(args, environment []string) (*Operator, error) {
 	}()
 	return operator, nil
 }
+
+// PID is the number of the operator's process.
+func (o *Operator) PID() int { return o.command.Process.Pid }
 
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.done }

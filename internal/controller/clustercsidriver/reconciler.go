@@ -120,7 +120,11 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if r.applier.Written.Pending() {
 		again = soonest(again, staleCache)
 	}
-	err := errors.Join(result.err, result.changes.Err(), reportErr)
+	err := errors.Join(result.err, result.changes.Err())
+	if reportErr != nil {
+		// What could not be reported is found again by the retry; a terminal error must not prevent that.
+		err = reportErr
+	}
 	switch {
 	case err == nil:
 		return ctrl.Result{RequeueAfter: again}, nil

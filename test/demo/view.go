@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// view prints what happens in the cluster as it happens: what the operator writes, found in the audit log, and the
+// driver's pods, node by node.
+type view struct {
+	*demo
+	mark     env.Mark
+	seen     int
+	requests int
+	// nodes maps a node to the pod of the driver that was last seen ready there.
+	nodes map[string]string
+}
+
+// view starts to look from now on.
+func (d *demo) view(ctx context.Context) (*view, error) {
+	mark, err := d.cluster.Audit.Now()
+	if err != nil {
+		return nil, err
+	}
+	v := &view{demo: d, mark: mark, nodes: map[string]string{}}
+	pods, err := v.readyPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		v.nodes[pod.Spec.NodeName] = pod.Name
+	}
+	return v, nil
+}
+
+// show prints what is new.
+func (v *view) show(ctx context.Context) error {
+	requests, err := v.cluster.Audit.Since(v.mark, env.OperatorUser)
+	if err != nil {
+		return err
+	}
+	for _, request := range requests[v.seen:] {
+		if request.IsLease() || request.Verb == "watch" {
+			continue
+		}
+		v.requests++
+		v.print(request)
+	}
+	v.seen = len(requests)
+	pods, err := v.readyPods(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		if v.nodes[pod.Spec.NodeName] != pod.Name {
+			v.nodes[pod.Spec.NodeName] = pod.Name
+			v.say("  node %-10s the driver is ready (%d nodes so far)", pod.Spec.NodeName, v.ready(pods))
+		}
+	}
+	return nil
+}
+
+// print shows a write; reads and reports of the status say nothing to a spectator.
+func (v *view) print(request env.Request) {
+	switch {
+	case request.Object.Subresource != "" || request.Response.Code >= 400:
+	case request.Verb == "patch" && request.Response.Code == 201:
+		v.say("  + %s %s", request.Object.Resource, request.Object.Name)
+	case request.Verb == "patch":
+		v.say("  ~ %s %s", request.Object.Resource, request.Object.Name)
+	case request.Verb == "delete":
+		v.say("  - %s %s", request.Object.Resource, request.Object.Name)
+	}
+}
+
+// ready counts the nodes of this view whose current pod is ready.
+func (v *view) ready(pods []corev1.Pod) int {
+	count := 0
+	for _, pod := range pods {
+		if v.nodes[pod.Spec.NodeName] == pod.Name {
+			count++
+		}
+	}
+	return count
+}
+
+func (v *view) readyPods(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := v.cluster.Client.List(ctx, list, client.InNamespace(env.OperatorNamespace), client.MatchingLabels{"app": "efs-csi-node"})
+	if err != nil {
+		return nil, fmt.Errorf("list the driver's pods: %w", err)
+	}
+	var ready []corev1.Pod
+	for _, pod := range list.Items {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
+				ready = append(ready, pod)
+			}
+		}
+	}
+	sort.Slice(ready, func(i, j int) bool { return ready[i].Spec.NodeName < ready[j].Spec.NodeName })
+	return ready, nil
+}

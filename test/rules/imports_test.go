@@ -1,0 +1,122 @@
+// Package rules checks what the tree must look like, so that no reviewer has to.
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const module = "github.com/csi-operators/csi-operators/"
+
+// goPackage is what "go list" tells of a package.
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// allowed says which packages of ours a package may import; the longest prefix counts. Packages that are not listed
+// may import nothing of ours.
+func allowed() map[string][]string {
+	return map[string][]string{
+		"internal/manager": {"internal/cloudcredential/v1"},
+		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1"},
+		// One driver is data for package driver and knows nothing else.
+		"internal/driver/": {"internal/driver"},
+		"internal/controller/clustercsidriver": {
+			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status",
+		},
+		// Only programs join things.
+		"cmd/":  {"internal/"},
+		"test/": {"internal/", "test/env"},
+	}
+}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	packages := list(t)
+	if len(packages) < 10 {
+		t.Fatalf("go list found %d packages", len(packages))
+	}
+	for _, pkg := range packages {
+		for _, imported := range pkg.Imports {
+			if problem := check(pkg.ImportPath, imported); problem != "" {
+				t.Errorf("%s imports %s: %s", pkg.ImportPath, imported, problem)
+			}
+		}
+	}
+}
+
+func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
+	for from, to := range map[string]string{
+		"internal/apply":                       module + "internal/status",
+		"internal/driver/awsefs":               module + "internal/manifest",
+		"internal/controller/clustercsidriver": module + "internal/driver/awsefs",
+		"internal/controller/sharedvolume":     module + "internal/controller/clustercsidriver",
+		"internal/manager":                     module + "test/env",
+		"internal/status":                      "k8s.io/kubernetes/pkg/apis/core",
+		"cmd/aws-efs-csi-driver-operator":      module + "devcluster/internal/cluster",
+	} {
+		if check(module+from, to) == "" {
+			t.Errorf("%s may import %s", from, to)
+		}
+	}
+}
+
+// check returns why an import is forbidden, or "".
+func check(from, to string) string {
+	if strings.HasPrefix(to, "k8s.io/kubernetes") || strings.HasPrefix(to, module+"devcluster") {
+		return "the product does not link the control plane"
+	}
+	target, ours := strings.CutPrefix(to, module)
+	if !ours {
+		return ""
+	}
+	from = strings.TrimPrefix(from, module)
+	if from == target {
+		return ""
+	}
+	for _, prefix := range rulesFor(from) {
+		if target == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(target, prefix)) {
+			return ""
+		}
+	}
+	return "it may import nothing of ours but " + strings.Join(rulesFor(from), ", ")
+}
+
+func rulesFor(from string) []string {
+	longest := ""
+	for prefix := range allowed() {
+		matches := from == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(from, prefix))
+		if matches && len(prefix) > len(longest) {
+			longest = prefix
+		}
+	}
+	return allowed()[longest]
+}
+
+func list(t *testing.T) []goPackage {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	command.Dir = root
+	output, err := command.Output()
+	env.Must(t, err)
+	var packages []goPackage
+	decoder := json.NewDecoder(bytes.NewReader(output))
+	for {
+		var pkg goPackage
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		env.Must(t, err)
+		packages = append(packages, pkg)
+	}
+}
