@@ -27,6 +27,11 @@ test: build race ## Run every test, with the race detector.
 	go test -race -count=1 -timeout 20m ./...
 	cd devcluster && go test -count=1 -timeout 20m ./...
 
+.PHONY: bench
+bench: build ## Measure requests, times and memory on a control plane of its own.
+	@hack/build.sh . ./test/bench bin/bench
+	@bin/bench
+
 .PHONY: verify
 verify: tools generate ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
@@ -41,8 +46,8 @@ generate: tools ## Write config/rbac and deep copies from the markers in the cod
 
 .PHONY: lint
 lint: tools stage ## Run the linters.
-	$(TOOL) golangci-lint run ./...
-	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --config ../.golangci.yaml ./...
+	$(TOOL) golangci-lint run --allow-parallel-runners ./...
+	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -110,6 +110,8 @@ type Config struct {
 	Images map[string]string
 	// Kinds are the optional kinds that this cluster serves; objects of other optional kinds are left out.
 	Kinds map[schema.GroupKind]bool
+	// ServingCertificates is true where the cluster signs certificates for Services, as OpenShift does.
+	ServingCertificates bool
 	// InfrastructureID names the cluster in tags, empty if unknown.
 	InfrastructureID string
 	// ControlPlaneTopology is that of the Infrastructure.
@@ -134,6 +136,11 @@ func LogVerbosity(level operatorv1.LogLevel) int {
 	default:
 		return 2
 	}
+}
+
+// metrics tells whether metrics can be scraped: without a certificate the proxy in front of them does not start.
+func (c Config) metrics() bool {
+	return c.ServingCertificates && c.Kinds[ServiceMonitorKind()]
 }
 
 // Requests tells whether the CredentialsRequest c is to be created. Without the cloud-credential-operator's API there

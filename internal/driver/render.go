@@ -42,8 +42,11 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err := d.CheckImages(cfg.Images); err != nil {
 		return nil, err
 	}
+	if !cfg.metrics() {
+		d = d.withoutMetrics()
+	}
 	values := d.values(cfg)
-	objects, err := d.load(values, scheme)
+	objects, err := d.load(cfg, values, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
@@ -99,14 +102,22 @@ const intermediateCiphers = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_R
 	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
 
 // load reads the objects that every driver has, those of the sidecars, and the driver's own.
-func (d Driver) load(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
-	common, err := fs.Sub(shared, "assets/objects")
-	if err != nil {
-		return nil, fmt.Errorf("shared assets: %w", err)
+func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	folders := []string{"objects"}
+	if cfg.metrics() {
+		folders = append(folders, "metrics")
 	}
-	objects, err := manifest.Load(common, values, scheme)
-	if err != nil {
-		return nil, err
+	var objects []client.Object
+	for _, folder := range folders {
+		common, err := fs.Sub(shared, "assets/"+folder)
+		if err != nil {
+			return nil, fmt.Errorf("shared assets: %w", err)
+		}
+		loaded, err := manifest.Load(common, values, scheme)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, loaded...)
 	}
 	for _, sidecar := range d.Sidecars {
 		needed, err := sidecar.objects(values, scheme)

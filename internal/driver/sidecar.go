@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"strings"
 
-	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/manifest"
@@ -39,15 +37,17 @@ func (s Sidecar) containers(values manifest.Values) ([]corev1.Container, error) 
 		return nil, err
 	}
 	sidecar.Args = append(sidecar.Args, s.Args...)
-	containers := []corev1.Container{sidecar}
+	var containers []corev1.Container
 	if s.Metrics != nil {
+		// All CSI sidecars serve their metrics where this flag says.
+		sidecar.Args = append(sidecar.Args, fmt.Sprintf("--http-endpoint=localhost:%d", s.Metrics.Loopback))
 		var proxy corev1.Container
 		if err := manifest.LoadInto(shared, "assets/sidecars/kube-rbac-proxy.yaml", values, &proxy); err != nil {
 			return nil, err
 		}
 		containers = append(containers, proxy)
 	}
-	return containers, nil
+	return append([]corev1.Container{sidecar}, containers...), nil
 }
 
 // objects renders what the sidecar needs besides its container.
@@ -86,49 +86,4 @@ func (d Driver) addSidecars(values manifest.Values, objects []client.Object) err
 		}
 	}
 	return nil
-}
-
-// addMetrics adds the metrics of the driver's sidecars to its Service and ServiceMonitor.
-func (d Driver) addMetrics(namespace string, objects []client.Object) {
-	for _, sidecar := range d.Sidecars {
-		if sidecar.Metrics == nil {
-			continue
-		}
-		for _, object := range objects {
-			switch typed := object.(type) {
-			case *corev1.Service:
-				typed.Spec.Ports = append(typed.Spec.Ports, sidecar.Metrics.servicePort())
-			case *monitoringv1.ServiceMonitor:
-				service := d.Deployment + "-metrics." + namespace + ".svc"
-				typed.Spec.Endpoints = append(typed.Spec.Endpoints, sidecar.Metrics.endpoint(service))
-			}
-		}
-	}
-}
-
-func (m Metrics) portName() string { return m.Name + "-m" }
-
-func (m Metrics) servicePort() corev1.ServicePort {
-	return corev1.ServicePort{
-		Name:       m.portName(),
-		Port:       m.Port,
-		Protocol:   corev1.ProtocolTCP,
-		TargetPort: intstr.FromString(m.portName()),
-	}
-}
-
-// endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
-func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	https := monitoringv1.SchemeHTTPS
-	var endpoint monitoringv1.Endpoint
-	endpoint.Port = m.portName()
-	endpoint.Path = "/metrics"
-	endpoint.Interval = "30s"
-	endpoint.Scheme = &https
-	//nolint:staticcheck // Authorization wants a Secret; OpenShift's Prometheus has the token of its pod.
-	endpoint.BearerTokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-	endpoint.TLSConfig = &monitoringv1.TLSConfig{}
-	endpoint.TLSConfig.CAFile = "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt"
-	endpoint.TLSConfig.ServerName = &serverName
-	return endpoint
 }

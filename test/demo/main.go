@@ -84,6 +84,7 @@ func (d *demo) start(ctx context.Context, keep bool) error {
 	} else if d.cluster, err = env.Start(ctx, "--nodes", "6"); err != nil {
 		return err
 	}
+	d.cluster.Operator = env.OperatorName
 	if err := d.cluster.InstallRBAC(ctx); err != nil {
 		return err
 	}

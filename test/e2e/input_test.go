@@ -86,7 +86,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			operator, err := env.RunOperator(tc.args, tc.environment)
+			operator, err := env.RunOperator(env.RaceOperator, tc.args, tc.environment)
 			env.Must(t, err)
 			defer operator.Kill()
 			select {

@@ -31,6 +31,8 @@ type Cluster struct {
 	Scheme *runtime.Scheme
 	// Audit reads the audit log.
 	Audit Audit
+	// Operator is the program of bin/ that StartOperator runs: the one with the race detector, unless it is changed.
+	Operator string
 
 	binary    string
 	temporary string
@@ -87,7 +89,7 @@ func StartIn(ctx context.Context, dir string, flags ...string) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
-	cluster := &Cluster{Dir: dir, binary: binary}
+	cluster := &Cluster{Dir: dir, binary: binary, Operator: RaceOperator}
 	if _, err := cluster.run(ctx, append([]string{"up", "--dir", dir}, flags...)...); err != nil {
 		return nil, err
 	}

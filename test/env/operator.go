@@ -26,6 +26,8 @@ import (
 const (
 	OperatorName      = "aws-efs-csi-driver-operator"
 	OperatorNamespace = "openshift-cluster-csi-drivers"
+	// RaceOperator is its program with the race detector, for tests.
+	RaceOperator = "race/" + OperatorName
 	// OperatorUser is the operator's name in the audit log.
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
 )
@@ -120,7 +122,7 @@ func (c *Cluster) operate(ctx context.Context, args, environment []string, outli
 	base := []string{
 		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
 	}
-	operator, err := run(append(base, args...), environment, outlive)
+	operator, err := run(c.Operator, append(base, args...), environment, outlive)
 	if err != nil {
 		return nil, err
 	}
@@ -128,18 +130,15 @@ func (c *Cluster) operate(ctx context.Context, args, environment []string, outli
 	return operator, nil
 }
 
-// RunOperator starts the operator with exactly these arguments. It ends with this process at the latest.
-func RunOperator(args, environment []string) (*Operator, error) {
-	return run(args, environment, false)
+// RunOperator starts a program of bin/ with exactly these arguments. It ends with this process at the latest.
+func RunOperator(program string, args, environment []string) (*Operator, error) {
+	return run(program, args, environment, false)
 }
 
-func run(args, environment []string, outlive bool) (*Operator, error) {
-	// Tests use the binary with the race detector; the demo, which is built without, the one that is shipped.
-	binary, err := Binary("race/" + OperatorName)
+func run(program string, args, environment []string, outlive bool) (*Operator, error) {
+	binary, err := Binary(program)
 	if err != nil {
-		if binary, err = Binary(OperatorName); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	log, err := os.CreateTemp("", "operator-*.log")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -37,7 +38,10 @@ func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
 	for _, name := range efs.Images() {
 		images[name] = "registry.example/image:1"
 	}
-	objects, err := efs.Render(scheme, driver.Config{Namespace: manager.DefaultNamespace, Images: images})
+	objects, err := efs.Render(scheme, driver.Config{
+		Namespace: manager.DefaultNamespace, Images: images, ServingCertificates: true,
+		Kinds: map[schema.GroupKind]bool{driver.ServiceMonitorKind(): true},
+	})
 	env.Must(t, err)
 	for _, object := range objects {
 		switch role := object.(type) {

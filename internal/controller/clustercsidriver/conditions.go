@@ -78,7 +78,7 @@ func (r *reporter) conditions(
 	for kind, changes := range r.group(result.changes) {
 		failure(prefix+kind, changes.Err())
 	}
-	if result.removed || cr.Spec.ManagementState == operatorv1.Removed || cr.DeletionTimestamp != nil {
+	if r.Driver.Removable && (cr.Spec.ManagementState == operatorv1.Removed || cr.DeletionTimestamp != nil) {
 		all = append(all, r.removalConditions(result)...)
 		return status.Sum(all), 0, again
 	}

@@ -26,6 +26,8 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		Spec:      cr.Spec,
 	}
 	if r.Kinds[InfrastructureKind()] {
+		// Whoever has an Infrastructure has OpenShift's service CA.
+		cfg.ServingCertificates = true
 		infrastructure := &configv1.Infrastructure{}
 		if err := r.singleton(ctx, infrastructure); err != nil {
 			return cfg, err

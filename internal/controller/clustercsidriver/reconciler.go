@@ -60,12 +60,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
-	case cr.DeletionTimestamp != nil || (state == operatorv1.Removed && r.Driver.Removable):
+	case r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
 		result = r.remove(ctx, cr)
-	case state == operatorv1.Managed || state == "":
+	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
 		result = r.install(ctx, cr)
 	default:
-		// Unmanaged, and states that this operator does not know: nothing is touched, the status tells what runs.
+		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
+		// the cluster: nothing is touched, the status tells what runs.
 		result = r.observe(ctx, cr)
 	}
 	return r.finish(ctx, cr, result)

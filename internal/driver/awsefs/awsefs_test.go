@@ -32,6 +32,7 @@ func config(change func(*driver.Config)) driver.Config {
 			driver.CredentialsRequestKind(): true,
 			driver.ServiceMonitorKind():     true,
 		},
+		ServingCertificates:  true,
 		InfrastructureID:     "dev-x7k2p",
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
@@ -81,6 +82,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		},
 		"kubernetes-without-openshift": func(cfg *driver.Config) {
 			cfg.Kinds = nil
+			cfg.ServingCertificates = false
 			cfg.InfrastructureID = ""
 			cfg.ControlPlaneTopology = ""
 		},
@@ -100,14 +102,14 @@ func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 	want := []string{
 		"ServiceAccount aws-efs-csi-driver-controller-sa",
 		"ServiceAccount aws-efs-csi-driver-node-sa",
-		"ClusterRole efs-kube-rbac-proxy-role",
 		"ClusterRole efs-privileged-role",
+		"ClusterRole efs-kube-rbac-proxy-role",
 		"ClusterRole efs-csi-provisioner-role",
 		"Role aws-efs-csi-driver-lease-leader-election",
 		"Role aws-efs-csi-driver-prometheus",
-		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
 		"ClusterRoleBinding efs-controller-privileged-binding",
 		"ClusterRoleBinding efs-node-privileged-binding",
+		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
 		"ClusterRoleBinding efs-csi-main-provisioner-binding",
 		"RoleBinding aws-efs-csi-driver-lease-leader-election",
 		"RoleBinding aws-efs-csi-driver-prometheus",

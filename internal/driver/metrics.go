@@ -1,0 +1,81 @@
+package driver
+
+import (
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// withoutMetrics returns the driver with sidecars whose metrics nobody can scrape.
+func (d Driver) withoutMetrics() Driver {
+	sidecars := make([]Sidecar, 0, len(d.Sidecars))
+	for _, sidecar := range d.Sidecars {
+		sidecar.Metrics = nil
+		sidecars = append(sidecars, sidecar)
+	}
+	d.Sidecars = sidecars
+	return d
+}
+
+// addMetrics adds the metrics of the driver's sidecars to its Service and ServiceMonitor, and the certificate of the
+// Service to the controller.
+func (d Driver) addMetrics(namespace string, objects []client.Object) {
+	for _, sidecar := range d.Sidecars {
+		if sidecar.Metrics == nil {
+			continue
+		}
+		for _, object := range objects {
+			switch typed := object.(type) {
+			case *appsv1.Deployment:
+				d.addServingCertificate(&typed.Spec.Template.Spec)
+			case *corev1.Service:
+				typed.Spec.Ports = append(typed.Spec.Ports, sidecar.Metrics.servicePort())
+			case *monitoringv1.ServiceMonitor:
+				service := d.Deployment + "-metrics." + namespace + ".svc"
+				typed.Spec.Endpoints = append(typed.Spec.Endpoints, sidecar.Metrics.endpoint(service))
+			}
+		}
+	}
+}
+
+// addServingCertificate adds the volume that the proxies in front of the metrics mount, once.
+func (d Driver) addServingCertificate(pod *corev1.PodSpec) {
+	const name = "metrics-serving-cert"
+	for _, volume := range pod.Volumes {
+		if volume.Name == name {
+			return
+		}
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: d.Deployment + "-metrics-serving-cert"},
+	}})
+}
+
+func (m Metrics) portName() string { return m.Name + "-m" }
+
+func (m Metrics) servicePort() corev1.ServicePort {
+	return corev1.ServicePort{
+		Name:       m.portName(),
+		Port:       m.Port,
+		Protocol:   corev1.ProtocolTCP,
+		TargetPort: intstr.FromString(m.portName()),
+	}
+}
+
+// endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
+func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
+	https := monitoringv1.SchemeHTTPS
+	var endpoint monitoringv1.Endpoint
+	endpoint.Port = m.portName()
+	endpoint.Path = "/metrics"
+	endpoint.Interval = "30s"
+	endpoint.Scheme = &https
+	//nolint:staticcheck // Authorization wants a Secret; OpenShift's Prometheus has the token of its pod.
+	endpoint.BearerTokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	endpoint.TLSConfig = &monitoringv1.TLSConfig{}
+	endpoint.TLSConfig.CAFile = "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt"
+	endpoint.TLSConfig.ServerName = &serverName
+	return endpoint
+}
