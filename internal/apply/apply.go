@@ -66,8 +66,9 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.owns(live):
 		change.Action = Foreign
 	case live != nil && live.GetDeletionTimestamp() != nil:
-		// It comes back after it has gone; the deletion wakes the controller up.
-		change.Action = Terminating
+		// Its end wakes the controller up.
+		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
+		change.Err = fmt.Errorf("is being deleted and waits for its finalizers %v: it is made again when it has gone", change.Finalizers)
 	default:
 		change.Action, change.Err = a.write(ctx, desired, live)
 	}

@@ -55,6 +55,8 @@ func (s Subject) String() string {
 type Change struct {
 	Subject Subject
 	Action  Action
+	// Finalizers are what a Terminating object waits for.
+	Finalizers []string
 	// Err says why the action failed.
 	Err error
 }

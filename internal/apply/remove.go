@@ -58,7 +58,7 @@ func (a *Applier) Remove(ctx context.Context, kinds []Kind) ChangeSet {
 		}
 		for _, object := range found {
 			if object.GetDeletionTimestamp() != nil {
-				changes = append(changes, Change{Subject: subjectOf(object), Action: Terminating})
+				changes = append(changes, Change{Subject: subjectOf(object), Action: Terminating, Finalizers: object.GetFinalizers()})
 				continue
 			}
 			changes = append(changes, a.delete(ctx, object))

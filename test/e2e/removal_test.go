@@ -280,3 +280,71 @@ func convert(object any) *unstructured.Unstructured {
 	delete(fields, "status")
 	return &unstructured.Unstructured{Object: fields}
 }
+
+func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	hold := func(finalizers string) error {
+		_, err := cluster.Kubectl(context.Background(), "-n", env.OperatorNamespace, "patch", "daemonset", "efs-csi-node",
+			"--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
+		return err
+	}
+	env.Must(t, hold(`["example.com/hold"]`))
+	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	env.Eventually(t, "the finalizer named", func() error {
+		cr := env.EFS("")
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		for _, condition := range cr.Status.Conditions {
+			if condition.Type == "Progressing" && strings.Contains(condition.Message, "efs-csi-node (held by example.com/hold") {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+	})
+	quiet(t, operator)
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) < 20 {
+		t.Errorf("%d objects are left: rights and identities must stay until the node pods have gone", len(owned))
+	}
+	env.Must(t, hold(`[]`))
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
+}
+
+func TestAManagedObjectThatCanNotGoIsReported(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	hold := func(finalizers string) error {
+		_, err := cluster.Kubectl(context.Background(), "-n", env.OperatorNamespace, "patch", "service", "aws-efs-csi-driver-controller-metrics",
+			"--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
+		return err
+	}
+	env.Must(t, hold(`["example.com/hold"]`))
+	service := find(t, cluster, damage{kind: "service", name: "aws-efs-csi-driver-controller-metrics"})
+	env.Must(t, cluster.Client.Delete(t.Context(), service.DeepCopy()))
+	env.Eventually(t, "the finalizer named", func() error {
+		cr := env.EFS("")
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+		for _, condition := range cr.Status.Conditions {
+			if condition.Type == "AWSEFSDriverControlPlaneStaticResourcesControllerDegraded" && strings.Contains(condition.Message, "[example.com/hold]") {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+	})
+	env.Must(t, hold(`[]`))
+	env.Eventually(t, "the Service made again", func() error {
+		live := service.DeepCopy()
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(service), live); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		if live.GetUID() == service.GetUID() {
+			return errors.New("it is still the old one")
+		}
+		return cluster.Settled(t.Context())
+	})
+}

@@ -22,8 +22,8 @@ const (
 	// inUseInterval is how often pods are looked up while a removal waits for them. Nothing is watched for it, so that
 	// it costs nothing while no removal waits.
 	inUseInterval = 15 * time.Second
-	// removalInterval is how soon a removal looks again for what it has just deleted.
-	removalInterval = 500 * time.Millisecond
+	// removalInterval is how soon a removal looks again for what it has deleted, should no event come.
+	removalInterval = 10 * time.Second
 )
 
 // remove takes the driver away: first its workloads, then, when their pods have gone, everything else in reverse order
@@ -38,7 +38,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	workloads, rest := r.split()
 	for _, kinds := range [][]apply.Kind{workloads, rest} {
 		if left := r.applier.Remove(ctx, kinds); len(left) > 0 {
-			return outcome{changes: left, waiting: "waiting for " + listSubjects(left), again: removalInterval}
+			return outcome{changes: left, waiting: waitingFor(left), again: removalInterval}
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr); err != nil {
@@ -94,13 +94,18 @@ func (r *Reconciler) split() (workloads, rest []apply.Kind) {
 	return workloads, rest
 }
 
-func listSubjects(changes apply.ChangeSet) string {
+// waitingFor names what has still to go, and the finalizers that hold it.
+func waitingFor(left apply.ChangeSet) string {
 	var names []string
-	for _, change := range changes {
-		names = append(names, change.Subject.String())
+	for _, change := range left {
+		name := change.Subject.String()
+		if len(change.Finalizers) > 0 {
+			name += " (held by " + strings.Join(change.Finalizers, ", ") + ")"
+		}
+		names = append(names, name)
 	}
 	sort.Strings(names)
-	return shorten(names) + " to go"
+	return "waiting for the end of " + shorten(names)
 }
 
 // shorten keeps a message readable: five names and the number of the others.
