@@ -50,7 +50,7 @@ func parse(args []string) (manager.Options, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "",
-		"`file` with the API server and credentials; default: those of the pod, or $KUBECONFIG")
+		"`file` with the API server and credentials; default: $KUBECONFIG, else ~/.kube/config, else those of the pod")
 	flags.StringVar(&options.Namespace, "namespace", "",
 		"`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
 	flags.BoolVar(&options.LeaderElect, "leader-elect", true, "let one of several operators work at a time")

@@ -1,8 +1,8 @@
 package main
 
 // The rights of the operator. controller-gen writes config/rbac/role.yaml from these markers; the namespace there is the
-// default one. Names narrow a right wherever Kubernetes can check a name: it can't for list, watch and create of most
-// kinds.
+// default one. Names narrow every right that is not list or watch; for creation that works because a server-side apply
+// names its object.
 //
 // What the user asks for, and how the cluster is configured.
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;patch
@@ -19,29 +19,30 @@ package main
 //
 // The operands in the operator's own namespace.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps;serviceaccounts;services,verbs=list;watch
-// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=create;patch;delete
-// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=aws-efs-csi-driver-controller-sa;aws-efs-csi-driver-node-sa,verbs=create;patch;delete
-// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics,verbs=create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=aws-efs-csi-driver-controller-sa;aws-efs-csi-driver-node-sa,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services,resourceNames=aws-efs-csi-driver-controller-metrics,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets;deployments,verbs=list;watch
-// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node,verbs=create;patch;delete
-// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=deployments,resourceNames=aws-efs-csi-driver-controller,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=efs-csi-node,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=deployments,resourceNames=aws-efs-csi-driver-controller,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,verbs=list;watch
-// +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,resourceNames=aws-efs-csi-driver-controller-pdb,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=policy,namespace=openshift-cluster-csi-drivers,resources=poddisruptionbudgets,resourceNames=aws-efs-csi-driver-controller-pdb,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,verbs=list;watch
-// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-controller-monitor,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-controller-monitor,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles;rolebindings,verbs=list;watch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles;rolebindings,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=roles,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-cluster-csi-drivers,resources=rolebindings,resourceNames=aws-efs-csi-driver-lease-leader-election;aws-efs-csi-driver-prometheus,verbs=get;create;patch;delete
 //
 // The operands that have no namespace.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=create;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-main-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-main-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
 //
 // Credentials are asked for in the namespace of the cloud-credential-operator.
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,verbs=list;watch
-// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
 //
 // A removal looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list

@@ -32,8 +32,9 @@ type Applier struct {
 	Owner string
 	// Labels are on all objects of the owner; objects without them are never pruned or removed.
 	Labels client.MatchingLabels
-	// Kinds are those that are pruned and removed, in the order in which they are applied.
-	Kinds []Kind
+	// Known are all objects that the owner can have, in the order in which they are applied. Others are never pruned or
+	// removed, whatever they carry: anybody can put our label on an object.
+	Known []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
 	// Written remembers this owner's latest writes until the cache shows them.
@@ -75,59 +76,83 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	return change
 }
 
-// write brings one object to the desired state, if it is not there yet.
+// write brings one object to the desired state, if it is not there yet. What the first apply leaves, because others
+// manage it, is taken over and removed by a second one. In that order the API server never has to check a takeover of
+// rights that the operator does not hold: the first apply has already replaced the rules.
 func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
-	if live == nil {
-		return a.patch(ctx, desired, nil)
+	action := Created
+	if live != nil {
+		action = Configured
+		keepImmutable(desired, live)
+		foreign, err := a.foreignFields(live, desired)
+		if err != nil {
+			return Failed, err
+		}
+		// Without our field manager, which somebody may have wiped, removal would not find the object.
+		if foreign.empty() && a.owns(live) && contains(live.Object, desired.Object) {
+			return Unchanged, nil
+		}
+		if aggregated(live) {
+			if err := a.deleteLive(ctx, desired); err != nil {
+				return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
+			}
+		}
 	}
-	keepImmutable(desired, live)
-	foreign, err := a.foreignFields(live)
+	applied, err := a.patch(ctx, desired)
 	if err != nil {
 		return Failed, err
 	}
-	if foreign.empty() {
-		if contains(live.Object, desired.Object) {
-			return Unchanged, nil
-		}
-		return a.patch(ctx, desired, live)
-	}
-	if err := a.takeOver(ctx, live, foreign); err != nil {
+	left, err := a.foreignFields(applied, desired)
+	if err != nil {
 		return Failed, err
 	}
-	return a.patch(ctx, desired, live)
+	if live == nil || left.empty() {
+		// What is left on an object that the cache does not show yet is dealt with when it does.
+		return action, nil
+	}
+	if err := a.takeOver(ctx, applied, left); err != nil {
+		return Failed, err
+	}
+	if _, err := a.patch(ctx, desired); err != nil {
+		return Failed, err
+	}
+	return action, nil
 }
 
 // patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds
 // that hold no state are deleted and made again.
-func (a *Applier) patch(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
-	err := a.send(ctx, desired)
-	if apierrors.IsInvalid(err) && live != nil && recreatable(desired.GroupVersionKind().GroupKind()) {
-		uid := live.GetUID()
-		if err := a.Client.Delete(ctx, desired.DeepCopy(), client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return Failed, fmt.Errorf("delete it to replace an immutable field: %w", err)
+func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	applied, err := a.send(ctx, desired)
+	if apierrors.IsInvalid(err) && recreatable(desired.GroupVersionKind().GroupKind()) {
+		if err := a.deleteLive(ctx, desired); err != nil {
+			return nil, fmt.Errorf("delete it to replace an immutable field: %w", err)
 		}
-		err = a.send(ctx, desired)
+		return a.send(ctx, desired)
 	}
-	switch {
-	case err != nil:
-		return Failed, err
-	case live == nil:
-		return Created, nil
-	default:
-		return Configured, nil
-	}
+	return applied, err
 }
 
-func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) error {
+// deleteLive deletes the object that is in the cluster, which the cache does not show if our label is not on it.
+func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstructured) error {
+	live, err := a.readFrom(ctx, a.Live, subjectOf(desired))
+	if err != nil || live == nil {
+		return err
+	}
+	uid := live.GetUID()
+	err = a.Client.Delete(ctx, live, client.Preconditions{UID: &uid})
+	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
+}
+
+func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied := desired.DeepCopy()
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
 		client.FieldOwner(a.Owner), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return nil, fmt.Errorf("apply: %w", err)
 	}
 	dropNulls(applied.Object)
 	a.Written.Remember(applied)
-	return nil
+	return applied, nil
 }
 
 // desired turns a rendered object into what is sent to the API server.
@@ -199,6 +224,35 @@ func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error)
 	}
 	return typed, nil
 }
+
+// Newest fills in object as the cache has it, or as this owner last wrote it if the cache is older. It returns false if
+// there is none.
+func (a *Applier) Newest(ctx context.Context, object client.Object) (bool, error) {
+	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
+	if err != nil {
+		return false, fmt.Errorf("kind of %T: %w", object, err)
+	}
+	found, err := a.read(ctx, Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)})
+	if err != nil || found == nil {
+		return false, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, object); err != nil {
+		return false, fmt.Errorf("convert %s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	return true, nil
+}
+
+// Find reads a Known object from the cluster; nil if it is absent or our field manager did not apply it.
+func (a *Applier) Find(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
+	found, err := a.readFrom(ctx, a.Live, subject)
+	if err != nil || found == nil || !a.applied(found) {
+		return nil, err
+	}
+	return found, nil
+}
+
+// SubjectOf names a rendered object.
+func SubjectOf(object client.Object) Subject { return subjectOf(object) }
 
 func subjectOf(object client.Object) Subject {
 	return Subject{

@@ -72,7 +72,7 @@ func TestForeignFieldsNeverIncludeWhatBelongsToOthers(t *testing.T) {
 			live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: tc.manager, Operation: tc.operation, Subresource: tc.sub, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(tc.set),
 			}})
-			found, err := (&Applier{Owner: "us"}).foreignFields(live)
+			found, err := (&Applier{Owner: "us"}).foreignFields(live, live)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestReassignMovesForeignFieldsAndKeepsTheRest(t *testing.T) {
 		{Manager: "kcm", Operation: "Update", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
 	})
 	applier := &Applier{Owner: "us"}
-	foreign, err := applier.foreignFields(live)
+	foreign, err := applier.foreignFields(live, live)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,19 +24,6 @@ const (
 	Failed      Action = "failed"
 )
 
-// Kind is a kind that is pruned and removed, and where to look.
-type Kind struct {
-	schema.GroupVersionKind
-	// Namespace is empty for cluster-scoped kinds.
-	Namespace string
-	// Name, if set, is the only object to look at.
-	Name string
-}
-
-func (k Kind) subject() Subject {
-	return Subject{GroupVersionKind: k.GroupVersionKind, ObjectKey: client.ObjectKey{Namespace: k.Namespace, Name: k.Name}}
-}
-
 // Subject names an object.
 type Subject struct {
 	schema.GroupVersionKind

@@ -73,6 +73,13 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 	}
 }
 
+// aggregated tells whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
+// the controller-manager would write its rules back for ever; it has to be made anew.
+func aggregated(live *unstructured.Unstructured) bool {
+	_, found := live.Object["aggregationRule"]
+	return found && live.GetKind() == "ClusterRole"
+}
+
 // recreatable kinds hold no state. While one is absent for a moment, running pods do not notice; a wrong one does more
 // harm.
 func recreatable(kind schema.GroupKind) bool {

@@ -29,6 +29,11 @@ func (a *Applier) owns(object client.Object) bool {
 			return false
 		}
 	}
+	return a.applied(object)
+}
+
+// applied tells whether our field manager applied the object.
+func (a *Applier) applied(object client.Object) bool {
 	for _, entry := range object.GetManagedFields() {
 		if a.isOurs(entry) {
 			return true
@@ -43,7 +48,7 @@ func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
 
 // foreignFields finds what others changed or added in a live object. An empty answer means that everything which is not
 // ours is either a default of the API server or allowed to others.
-func (a *Applier) foreignFields(live *unstructured.Unstructured) (othersFields, error) {
+func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (othersFields, error) {
 	found := othersFields{}
 	for i, entry := range live.GetManagedFields() {
 		if a.isOurs(entry) || entry.Subresource == "status" || entry.FieldsV1 == nil {
@@ -55,7 +60,7 @@ func (a *Applier) foreignFields(live *unstructured.Unstructured) (othersFields, 
 		}
 		forbidden := &fieldpath.Set{}
 		owned.Iterate(func(path fieldpath.Path) {
-			if !allowed(live, path.String()) {
+			if !allowed(desired, path.String()) {
 				forbidden.Insert(path.Copy())
 			}
 		})
@@ -66,15 +71,16 @@ func (a *Applier) foreignFields(live *unstructured.Unstructured) (othersFields, 
 	return found, nil
 }
 
-// allowed lists, kind by kind, what belongs to others.
-func allowed(live *unstructured.Unstructured, path string) bool {
+// allowed lists, kind by kind, what belongs to others. It asks the desired object, because labels of the live one may be
+// part of the damage.
+func allowed(desired *unstructured.Unstructured, path string) bool {
 	belongs := []string{".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".status"}
-	switch live.GetKind() {
+	switch desired.GetKind() {
 	case "ServiceAccount":
 		// OpenShift adds pull secrets to every ServiceAccount.
 		belongs = append(belongs, ".secrets", ".imagePullSecrets")
 	case "ConfigMap":
-		if live.GetLabels()[injectLabel] == "true" {
+		if desired.GetLabels()[injectLabel] == "true" {
 			belongs = append(belongs, ".data")
 		}
 	case "Service":

@@ -116,6 +116,8 @@ type Config struct {
 	InfrastructureID string
 	// ControlPlaneTopology is that of the Infrastructure.
 	ControlPlaneTopology configv1.TopologyMode
+	// InfrastructureTopology is that of the workers; it counts where the control plane is external.
+	InfrastructureTopology configv1.TopologyMode
 	// CredentialsMode is that of the CloudCredential; it is manual on a cluster with STS.
 	CredentialsMode operatorv1.CloudCredentialsMode
 	// RoleARNs maps the name of an environment variable, such as ROLEARN, to the IAM role for STS.

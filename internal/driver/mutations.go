@@ -15,8 +15,13 @@ func standardMutations() []Mutation {
 
 // setReplicas runs two controllers where two can run at once. The host ports allow one for each node.
 func setReplicas(cfg Config, deployment *appsv1.Deployment) error {
+	topology := cfg.ControlPlaneTopology
+	if topology == configv1.ExternalTopologyMode {
+		topology = cfg.InfrastructureTopology
+	}
 	replicas := int32(2)
-	if cfg.ControlPlaneTopology == configv1.SingleReplicaTopologyMode {
+	if topology == configv1.SingleReplicaTopologyMode || topology == "" {
+		// A second pod would wait for a second node for ever.
 		replicas = 1
 	}
 	deployment.Spec.Replicas = &replicas

@@ -67,6 +67,23 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	return objects, nil
 }
 
+// Everything renders the driver as if the cluster had all that can be asked for: every object that the driver can ever
+// have, for those who only want the names.
+func (d Driver) Everything(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
+	cfg := Config{Namespace: namespace, ServingCertificates: true, Kinds: map[schema.GroupKind]bool{}, RoleARNs: map[string]string{}}
+	cfg.Images = map[string]string{}
+	for _, name := range d.Images() {
+		cfg.Images[name] = "any"
+	}
+	for _, kind := range OptionalKinds() {
+		cfg.Kinds[kind] = true
+	}
+	for _, credentials := range d.Credentials {
+		cfg.RoleARNs[credentials.RoleARNVariable] = "any"
+	}
+	return d.Render(scheme, cfg)
+}
+
 // values are the placeholders of the assets.
 func (d Driver) values(cfg Config) manifest.Values {
 	values := manifest.Values{

@@ -28,7 +28,7 @@ const DefaultNamespace = "openshift-cluster-csi-drivers"
 
 // Options are the command line of an operator.
 type Options struct {
-	// Kubeconfig is a file; empty means the pod's own ServiceAccount, or $KUBECONFIG outside a cluster.
+	// Kubeconfig is a file; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
 	// Namespace is the operator's own; empty means the pod's, or DefaultNamespace outside a cluster.
 	Namespace string
@@ -83,6 +83,11 @@ func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("namespace %q does not exist: create it, or pass --namespace with the one to install into", name)
+	}
+	if apierrors.IsForbidden(err) {
+		// A Role can't exist in a namespace that does not.
+		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass --namespace "+
+			"with the one to install into: %w", name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("look for namespace %q: %w", name, reachable(err))

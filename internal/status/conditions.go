@@ -78,6 +78,15 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
+// Replace gives the conditions with one of them replaced by another one of its type.
+func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
+	if old := Find(replaced, by.Type); old != nil {
+		*old = by
+	}
+	return replaced
+}
+
 // Find returns the condition of a type, or nil.
 func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.OperatorCondition {
 	for i := range conditions {

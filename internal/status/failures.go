@@ -56,6 +56,9 @@ func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondit
 
 // Terminal tells whether an error stays until somebody changes something. Of joined errors one is enough.
 func Terminal(err error) bool {
+	if errors.Is(err, reconcile.TerminalError(nil)) {
+		return true
+	}
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		for _, one := range joined.Unwrap() {
@@ -65,6 +68,6 @@ func Terminal(err error) bool {
 		}
 		return false
 	}
-	return errors.Is(err, reconcile.TerminalError(nil)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	// Not "forbidden" and "not found": of several API servers one can know a new role or namespace later than another.
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -137,12 +137,11 @@ func TestMergeKeepsTheTransitionTimeOfAnUnchangedStatus(t *testing.T) {
 func TestATransientErrorDegradesAfterTwoMinutesAndATerminalOneAtOnce(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}
 	terminal := map[string]error{
-		"forbidden":           apierrors.NewForbidden(configMaps, "x", errors.New("no")),
-		"invalid":             apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", nil),
-		"a bad render":        reconcile.TerminalError(errors.New("unknown placeholder")),
-		"a missing namespace": apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"),
-		"one of several":      errors.Join(errors.New("timeout"), apierrors.NewBadRequest("no")),
-		"wrapped and joined":  fmt.Errorf("apply: %w", errors.Join(fmt.Errorf("x: %w", apierrors.NewBadRequest("no")))),
+		"invalid":            apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", nil),
+		"a bad render":       reconcile.TerminalError(errors.New("unknown placeholder")),
+		"two in one render":  reconcile.TerminalError(fmt.Errorf("asset: %w", errors.Join(errors.New("one"), errors.New("two")))),
+		"one of several":     errors.Join(errors.New("timeout"), apierrors.NewBadRequest("no")),
+		"wrapped and joined": fmt.Errorf("apply: %w", errors.Join(fmt.Errorf("x: %w", apierrors.NewBadRequest("no")))),
 	}
 	for name, err := range terminal {
 		t.Run(name, func(t *testing.T) {

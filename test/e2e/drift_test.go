@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,11 +176,62 @@ func TestABindingThatWasReplacedIsRestored(t *testing.T) {
 	evil.SetUID("")
 	evil.SetManagedFields(nil)
 	env.Must(t, unstructured.SetNestedField(evil.Object, "cluster-admin", "roleRef", "name"))
-	env.Must(t, cluster.Client.Delete(t.Context(), object.DeepCopy()))
-	if err := cluster.Client.Create(t.Context(), evil); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	env.Eventually(t, "the binding replaced before the operator has restored it", func() error {
+		err := cluster.Client.Delete(t.Context(), object.DeepCopy())
+		if err := client.IgnoreNotFound(err); err != nil {
+			return fmt.Errorf("delete: %w", err)
+		}
+		return cluster.Client.Create(t.Context(), evil.DeepCopy())
+	})
 	env.Eventually(t, "the binding restored", func() error { return restored(t, cluster, object, want, true) })
+}
+
+func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
+	cluster := clean(t)
+	const name = "efs-csi-main-provisioner-binding"
+	foreign := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},
+	}
+	// An older operator bound the same name to a role of somebody else.
+	env.Must(t, cluster.Client.Create(t.Context(), foreign))
+	t.Cleanup(func() { forceDelete(t, cluster, foreign) })
+	operate(t, cluster)
+	install(t, cluster)
+	live := find(t, cluster, damage{kind: "clusterrolebinding", name: name})
+	role, _, err := unstructured.NestedString(live.Object, "roleRef", "name")
+	env.Must(t, err)
+	if role != "efs-csi-provisioner-role" {
+		t.Errorf("the binding refers to %s", role)
+	}
+}
+
+func TestAnObjectWithoutOurFieldManagerIsTakenBack(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
+	// A backup that is restored has no managed fields of ours; removal would not find the object.
+	wipe := `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`
+	env.Must(t, cluster.Client.Patch(t.Context(), role.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(wipe))))
+	env.Eventually(t, "the ClusterRole ours again", func() error {
+		owned, err := cluster.Owned(t.Context())
+		if err == nil && len(owned) != 23 {
+			err = fmt.Errorf("%d of 23 objects are ours", len(owned))
+		}
+		return err
+	})
+}
+
+func TestAnAggregatedClusterRoleIsRestored(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
+	want := content(role)
+	patch := `[{"op":"add","path":"/aggregationRule","value":{"clusterRoleSelectors":[{"matchLabels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}]}}]`
+	env.Must(t, cluster.Client.Patch(t.Context(), role.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(patch))))
+	env.Eventually(t, "the ClusterRole restored", func() error { return restored(t, cluster, role, want, true) })
 }
 
 // find reads one object of the driver.

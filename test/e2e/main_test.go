@@ -49,6 +49,17 @@ func clean(t *testing.T) *env.Cluster {
 	cluster := suite.cluster
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	t.Cleanup(func() {
+		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+		if err != nil {
+			t.Error(err)
+		}
+		if refused := env.Filter(requests, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
+			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+		}
+	})
 	t.Cleanup(func() {
 		err := env.Await(context.Background(), "the cluster as it was before the test", func() error {
 			after, err := cluster.Take(context.Background())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -73,8 +74,10 @@ func (c *Cluster) ApplyFile(ctx context.Context, name string) error {
 	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); err != nil {
-			return nil //nolint:nilerr // The end of the file; a bad file fails in the API server.
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("apply %s: %w", name, err)
 		}
 		if len(object.Object) == 0 {
 			continue
@@ -105,13 +108,25 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 	return c.operate(ctx, args, environment, false)
 }
 
+// StartOperatorIn starts the operator in another namespace, under its ServiceAccount there and without leader election.
+func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Operator, error) {
+	kubeconfig, err := c.operatorKubeconfig(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return RunOperator(c.Operator, []string{
+		"start", "--kubeconfig", kubeconfig, "--namespace", namespace, "--leader-elect=false",
+		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
+	}, nil)
+}
+
 // LeaveOperator starts the operator so that it goes on when this process ends.
 func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
 	return c.operate(ctx, nil, nil, true)
 }
 
 func (c *Cluster) operate(ctx context.Context, args, environment []string, outlive bool) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx)
+	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +219,8 @@ func (o *Operator) end(signal syscall.Signal) error {
 }
 
 // operatorKubeconfig writes a kubeconfig with a token of the operator's ServiceAccount.
-func (c *Cluster) operatorKubeconfig(ctx context.Context) (string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
+func (c *Cluster) operatorKubeconfig(ctx context.Context, namespace string) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OperatorName}}
 	day := int64(24 * 60 * 60)
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
 	if err := c.Client.SubResource("token").Create(ctx, account, token); err != nil {
@@ -218,7 +233,7 @@ func (c *Cluster) operatorKubeconfig(ctx context.Context) (string, error) {
 	for name := range admin.AuthInfos {
 		admin.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	file := filepath.Join(c.Dir, "operator.kubeconfig")
+	file := filepath.Join(c.Dir, "operator-"+namespace+".kubeconfig")
 	if err := clientcmd.WriteToFile(*admin, file); err != nil {
 		return "", fmt.Errorf("operator's kubeconfig: %w", err)
 	}

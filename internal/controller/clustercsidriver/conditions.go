@@ -3,12 +3,12 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
@@ -37,16 +37,21 @@ type workloads struct {
 func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 	live := workloads{requests: map[string]*cloudcredentialv1.CredentialsRequest{}}
 	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
-	for name, object := range map[string]client.Object{r.Driver.Deployment: deployment, r.Driver.DaemonSet: daemonSet} {
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, object)
-		if client.IgnoreNotFound(err) != nil {
-			return live, fmt.Errorf("read %s: %w", name, err)
-		}
+	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
+	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
+	// The newest, because a cache that lags behind our own apply would call a roll-out complete that has not begun.
+	found, err := r.applier.Newest(ctx, deployment)
+	if err != nil {
+		return live, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
 	}
-	if deployment.Name != "" {
+	if found {
 		live.deployment = deployment
 	}
-	if daemonSet.Name != "" {
+	found, err = r.applier.Newest(ctx, daemonSet)
+	if err != nil {
+		return live, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
+	}
+	if found {
 		live.daemonSet = daemonSet
 	}
 	if !r.Kinds[driver.CredentialsRequestKind()] {
@@ -78,15 +83,18 @@ func (r *reporter) conditions(
 	for kind, changes := range r.group(result.changes) {
 		failure(prefix+kind, changes.Err())
 	}
-	if r.Driver.Removable && (cr.Spec.ManagementState == operatorv1.Removed || cr.DeletionTimestamp != nil) {
+	if result.removing || result.removed {
 		all = append(all, r.removalConditions(result)...)
 		return status.Sum(all), 0, again
 	}
 	all = append(all, status.Deployment(prefix+controllerService, live.deployment)...)
-	nodes, stable := status.DaemonSet(prefix+nodeService, live.daemonSet, stableGeneration(cr))
+	nodes, stable := status.DaemonSet(prefix+nodeService, live.daemonSet, r.stableGeneration(cr, live.daemonSet))
+	if result.inUse != "" {
+		nodes = status.Replace(nodes, status.Condition(prefix+nodeService+status.Progressing, true, "VolumesInUse", result.inUse))
+	}
 	all = append(all, nodes...)
-	all = append(all, r.credentialConditions(result, live)...)
-	return r.explain(status.Sum(all)), stable, again
+	all = append(all, r.credentialConditions(cr, result, live)...)
+	return r.explain(status.Sum(all), result), stable, again
 }
 
 // group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale.
@@ -137,17 +145,29 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 			"the driver is removed; set spec.managementState to Managed to install it")
 		progressing := status.Condition(prefix+status.Progressing, false, "Removed", "")
 		if !result.removed {
-			available.Reason, available.Message = "Removing", "the driver is being removed"
-			progressing = status.Condition(prefix+status.Progressing, true, "Removing", result.waiting)
+			available.Reason, available.Message = removingReason, "the driver is being removed"
+			progressing = status.Condition(prefix+status.Progressing, true, removingReason, result.waiting)
 		}
 		all = append(all, available, progressing)
 	}
 	return all
 }
 
-// credentialConditions report on each CredentialsRequest, whether it was asked for or not.
-func (r *reporter) credentialConditions(result outcome, live workloads) []operatorv1.OperatorCondition {
-	var all []operatorv1.OperatorCondition
+// credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out
+// what is to be asked for, they stay as they are.
+func (r *reporter) credentialConditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+) (all []operatorv1.OperatorCondition) {
+	if result.err != nil {
+		for _, credentials := range r.Driver.Credentials {
+			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
+				if before := status.Find(cr.Status.Conditions, credentials.Condition+suffix); before != nil {
+					all = append(all, *before)
+				}
+			}
+		}
+		return all
+	}
 	for _, credentials := range r.Driver.Credentials {
 		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
 		degraded, _ := r.failures.Degraded(credentials.Condition, err)
@@ -163,9 +183,8 @@ func (r *reporter) credentialState(
 	is, busy := credentials.Condition+status.Available, credentials.Condition+status.Progressing
 	switch {
 	case !cfg.Requests(credentials):
-		return status.Condition(is, true, "CredentialsDisabled", fmt.Sprintf("no credentials are asked for: the pods use "+
-			"Secret %s in namespace %s if it exists, or set %s to an IAM role", credentials.Secret, r.Namespace,
-			credentials.RoleARNVariable)), status.Condition(busy, false, "CredentialsDisabled", "")
+		return status.Condition(is, true, "CredentialsDisabled", r.withoutRequest(credentials)),
+			status.Condition(busy, false, "CredentialsDisabled", "")
 	case request == nil || !request.Status.Provisioned || request.Status.LastSyncGeneration != request.Generation:
 		message := fmt.Sprintf("waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
 			credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
@@ -174,6 +193,16 @@ func (r *reporter) credentialState(
 	default:
 		return status.Condition(is, true, "", ""), status.Condition(busy, false, "", "")
 	}
+}
+
+// withoutRequest says where credentials come from if none are asked for.
+func (r *reporter) withoutRequest(credentials driver.Credentials) string {
+	pods := "the controller pods do not start without it"
+	if credentials.Optional {
+		pods = "the driver works without it, except for One Zone volumes in another zone"
+	}
+	return fmt.Sprintf("no CredentialsRequest is made, as the cluster can't honour it: make Secret %s in namespace %s, or set %s "+
+		"to an IAM role in the operator's environment; %s", credentials.Secret, r.Namespace, credentials.RoleARNVariable, pods)
 }
 
 // problems are what the cloud-credential-operator says about a request.
@@ -190,20 +219,38 @@ func problems(request *cloudcredentialv1.CredentialsRequest) string {
 	return text
 }
 
-// explain adds to Available what this cluster can't have.
-func (r *reporter) explain(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+// explain adds to Available what this cluster can't have, and what was left alone because it belongs to somebody else.
+func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
 	available := status.Find(conditions, status.Available)
-	if text := leftOut(r.Kinds); text != "" && available.Status == operatorv1.ConditionTrue {
-		available.Message = text
+	if available.Status != operatorv1.ConditionTrue {
+		return conditions
 	}
+	var notes []string
+	if text := leftOut(r.Kinds); text != "" {
+		notes = append(notes, text)
+	}
+	for _, change := range result.changes.With(apply.Foreign) {
+		notes = append(notes, change.Subject.String()+" was made by somebody else and is left as it is")
+	}
+	available.Message = strings.Join(notes, "\n")
 	return conditions
 }
 
-func stableGeneration(cr *operatorv1.ClusterCSIDriver) int64 {
-	for _, generation := range cr.Status.Generations {
-		if generation.Resource == "daemonsets" {
-			return generation.LastGeneration
-		}
+// stableGeneration reads what was remembered of this very DaemonSet; one that was made again starts anew.
+func (r *reporter) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) int64 {
+	if entry := r.ownGeneration(cr.Status.Generations); entry != nil && daemonSet != nil && entry.Hash == string(daemonSet.UID) {
+		return entry.LastGeneration
 	}
 	return 0
+}
+
+// ownGeneration finds the entry of the driver's DaemonSet; other operators may have left others.
+func (r *reporter) ownGeneration(entries []operatorv1.GenerationStatus) *operatorv1.GenerationStatus {
+	for i, entry := range entries {
+		if entry.Group == appsv1.GroupName && entry.Resource == "daemonsets" &&
+			entry.Namespace == r.Namespace && entry.Name == r.Driver.DaemonSet {
+			return &entries[i]
+		}
+	}
+	return nil
 }

@@ -25,6 +25,13 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}
+	if r.Kinds[CloudCredentialKind()] {
+		credential := &operatorv1.CloudCredential{}
+		if err := r.singleton(ctx, credential); client.IgnoreNotFound(err) != nil {
+			return cfg, err
+		}
+		cfg.CredentialsMode = credential.Spec.CredentialsMode
+	}
 	if r.Kinds[InfrastructureKind()] {
 		// Whoever has an Infrastructure has OpenShift's service CA.
 		cfg.ServingCertificates = true
@@ -34,17 +41,11 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		}
 		cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 		cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
+		cfg.InfrastructureTopology = infrastructure.Status.InfrastructureTopology
 		if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
 			return cfg, fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
 				"the driver is rolled out once, when they are known", singleton)
 		}
-	}
-	if r.Kinds[CloudCredentialKind()] {
-		credential := &operatorv1.CloudCredential{}
-		if err := r.singleton(ctx, credential); client.IgnoreNotFound(err) != nil {
-			return cfg, err
-		}
-		cfg.CredentialsMode = credential.Spec.CredentialsMode
 	}
 	return cfg, nil
 }

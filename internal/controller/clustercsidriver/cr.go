@@ -80,7 +80,9 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 		}
 		return fmt.Errorf("drop finalizers: %w", err)
 	}
-	if cr.DeletionTimestamp != nil {
+	if cr.DeletionTimestamp != nil && len(kept) == 0 {
+		// With the last finalizer it has gone.
+		cr.Finalizers = nil
 		r.applier.Written.Forget(subject(cr.Name))
 		return nil
 	}

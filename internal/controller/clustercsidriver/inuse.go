@@ -46,7 +46,9 @@ func boundClaims(ctx context.Context, live client.Reader, driverName string) (ma
 	err := eachPage(ctx, live, &corev1.PersistentVolumeList{}, "", func(list *corev1.PersistentVolumeList) {
 		for _, volume := range list.Items {
 			claim := volume.Spec.ClaimRef
-			if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driverName && claim != nil {
+			// A volume that is released still names its former claim.
+			bound := volume.Status.Phase == corev1.VolumeBound && claim != nil
+			if bound && volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driverName {
 				claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
 			}
 		}

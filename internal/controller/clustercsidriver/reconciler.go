@@ -78,9 +78,10 @@ type outcome struct {
 	changes apply.ChangeSet
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
-	// waiting says what a removal waits for; removed that it is complete.
-	waiting string
-	removed bool
+	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
+	// removed means that it is complete.
+	inUse, waiting    string
+	removing, removed bool
 	// again is when to look once more although no event may come.
 	again time.Duration
 }
@@ -90,9 +91,14 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := r.addFinalizer(ctx, cr); err != nil {
 		return outcome{err: err}
 	}
+	return r.apply(ctx, cr)
+}
+
+// apply reads, renders and applies.
+func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	cfg, err := r.config(ctx, cr)
 	if err != nil {
-		return outcome{err: err}
+		return outcome{cfg: cfg, err: err}
 	}
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {
@@ -101,6 +107,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	}
 	changes := r.applier.Set(ctx, objects)
 	changes = append(changes, r.applier.Prune(ctx, objects)...)
+	logChanges(ctx, changes)
 	return outcome{cfg: cfg, changes: changes}
 }
 
@@ -110,18 +117,26 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return outcome{cfg: cfg, err: err}
 }
 
+// logChanges tells what was done, not what was found in order.
+func logChanges(ctx context.Context, changes apply.ChangeSet) {
+	for _, change := range changes.With(apply.Created, apply.Configured, apply.Deleted) {
+		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
+	}
+}
+
 // finish writes the status and tells the queue what comes next.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	var again time.Duration
 	var reportErr error
-	if !result.removed || cr.DeletionTimestamp == nil {
+	if gone := result.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; !gone {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
 	again = soonest(again, result.again)
 	if r.applier.Written.Pending() {
 		again = soonest(again, staleCache)
 	}
-	err := errors.Join(result.err, result.changes.Err())
+	// What is Terminating is in the status; its end wakes the controller up, so that there is nothing to retry.
+	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
 	if reportErr != nil {
 		// What could not be reported is found again by the retry; a terminal error must not prevent that.
 		err = reportErr

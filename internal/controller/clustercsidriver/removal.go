@@ -3,20 +3,25 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // ForceRemovalAnnotation on the ClusterCSIDriver, with the value "true", removes the driver although pods use it.
 const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
+
+// removingReason is the reason of the condition Progressing once a removal has begun. It is also how the next operator
+// knows, should this one be killed.
+const removingReason = "Removing"
 
 const (
 	// inUseInterval is how often pods are looked up while a removal waits for them. Nothing is watched for it, so that
@@ -32,17 +37,24 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if done, err := r.alreadyRemoved(ctx, cr); err != nil || done {
 		return outcome{err: err, removed: err == nil}
 	}
-	if waiting, err := r.waitForPods(ctx, cr); err != nil || waiting != "" {
-		return outcome{err: err, waiting: waiting, again: inUseInterval}
+	begun, err := r.begun(ctx, cr)
+	if err != nil {
+		return outcome{err: err}
 	}
-	workloads, rest := r.split()
-	for _, kinds := range [][]apply.Kind{workloads, rest} {
-		if left := r.applier.Remove(ctx, kinds); len(left) > 0 {
-			return outcome{changes: left, waiting: waitingFor(left), again: removalInterval}
+	if !begun {
+		if pods, err := podsInUse(ctx, r.Live, r.Driver.Name); err != nil || len(pods) > 0 {
+			return r.protect(ctx, cr, pods, err)
+		}
+	}
+	for _, workloads := range []bool{true, false} {
+		left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return workloads == (subject.Group == appsv1.GroupName) })
+		if len(left) > 0 {
+			logChanges(ctx, left)
+			return outcome{changes: left, removing: true, waiting: waitingFor(left), again: removalInterval}
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr); err != nil {
-		return outcome{err: err}
+		return outcome{err: err, removing: true}
 	}
 	return outcome{removed: true}
 }
@@ -50,48 +62,52 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // alreadyRemoved answers from the cache, so that a ClusterCSIDriver in state Removed costs no request. Without our
 // finalizer there is nothing to wait for; what the cache still shows is removed all the same.
 func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
-	for _, finalizer := range cr.Finalizers {
-		if r.isOurs(finalizer) {
-			return false, nil
-		}
+	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
+		return false, nil
 	}
 	owned, err := r.applier.Owned(ctx)
-	return len(owned) == 0, err
-}
-
-// waitForPods returns a sentence about the pods that use volumes of the driver, or "" if the removal may go on.
-func (r *Reconciler) waitForPods(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (string, error) {
-	if cr.Annotations[ForceRemovalAnnotation] == "true" {
-		return "", nil
-	}
-	daemonSet := &appsv1.DaemonSet{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.DaemonSet}, daemonSet)
-	if apierrors.IsNotFound(err) || (err == nil && daemonSet.DeletionTimestamp != nil) {
-		// The driver is going already; to stop half way would help nobody.
-		return "", nil
-	}
 	if err != nil {
-		return "", fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
+		return false, fmt.Errorf("look for what is to be removed: %w", err)
 	}
-	pods, err := podsInUse(ctx, r.Live, r.Driver.Name)
-	if err != nil || len(pods) == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("%d pods use volumes of %s and would hang without the driver: %s. Delete these pods, or set "+
-		"annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
-		len(pods), r.Driver.Name, shorten(pods), ForceRemovalAnnotation, cr.Name), nil
+	return len(owned) == 0, nil
 }
 
-// split separates the workloads, which go first, from all other kinds.
-func (r *Reconciler) split() (workloads, rest []apply.Kind) {
-	for _, kind := range r.applier.Kinds {
-		if kind.Group == appsv1.GroupName {
-			workloads = append(workloads, kind)
-		} else {
-			rest = append(rest, kind)
-		}
+// begun tells whether a removal may go on without another look at the pods: because an administrator wants it so, or
+// because the node pods are being deleted already and to stop half way would help nobody. That somebody else has deleted
+// the DaemonSet is no reason.
+func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
+	if cr.Annotations[ForceRemovalAnnotation] == "true" {
+		return true, nil
 	}
-	return workloads, rest
+	progressing := status.Find(cr.Status.Conditions, status.Progressing)
+	if progressing != nil && progressing.Reason == removingReason {
+		return true, nil
+	}
+	daemonSet := apply.Subject{
+		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		ObjectKey:        client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.DaemonSet},
+	}
+	live, err := r.applier.Find(ctx, daemonSet)
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", daemonSet, err)
+	}
+	return live != nil && live.GetDeletionTimestamp() != nil, nil
+}
+
+// protect keeps the driver as it is while pods use it, and tells which. Only an unmanaged driver is not kept up.
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, pods []string, err error) outcome {
+	if err != nil {
+		return outcome{err: err}
+	}
+	kept := outcome{}
+	if state := cr.Spec.ManagementState; state == operatorv1.Managed || state == operatorv1.Removed || state == "" {
+		kept = r.apply(ctx, cr)
+	}
+	kept.again = inUseInterval
+	kept.inUse = fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
+		"(%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+		len(pods), shorten(pods), ForceRemovalAnnotation, cr.Name)
+	return kept
 }
 
 // waitingFor names what has still to go, and the finalizers that hold it.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,10 +37,11 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	}
 	wanted, again := r.status(cr, result, live)
 	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
-	if sameStatus(cr.Status.OperatorStatus, wanted) {
+	have := r.own(cr.Status.OperatorStatus)
+	if sameStatus(have, wanted) {
 		return again, nil
 	}
-	if wait := messageInterval - r.Now().Sub(r.written); wait > 0 && sameVerdict(cr.Status.OperatorStatus, wanted) {
+	if wait := messageInterval - r.Now().Sub(r.written); wait > 0 && sameVerdict(have, wanted) {
 		return soonest(again, wait), nil
 	}
 	r.written = r.Now()
@@ -58,7 +61,8 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome, live 
 	}
 	if stable > 0 {
 		wanted.Generations = []operatorv1.GenerationStatus{{
-			Group: "apps", Resource: "daemonsets", Namespace: r.Namespace, Name: r.Driver.DaemonSet, LastGeneration: stable,
+			Group: "apps", Resource: "daemonsets", Namespace: r.Namespace, Name: r.Driver.DaemonSet,
+			LastGeneration: stable, Hash: string(live.daemonSet.UID),
 		}}
 	}
 	available := status.Find(conditions, status.Available)
@@ -82,11 +86,41 @@ func (r *reporter) write(ctx context.Context, cr *operatorv1.ClusterCSIDriver, w
 	patch.Object["status"] = fields
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
 		client.FieldOwner(r.Driver.Operator), client.ForceOwnership)
+	if apierrors.IsNotFound(err) {
+		// It has just been deleted.
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("write status: %w", client.IgnoreNotFound(err))
+		return fmt.Errorf("write status: %w", err)
 	}
 	r.applier.Written.Remember(patch)
 	return nil
+}
+
+// own is the part of a status that this operator writes. Conditions and generations of others, which an older operator
+// may have left, are not compared.
+func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
+	prefix := r.Driver.ConditionPrefix
+	prefixes := []string{
+		"", managementState, configObservation, prefix + controlPlaneObjects, prefix + guestObjects,
+		prefix + controllerService, prefix + nodeService,
+	}
+	for _, credentials := range r.Driver.Credentials {
+		prefixes = append(prefixes, credentials.Condition)
+	}
+	own := have
+	own.Conditions, own.Generations = nil, nil
+	for _, condition := range have.Conditions {
+		for _, suffix := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {
+			if slices.Contains(prefixes, strings.TrimSuffix(condition.Type, suffix)) && strings.HasSuffix(condition.Type, suffix) {
+				own.Conditions = append(own.Conditions, condition)
+			}
+		}
+	}
+	if entry := r.ownGeneration(have.Generations); entry != nil {
+		own.Generations = []operatorv1.GenerationStatus{*entry}
+	}
+	return own
 }
 
 // sameStatus compares what the operator owns of the status.

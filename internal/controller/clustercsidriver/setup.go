@@ -36,8 +36,6 @@ import (
 // watched is one kind that wakes the controller up, and the part of it that is held in memory.
 type watched struct {
 	object client.Object
-	// owned kinds hold objects of the driver; they are compared, pruned and removed.
-	owned bool
 	// namespace to look in; empty for cluster-scoped kinds.
 	namespace string
 	// name, if set, is the only object of the kind that is looked at; else those with our label are.
@@ -55,25 +53,25 @@ func watches(d driver.Driver, namespace string) []watched {
 		{object: &configv1.Infrastructure{}, name: singleton, optional: InfrastructureKind()},
 		{object: &operatorv1.CloudCredential{}, name: singleton, optional: CloudCredentialKind()},
 		// What we apply: changes by others are undone.
-		{object: &corev1.ServiceAccount{}, owned: true, namespace: namespace},
-		{object: &rbacv1.ClusterRole{}, owned: true},
-		{object: &rbacv1.Role{}, owned: true, namespace: namespace},
-		{object: &rbacv1.ClusterRoleBinding{}, owned: true},
-		{object: &rbacv1.RoleBinding{}, owned: true, namespace: namespace},
+		{object: &corev1.ServiceAccount{}, namespace: namespace},
+		{object: &rbacv1.ClusterRole{}},
+		{object: &rbacv1.Role{}, namespace: namespace},
+		{object: &rbacv1.ClusterRoleBinding{}},
+		{object: &rbacv1.RoleBinding{}, namespace: namespace},
 		{
-			object: &cloudcredentialv1.CredentialsRequest{}, owned: true, namespace: cloudcredentialv1.Namespace,
+			object: &cloudcredentialv1.CredentialsRequest{}, namespace: cloudcredentialv1.Namespace,
 			optional: driver.CredentialsRequestKind(),
 		},
-		{object: &corev1.ConfigMap{}, owned: true, namespace: namespace},
+		{object: &corev1.ConfigMap{}, namespace: namespace},
 		// By name, because one that belongs to somebody else must be seen as well.
-		{object: &storagev1.CSIDriver{}, owned: true, name: d.Name},
-		{object: &storagev1.StorageClass{}, owned: true, name: d.StorageClass},
-		{object: &corev1.Service{}, owned: true, namespace: namespace},
-		{object: &monitoringv1.ServiceMonitor{}, owned: true, namespace: namespace, optional: driver.ServiceMonitorKind()},
-		{object: &policyv1.PodDisruptionBudget{}, owned: true, namespace: namespace},
+		{object: &storagev1.CSIDriver{}, name: d.Name},
+		{object: &storagev1.StorageClass{}, name: d.StorageClass},
+		{object: &corev1.Service{}, namespace: namespace},
+		{object: &monitoringv1.ServiceMonitor{}, namespace: namespace, optional: driver.ServiceMonitorKind()},
+		{object: &policyv1.PodDisruptionBudget{}, namespace: namespace},
 		// Their roll-out is reported.
-		{object: &appsv1.DaemonSet{}, owned: true, namespace: namespace},
-		{object: &appsv1.Deployment{}, owned: true, namespace: namespace},
+		{object: &appsv1.DaemonSet{}, namespace: namespace},
+		{object: &appsv1.Deployment{}, namespace: namespace},
 	}
 }
 
@@ -121,20 +119,26 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	})
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
 		build = build.Watches(watch.object, r.wake())
-		if watch.owned {
-			kind, err := apiutil.GVKForObject(watch.object, r.Client.Scheme())
-			if err != nil {
-				return fmt.Errorf("kind of %T: %w", watch.object, err)
-			}
-			r.applier.Kinds = append(r.applier.Kinds, apply.Kind{
-				GroupVersionKind: kind, Namespace: watch.namespace, Name: watch.name,
-			})
+	}
+	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, object := range everything {
+		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) {
+			r.applier.Known = append(r.applier.Known, subject)
 		}
 	}
 	if err := build.Complete(r); err != nil {
 		return fmt.Errorf("set up controller clustercsidriver: %w", err)
 	}
 	return nil
+}
+
+// serves tells whether the cluster has a kind; only that of optional kinds is in question.
+func (r *Reconciler) serves(kind schema.GroupKind) bool {
+	_, optional := OptionalKinds()[kind]
+	return !optional || r.Kinds[kind]
 }
 
 // wake turns every event into one request for the one ClusterCSIDriver. A deletion is remembered as such, because the

@@ -74,6 +74,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		},
 		"no-control-plane-nodes": func(cfg *driver.Config) {
 			cfg.ControlPlaneTopology = configv1.ExternalTopologyMode
+			cfg.InfrastructureTopology = configv1.HighlyAvailableTopologyMode
 		},
 		"sts": func(cfg *driver.Config) {
 			cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func TestObjectsThatAreNoLongerWantedArePruned(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	install(t, cluster)
+	setMode := func(mode string) error {
+		_, err := cluster.Kubectl(context.Background(), "patch", "cloudcredential", "cluster", "--type=merge",
+			"-p", fmt.Sprintf(`{"spec":{"credentialsMode":%q}}`, mode))
+		return err
+	}
+	before, err := cluster.Kubectl(t.Context(), "get", "cloudcredential", "cluster", "-o", "jsonpath={.spec.credentialsMode}")
+	env.Must(t, err)
+	t.Cleanup(func() { env.Must(t, setMode(before)) })
+	for mode, want := range map[string]int{"Manual": 21, "Passthrough": 22, "Mint": 23} {
+		env.Must(t, setMode(mode))
+		env.Eventually(t, "objects of mode "+mode, func() error {
+			owned, err := cluster.Owned(t.Context())
+			if err == nil && len(owned) != want {
+				err = fmt.Errorf("%d objects, want %d", len(owned), want)
+			}
+			return err
+		})
+	}
+}
+
+func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	forged := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{
+			"namespace": env.OperatorNamespace, "name": "forged",
+			"labels": map[string]any{"app.kubernetes.io/managed-by": env.OperatorName},
+		},
+	}}
+	// Label and field manager are names that anybody can choose.
+	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
+	t.Cleanup(func() { forceDelete(t, cluster, forged) })
+	install(t, cluster)
+	env.Must(t, uninstall(t.Context(), cluster))
+}
+
+func TestAnObjectThatLostOurLabelWhileTheOperatorWasAwayIsRemoved(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	create(t, cluster)
+	operator.Kill()
+	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "label", "configmap", "aws-efs-csi-driver-trusted-ca-bundle",
+		"app.kubernetes.io/managed-by-")
+	env.Must(t, err)
+	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	operate(t, cluster)
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
+	bundle := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "aws-efs-csi-driver-trusted-ca-bundle"}}
+	env.Must(t, cluster.Gone(t.Context(), bundle))
+}
+
+// A render that fails must not leave half of a driver behind. An image that is no plain scalar is refused by the strict
+// rendering, not by the API server.
+func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
+	cluster := clean(t)
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, []string{"LIVENESS_PROBE_IMAGE=a: b"})
+	env.Must(t, err)
+	t.Cleanup(func() { env.Must(t, operator.Stop()) })
+	uninstallAtEnd(t, cluster)
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS("Managed")))
+	env.Eventually(t, "the mistake reported", func() error {
+		cr := env.EFS("")
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+		for _, condition := range cr.Status.Conditions {
+			if condition.Type == "Degraded" && condition.Status == "True" && strings.Contains(condition.Message, "${LIVENESS_PROBE_IMAGE}") {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+	})
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) != 0 {
+		t.Errorf("%d objects were applied", len(owned))
+	}
+}
+
+func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
+	cluster := clean(t)
+	const namespace = "openshift-operators"
+	root, err := env.Root()
+	env.Must(t, err)
+	for _, name := range []string{"role.yaml", "role_binding.yaml", "service_account.yaml"} {
+		text, err := os.ReadFile(root + "/config/rbac/" + name)
+		env.Must(t, err)
+		file := t.TempDir() + "/" + name
+		env.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), env.OperatorNamespace, namespace)), 0o600))
+		env.Must(t, cluster.ApplyFile(t.Context(), file))
+	}
+	t.Cleanup(func() {
+		for _, kind := range []string{"serviceaccount", "role", "rolebinding"} {
+			_, err := cluster.Kubectl(context.Background(), "-n", namespace, "delete", kind, env.OperatorName)
+			env.Must(t, err)
+		}
+		env.Must(t, cluster.InstallRBAC(context.Background()))
+	})
+	operator, err := cluster.StartOperatorIn(t.Context(), namespace)
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(operator.Output())
+		}
+		env.Must(t, operator.Stop())
+	})
+	install(t, cluster)
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	for _, object := range owned {
+		if object.GetNamespace() == env.OperatorNamespace {
+			t.Errorf("%s %s is in the default namespace", object.GetKind(), object.GetName())
+		}
+	}
+	env.Must(t, uninstall(t.Context(), cluster))
+}
