@@ -237,6 +237,7 @@ func (d *demo) farewell() {
 	d.say("The cluster and the operator (process %d) go on. To use and to end them:", d.operator.PID())
 	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())
 	fmt.Printf("bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml\n")
+	fmt.Printf("less %s\n", d.operator.Log)
 	fmt.Printf("kill %d; bin/devcluster down\n", d.operator.PID())
 }
 

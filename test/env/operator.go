@@ -105,7 +105,23 @@ type Operator struct {
 // StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
 // as NAME=value; both win over the defaults.
 func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
-	return c.operate(ctx, args, environment, false)
+	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base := []string{
+		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
+	}
+	operator, err := RunOperator(c.Operator, append(base, args...), environment)
+	if err != nil {
+		return nil, err
+	}
+	operator.Metrics = "http://" + port + "/metrics"
+	return operator, nil
 }
 
 // StartOperatorIn starts the operator in another namespace, under its ServiceAccount there and without leader election.
@@ -120,46 +136,36 @@ func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Opera
 	}, nil)
 }
 
-// LeaveOperator starts the operator so that it goes on when this process ends.
+// LeaveOperator starts the operator so that it goes on when this process ends. Its log is in the cluster's folder.
 func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
-	return c.operate(ctx, nil, nil, true)
-}
-
-func (c *Cluster) operate(ctx context.Context, args, environment []string, outlive bool) (*Operator, error) {
 	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	log, err := os.Create(filepath.Join(c.Dir, "logs", "operator.log"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("log of the operator: %w", err)
 	}
-	base := []string{
-		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
-	}
-	operator, err := run(c.Operator, append(base, args...), environment, outlive)
-	if err != nil {
-		return nil, err
-	}
-	operator.Metrics = "http://" + port + "/metrics"
-	return operator, nil
+	defer log.Close()
+	args := []string{"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", "0"}
+	return run(c.Operator, args, nil, log, true)
 }
 
 // RunOperator starts a program of bin/ with exactly these arguments. It ends with this process at the latest.
 func RunOperator(program string, args, environment []string) (*Operator, error) {
-	return run(program, args, environment, false)
-}
-
-func run(program string, args, environment []string, outlive bool) (*Operator, error) {
-	binary, err := Binary(program)
-	if err != nil {
-		return nil, err
-	}
 	log, err := os.CreateTemp("", "operator-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("log of the operator: %w", err)
 	}
 	defer log.Close()
+	return run(program, args, environment, log, false)
+}
+
+func run(program string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
+	binary, err := Binary(program)
+	if err != nil {
+		return nil, err
+	}
 	command := exec.Command(binary, args...)
 	command.Env = append(command.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", "GORACE=halt_on_error=1")
 	for variable, image := range Images() {

@@ -41,7 +41,11 @@ func printStatus(out io.Writer, state *cluster.State, format string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(state)
 	}
-	if _, err := fmt.Fprintf(out, "%s (%s)\n", state.URL, state.Phase); err != nil {
+	phase := string(state.Phase)
+	if state.Dead() != nil {
+		phase = "not healthy"
+	}
+	if _, err := fmt.Fprintf(out, "%s (%s)\n", state.URL, phase); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

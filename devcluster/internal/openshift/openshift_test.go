@@ -34,6 +34,7 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 		"unknown topology":           {profile("Flat", 6), "HighlyAvailable, SingleReplica, External"},
 		"unknown platform":           {edited(func(p *Profile) { p.Platform = "aws" }), `--platform is "aws"`},
 		"no region":                  {edited(func(p *Profile) { p.Region = "" }), "--region"},
+		"a region that is no label":  {edited(func(p *Profile) { p.Region = "us east" }), "--region"},
 		"unknown mode":               {edited(func(p *Profile) { p.CredentialsMode = "Magic" }), "--credentials-mode"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // CredentialsMode is how the cluster hands out credentials of its cloud.
@@ -60,6 +61,10 @@ func (p Profile) Validate() error {
 	}
 	if p.Region == "" {
 		return fmt.Errorf("--region is empty: name a region, as us-east-1")
+	}
+	// Zones are the region and a letter, and become labels of the nodes.
+	if problems := validation.IsValidLabelValue(p.Region + "a"); len(problems) > 0 {
+		return fmt.Errorf("--region %q can't be a label of a node (%s): name a region, as us-east-1", p.Region, problems[0])
 	}
 	switch {
 	case p.Nodes < 1:
