@@ -17,9 +17,7 @@ import (
 )
 
 func TestEveryDeletedObjectComesBack(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) != 23 {
@@ -111,9 +109,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 		"the managed fields are wiped": {"daemonset", daemonSet,
 			`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/template/spec/hostNetwork","value":false}]`},
 	}
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	kinds := map[string]bool{}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,9 +127,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 }
 
 func TestForeignLabelsAndAnnotationsStay(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
 	want := content(object)
 	env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(
@@ -147,9 +141,7 @@ func TestForeignLabelsAndAnnotationsStay(t *testing.T) {
 }
 
 func TestRolloutRestartIsHonoured(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	install(t, cluster)
+	cluster, operator := installed(t)
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "rollout", "restart", "daemonset/efs-csi-node")
 	env.Must(t, err)
 	quiet(t, operator)
@@ -165,9 +157,7 @@ func TestRolloutRestartIsHonoured(t *testing.T) {
 }
 
 func TestABindingThatWasReplacedIsRestored(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-main-provisioner-binding"})
 	want := content(object)
 	// The role of a binding can't be changed, so a user who wants another one replaces the binding.
@@ -207,9 +197,7 @@ func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
 }
 
 func TestAnObjectWithoutOurFieldManagerIsTakenBack(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
 	// A backup that is restored has no managed fields of ours; removal would not find the object.
 	wipe := `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`
@@ -224,9 +212,7 @@ func TestAnObjectWithoutOurFieldManagerIsTakenBack(t *testing.T) {
 }
 
 func TestAnAggregatedClusterRoleIsRestored(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
 	want := content(role)
 	patch := `[{"op":"add","path":"/aggregationRule","value":{"clusterRoleSelectors":[{"matchLabels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}]}}]`

@@ -16,9 +16,7 @@ import (
 )
 
 func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
@@ -58,9 +56,7 @@ func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
 }
 
 func TestStatusCarriesTheConditionsThatToolsRead(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
@@ -99,9 +95,7 @@ func TestStatusCarriesTheConditionsThatToolsRead(t *testing.T) {
 }
 
 func TestLogLevelReachesTheDriver(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
@@ -123,9 +117,7 @@ func TestLogLevelReachesTheDriver(t *testing.T) {
 }
 
 func TestAnotherReconcileWritesNothing(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	install(t, cluster)
+	cluster, operator := installed(t)
 
 	for name, disturb := range map[string]func() error{
 		"an annotation on the ClusterCSIDriver": func() error {
@@ -148,21 +140,7 @@ func TestAnotherReconcileWritesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quiet(t, operator)
-			mark, err := cluster.Audit.Now()
-			env.Must(t, err)
-			before := reconciles(t, operator)
-			env.Must(t, disturb())
-			env.Eventually(t, "a reconcile", func() error {
-				if reconciles(t, operator) == before {
-					return errors.New("none yet")
-				}
-				return nil
-			})
-			quiet(t, operator)
-			requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-			env.Must(t, err)
-			requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" })
+			requests := costOf(t, cluster, operator, disturb)
 			if len(requests) > 0 {
 				t.Errorf("%d requests, want none:\n%s", len(requests), env.Describe(requests))
 			}

@@ -98,6 +98,15 @@ func install(t *testing.T, cluster *env.Cluster) {
 	create(t, cluster)
 }
 
+// installed gives a test a clean cluster with a running operator and an installed driver.
+func installed(t *testing.T) (*env.Cluster, *env.Operator) {
+	t.Helper()
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	return cluster, operator
+}
+
 // create is install without the removal at the end, for tests that end their operator and start another one.
 func create(t *testing.T, cluster *env.Cluster) {
 	t.Helper()

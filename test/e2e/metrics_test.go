@@ -44,6 +44,26 @@ func reconciles(t *testing.T, operator *env.Operator) float64 {
 	return count
 }
 
+// costOf returns the requests that the operator makes because of a change; a watch that is opened again is none.
+func costOf(t *testing.T, cluster *env.Cluster, operator *env.Operator, change func() error) []env.Request {
+	t.Helper()
+	quiet(t, operator)
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	before := reconciles(t, operator)
+	env.Must(t, change())
+	env.Eventually(t, "a reconcile", func() error {
+		if reconciles(t, operator) == before {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	quiet(t, operator)
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	return env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" })
+}
+
 // quiet waits until the controller has seen every event: nothing queued or running, and no reconcile between two looks
 // at the metrics.
 func quiet(t *testing.T, operator *env.Operator) {

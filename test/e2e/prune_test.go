@@ -16,9 +16,7 @@ import (
 )
 
 func TestObjectsThatAreNoLongerWantedArePruned(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	setMode := func(mode string) error {
 		_, err := cluster.Kubectl(context.Background(), "patch", "cloudcredential", "cluster", "--type=merge",
 			"-p", fmt.Sprintf(`{"spec":{"credentialsMode":%q}}`, mode))

@@ -80,9 +80,7 @@ func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
 }
 
 func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	install(t, cluster)
+	cluster, operator := installed(t)
 	setState(t, cluster, operatorv1.Removed)
 	env.Eventually(t, "driver removed", func() error {
 		owned, err := cluster.Owned(t.Context())
@@ -94,22 +92,11 @@ func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
 			cluster.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse),
 			cluster.Condition(t.Context(), "Degraded", operatorv1.ConditionFalse))
 	})
-	quiet(t, operator)
-	mark, err := cluster.Audit.Now()
-	env.Must(t, err)
-	before := reconciles(t, operator)
-	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x")
-	env.Must(t, err)
-	env.Eventually(t, "a reconcile", func() error {
-		if reconciles(t, operator) == before {
-			return errors.New("none yet")
-		}
-		return nil
+	requests := costOf(t, cluster, operator, func() error {
+		_, err := cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x")
+		return err
 	})
-	quiet(t, operator)
-	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-	env.Must(t, err)
-	if requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" }); len(requests) > 0 {
+	if len(requests) > 0 {
 		t.Errorf("a driver that is removed costs requests:\n%s", env.Describe(requests))
 	}
 	setState(t, cluster, operatorv1.Managed)
@@ -117,9 +104,7 @@ func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
 }
 
 func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	install(t, cluster)
+	cluster, operator := installed(t)
 	setState(t, cluster, operatorv1.Unmanaged)
 	env.Eventually(t, "state observed", func() error {
 		cr := env.EFS("")
@@ -142,9 +127,7 @@ func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
 }
 
 func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	volume, claim, pod := workload()
 	for _, object := range []client.Object{volume, claim, pod} {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
@@ -298,6 +281,13 @@ func forceDelete(t *testing.T, cluster *env.Cluster, object client.Object) {
 	}
 }
 
+// setFinalizers replaces the finalizers of an object in the operator's namespace by a JSON list.
+func setFinalizers(cluster *env.Cluster, kind, name, finalizers string) error {
+	_, err := cluster.Kubectl(context.Background(), "-n", env.OperatorNamespace, "patch", kind, name,
+		"--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
+	return err
+}
+
 func convert(object any) *unstructured.Unstructured {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -308,14 +298,8 @@ func convert(object any) *unstructured.Unstructured {
 }
 
 func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	install(t, cluster)
-	hold := func(finalizers string) error {
-		_, err := cluster.Kubectl(context.Background(), "-n", env.OperatorNamespace, "patch", "daemonset", "efs-csi-node",
-			"--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
-		return err
-	}
+	cluster, operator := installed(t)
+	hold := func(finalizers string) error { return setFinalizers(cluster, "daemonset", "efs-csi-node", finalizers) }
 	env.Must(t, hold(`["example.com/hold"]`))
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the finalizer named", func() error {
@@ -341,13 +325,9 @@ func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
 }
 
 func TestAManagedObjectThatCanNotGoIsReported(t *testing.T) {
-	cluster := clean(t)
-	operate(t, cluster)
-	install(t, cluster)
+	cluster, _ := installed(t)
 	hold := func(finalizers string) error {
-		_, err := cluster.Kubectl(context.Background(), "-n", env.OperatorNamespace, "patch", "service", "aws-efs-csi-driver-controller-metrics",
-			"--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
-		return err
+		return setFinalizers(cluster, "service", "aws-efs-csi-driver-controller-metrics", finalizers)
 	}
 	env.Must(t, hold(`["example.com/hold"]`))
 	service := find(t, cluster, damage{kind: "service", name: "aws-efs-csi-driver-controller-metrics"})
