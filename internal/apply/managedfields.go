@@ -24,12 +24,16 @@ func (f othersFields) empty() bool { return len(f) == 0 }
 
 // owns tells whether the object is ours: our label and our field manager.
 func (a *Applier) owns(object client.Object) bool {
+	return a.labelled(object) && a.applied(object)
+}
+
+func (a *Applier) labelled(object client.Object) bool {
 	for key, value := range a.Labels {
 		if object.GetLabels()[key] != value {
 			return false
 		}
 	}
-	return a.applied(object)
+	return true
 }
 
 // applied tells whether our field manager applied the object.

@@ -45,8 +45,8 @@ func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 }
 
 // Remove deletes the Known objects that match, in reverse order, and returns those that are still there. It reads from
-// the cluster, by name, and takes what our field manager applied even if it has lost our label. An empty answer means
-// that nothing is left.
+// the cluster, by name, and takes what has our field manager or our label: somebody may have wiped one of them. An empty
+// answer means that nothing is left.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
 	var changes ChangeSet
 	for i := len(a.Known) - 1; i >= 0; i-- {
@@ -58,7 +58,7 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 		switch {
 		case err != nil:
 			changes = append(changes, Change{Subject: subject, Action: Failed, Err: err})
-		case found == nil || !a.applied(found):
+		case found == nil || !a.removable(found):
 		case found.GetDeletionTimestamp() != nil:
 			changes = append(changes, Change{Subject: subject, Action: Terminating, Finalizers: found.GetFinalizers()})
 		default:
@@ -66,6 +66,12 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 		}
 	}
 	return changes
+}
+
+// removable tells whether an object with a Known name is to be removed. One of a CreateOnly kind may be somebody else's,
+// so that the label, which anybody can write, is not enough.
+func (a *Applier) removable(found *unstructured.Unstructured) bool {
+	return a.applied(found) || (a.labelled(found) && !a.CreateOnly[found.GroupVersionKind().GroupKind()])
 }
 
 // delete removes one object. Workloads go in the foreground, so that they stay visible until their pods have gone.

@@ -147,6 +147,10 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	case apierrors.IsConflict(err):
 		// Somebody else wrote at the same moment: not worth an error in the log.
 		return ctrl.Result{RequeueAfter: soonest(again, time.Second)}, nil
+	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
+		// The queue does not retry a terminal error, but there is something else to look at.
+		ctrl.LoggerFrom(ctx).Error(err, "not retried before something changes")
+		return ctrl.Result{RequeueAfter: again}, nil
 	default:
 		return ctrl.Result{}, fmt.Errorf("ClusterCSIDriver %s: %w", cr.Name, err)
 	}

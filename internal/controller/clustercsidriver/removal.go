@@ -99,7 +99,7 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err != nil {
 		return outcome{err: err}
 	}
-	kept := outcome{}
+	kept := r.observe(ctx, cr)
 	if state := cr.Spec.ManagementState; state == operatorv1.Managed || state == operatorv1.Removed || state == "" {
 		kept = r.apply(ctx, cr)
 	}
