@@ -56,17 +56,22 @@ func status(t *testing.T, group *supervise.Group, name string) supervise.Status 
 // printed waits until a process has printed a word.
 func printed(t *testing.T, group *supervise.Group, name, word string) {
 	t.Helper()
+	await(t, name+" prints "+word, func() bool {
+		data, err := os.ReadFile(status(t, group, name).Log)
+		return err == nil && strings.Contains(string(data), word)
+	})
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	limit := time.After(deadline)
-	for {
-		data, err := os.ReadFile(status(t, group, name).Log)
-		if err == nil && strings.Contains(string(data), word) {
-			return
-		}
+	for !holds() {
 		select {
 		case <-limit:
-			t.Fatalf("%s has not printed %q but %q", name, word, data)
+			t.Fatalf("not within %s: %s", deadline, what)
 		case <-ticker.C:
 		}
 	}
@@ -140,12 +145,9 @@ func TestStartRefusesARunningNameAndAClosedGroup(t *testing.T) {
 func TestIsTellsAChildFromAnotherProcess(t *testing.T) {
 	group := newGroup(t)
 	start(t, group, "child", obedient)
-	printed(t, group, "child", "ready")
 	pid := status(t, group, "child").PID
-	// The shell has become `sleep 600`.
-	if !supervise.Is(pid, "600") {
-		t.Error("the child is not recognised")
-	}
+	// The shell becomes `sleep 600`.
+	await(t, "the child is recognised", func() bool { return supervise.Is(pid, "600") })
 	if supervise.Is(pid, "another") {
 		t.Error("the child is taken for another")
 	}
