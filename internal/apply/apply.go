@@ -55,7 +55,7 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	if err != nil {
 		return Change{Subject: Subject{ObjectKey: client.ObjectKeyFromObject(object)}, Action: Failed, Err: err}
 	}
-	change := Change{Subject: subjectOf(desired)}
+	change := Change{Subject: SubjectOf(desired)}
 	live, err := a.read(ctx, change.Subject)
 	if err == nil && live == nil && a.CreateOnly[change.Subject.GroupKind()] {
 		// A cache that lags must not make us take over what the administrator has just made.
@@ -134,7 +134,7 @@ func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured)
 
 // deleteLive deletes the object that is in the cluster, which the cache does not show if our label is not on it.
 func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstructured) error {
-	live, err := a.readFrom(ctx, a.Live, subjectOf(desired))
+	live, err := a.readFrom(ctx, a.Live, SubjectOf(desired))
 	if err != nil || live == nil {
 		return err
 	}
@@ -251,10 +251,8 @@ func (a *Applier) Find(ctx context.Context, subject Subject) (*unstructured.Unst
 	return found, nil
 }
 
-// SubjectOf names a rendered object.
-func SubjectOf(object client.Object) Subject { return subjectOf(object) }
-
-func subjectOf(object client.Object) Subject {
+// SubjectOf names an object that knows its kind.
+func SubjectOf(object client.Object) Subject {
 	return Subject{
 		GroupVersionKind: object.GetObjectKind().GroupVersionKind(),
 		ObjectKey:        client.ObjectKeyFromObject(object),

@@ -124,7 +124,7 @@ func TestWrittenIsBelievedUntilTheCacheHasCaughtUp(t *testing.T) {
 		object.SetResourceVersion(version)
 		return object
 	}
-	subject := subjectOf(at("1"))
+	subject := SubjectOf(at("1"))
 	written := NewWritten()
 	written.Remember(at("10"))
 	if got := written.Newer(subject, nil); got == nil || got.GetResourceVersion() != "10" {

@@ -33,11 +33,11 @@ func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 	}
 	kept := map[Subject]bool{}
 	for _, object := range keep {
-		kept[subjectOf(object)] = true
+		kept[SubjectOf(object)] = true
 	}
 	var changes ChangeSet
 	for _, object := range owned {
-		if !kept[subjectOf(object)] && object.GetDeletionTimestamp() == nil {
+		if !kept[SubjectOf(object)] && object.GetDeletionTimestamp() == nil {
 			changes = append(changes, a.delete(ctx, object))
 		}
 	}
@@ -76,7 +76,7 @@ func (a *Applier) removable(found *unstructured.Unstructured) bool {
 
 // delete removes one object. Workloads go in the foreground, so that they stay visible until their pods have gone.
 func (a *Applier) delete(ctx context.Context, object *unstructured.Unstructured) Change {
-	change := Change{Subject: subjectOf(object), Action: Deleted}
+	change := Change{Subject: SubjectOf(object), Action: Deleted}
 	policy := metav1.DeletePropagationBackground
 	if kind := change.Subject.Kind; kind == "Deployment" || kind == "DaemonSet" {
 		policy = metav1.DeletePropagationForeground

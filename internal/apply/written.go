@@ -24,7 +24,7 @@ func NewWritten() *Written {
 func (w *Written) Remember(object *unstructured.Unstructured) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.objects[subjectOf(object)] = object
+	w.objects[SubjectOf(object)] = object
 }
 
 // Forget drops an object. Call it for every deletion that the cache reports: the object is gone, not late.

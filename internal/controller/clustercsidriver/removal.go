@@ -42,8 +42,12 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return outcome{err: err}
 	}
 	if !begun {
-		if pods, err := podsInUse(ctx, r.Live, r.Driver.Name); err != nil || len(pods) > 0 {
-			return r.protect(ctx, cr, pods, err)
+		pods, err := podsInUse(ctx, r.Live, r.Driver.Name)
+		if err != nil {
+			return outcome{err: err}
+		}
+		if len(pods) > 0 {
+			return r.protect(ctx, cr, pods)
 		}
 	}
 	for _, workloads := range []bool{true, false} {
@@ -95,13 +99,13 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 }
 
 // protect keeps the driver as it is while pods use it, and tells which. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, pods []string, err error) outcome {
-	if err != nil {
-		return outcome{err: err}
-	}
-	kept := r.observe(ctx, cr)
-	if state := cr.Spec.ManagementState; state == operatorv1.Managed || state == operatorv1.Removed || state == "" {
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, pods []string) outcome {
+	var kept outcome
+	switch cr.Spec.ManagementState {
+	case operatorv1.Managed, operatorv1.Removed, "":
 		kept = r.apply(ctx, cr)
+	default:
+		kept = r.observe(ctx, cr)
 	}
 	kept.again = inUseInterval
 	kept.inUse = fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
