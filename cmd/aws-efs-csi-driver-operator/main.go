@@ -16,10 +16,12 @@ import (
 )
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
+       aws-efs-csi-driver-operator iam-policy controller|node
 
-Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
+start       Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
+iam-policy  Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
 
-Flags:
+Flags of start:
 `
 
 func main() {
@@ -31,6 +33,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "iam-policy" {
+		return printPolicy(os.Stdout, args[1:])
+	}
 	options, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -42,8 +47,14 @@ func run(ctx context.Context, args []string) error {
 	return start(ctx, options)
 }
 
-func parse(args []string) (manager.Options, error) {
-	options := manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}
+// options are the command line of start.
+type options struct {
+	manager.Options
+	verbosity *verbosity
+}
+
+func parse(args []string) (options, error) {
+	options := options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
@@ -54,17 +65,22 @@ func parse(args []string) (manager.Options, error) {
 	flags.StringVar(&options.Namespace, "namespace", "",
 		"`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
 	flags.BoolVar(&options.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
-	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", "127.0.0.1:8080", "`address` of /metrics, 0 for none")
+	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, 0 for none")
+	flags.BoolVar(&options.MetricsSecure, "metrics-secure", true,
+		"serve metrics over HTTPS, to those whom the API server allows to get /metrics; without it plain HTTP, to everybody")
+	flags.StringVar(&options.MetricsCertDir, "metrics-cert-dir", "",
+		"`folder` with tls.crt and tls.key for the metrics; default: a certificate that is made up")
 	flags.StringVar(&options.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
-	flags.Var(logs.Lookup("v").Value, "v", "log `level`, 0 to 8")
+	options.verbosity = &verbosity{Value: logs.Lookup("v").Value}
+	flags.Var(options.verbosity, "v", "log `level`, 0 to 8; spec.operatorLogLevel of the ClusterCSIDriver can raise it")
 	if len(args) == 0 || args[0] != "start" {
 		flags.Usage()
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
 			return options, flag.ErrHelp
 		}
-		return options, errors.New("the first argument must be start")
+		return options, errors.New("the first argument must be start or iam-policy")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return options, err //nolint:wrapcheck // The flag package has printed the usage with it.

@@ -9,9 +9,16 @@ package main
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers/status,resourceNames=efs.csi.aws.com,verbs=patch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers;proxies,resourceNames=cluster,verbs=list;watch
 //
 // The namespace is checked at start.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=namespaces,verbs=get
+//
+// The Secrets that the driver's pods read when they start, by name; the operator keeps hashes of them.
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials;node-aws-efs-cloud-credentials,verbs=list;watch
+//
+// Events on the ClusterCSIDriver; those of a cluster-scoped object are in namespace default.
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch
 //
 // Leader election.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
@@ -39,6 +46,13 @@ package main
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-main-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
+//
+// The dashboard of OpenShift's console.
+// +kubebuilder:rbac:groups="",namespace=openshift-config-managed,resources=configmaps,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=openshift-config-managed,resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;create;patch;delete
+//
+// Who may read the operator's metrics is decided by the API server. The rights for that are among those of the driver's
+// pods below.
 //
 // Credentials are asked for in the namespace of the cloud-credential-operator.
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,verbs=list;watch

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -19,7 +20,7 @@ import (
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options manager.Options) error {
+func start(ctx context.Context, options options) error {
 	efs, err := awsefs.Driver()
 	if err != nil {
 		return err
@@ -28,32 +29,52 @@ func start(ctx context.Context, options manager.Options) error {
 	if err := efs.CheckImages(images); err != nil {
 		return err
 	}
-	config, err := manager.Connect(options)
+	settings, err := efs.ReadSettings(os.Getenv)
 	if err != nil {
 		return err
 	}
-	namespace := manager.Namespace(options)
+	fips, err := fipsMode(os.Getenv("FIPS_ENABLED"))
+	if err != nil {
+		return err
+	}
+	config, err := manager.Connect(options.Options)
+	if err != nil {
+		return err
+	}
+	namespace := manager.Namespace(options.Options)
 	cluster, err := look(ctx, config, namespace)
 	if err != nil {
 		return err
 	}
-	mgr, err := manager.New(config, options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace, cluster.kinds))
+	mgr, err := manager.New(config, options.Options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace, cluster.kinds))
+	if err != nil {
+		return err
+	}
+	secrets, err := clustercsidriver.SecretCaches(mgr, efs, namespace)
 	if err != nil {
 		return err
 	}
 	controller := &clustercsidriver.Reconciler{
-		Client:    mgr.GetClient(),
-		Live:      mgr.GetAPIReader(),
-		Driver:    efs,
-		Namespace: namespace,
-		Images:    images,
-		RoleARNs:  environment(roleVariables(efs)),
-		Version:   os.Getenv("OPERAND_IMAGE_VERSION"),
-		Kinds:     cluster.kinds,
-		Now:       time.Now,
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Driver:      efs,
+		Namespace:   namespace,
+		Secrets:     secrets,
+		Events:      mgr.GetEventRecorder(efs.Operator),
+		Images:      images,
+		RoleARNs:    environment(roleVariables(efs)),
+		Settings:    settings,
+		FIPS:        fips,
+		SetLogLevel: options.verbosity.follow,
+		Version:     os.Getenv("OPERAND_IMAGE_VERSION"),
+		Kinds:       cluster.kinds,
+		Now:         time.Now,
 	}
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
+	}
+	if err := mgr.AddHealthzCheck("reconcile", controller.Alive); err != nil {
+		return fmt.Errorf("add health check: %w", err)
 	}
 	mgr.GetLogger().Info("starting", "driver", efs.Name, "namespace", namespace, "version", os.Getenv("OPERATOR_IMAGE_VERSION"))
 	if err := mgr.Start(ctx); err != nil {
@@ -104,6 +125,21 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 		found.singleNode = preflight.SingleNode(ctx)
 	}
 	return found, nil
+}
+
+// fipsMode tells whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
+// operator's own node does, as all nodes of a cluster are installed in the same mode.
+func fipsMode(variable string) (bool, error) {
+	switch variable {
+	case "true", "false":
+		return variable == "true", nil
+	case "":
+		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
+		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
+	default:
+		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
+			"to follow the operator's own node", variable)
+	}
 }
 
 func roleVariables(d driver.Driver) []string {

@@ -71,7 +71,9 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
 		change.Err = fmt.Errorf("is being deleted and waits for its finalizers %v: it is made again when it has gone", change.Finalizers)
 	default:
+		drift := live != nil && live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation]
 		change.Action, change.Err = a.write(ctx, desired, live)
+		change.Drift = drift && change.Action == Configured
 	}
 	return change
 }

@@ -42,6 +42,8 @@ func (s Subject) String() string {
 type Change struct {
 	Subject Subject
 	Action  Action
+	// Drift means that what was configured had been changed by somebody else; the rendered object is the same.
+	Drift bool
 	// Finalizers are what a Terminating object waits for.
 	Finalizers []string
 	// Err says why the action failed.

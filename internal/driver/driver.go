@@ -7,11 +7,15 @@ package driver
 import (
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 // Workload tells the two pods of a driver apart.
@@ -50,6 +54,12 @@ type Driver struct {
 	Sidecars []Sidecar
 	// Credentials are the CredentialsRequests of the driver.
 	Credentials []Credentials
+	// Settings are read from the operator's environment.
+	Settings []Setting
+	// LegacyConditions are condition types that older operators may have left on the ClusterCSIDriver.
+	LegacyConditions []string
+	// Check, if set, lists what the driver can't follow of a Config, a sentence each. Rendering leaves it out.
+	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
 	Mutations []Mutation
 }
@@ -80,12 +90,32 @@ type Credentials struct {
 	Asset string
 	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.
 	Request, Secret string
+	// Workload is the one whose pods use the Secret.
+	Workload Workload
 	// Condition starts the condition types that report on this request.
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
 	// Optional credentials are asked for only where they can be honoured; the driver works without.
 	Optional bool
+	// Keys are alternatives: the Secret must have all keys of one of them.
+	Keys [][]string
+}
+
+// Usable tells whether a Secret with these keys is of use.
+func (c Credentials) Usable(keys []string) bool {
+	return slices.ContainsFunc(c.Keys, func(alternative []string) bool {
+		return !slices.ContainsFunc(alternative, func(key string) bool { return !slices.Contains(keys, key) })
+	})
+}
+
+// WantedKeys names the keys that a Secret must have.
+func (c Credentials) WantedKeys() string {
+	alternatives := make([]string, 0, len(c.Keys))
+	for _, keys := range c.Keys {
+		alternatives = append(alternatives, strings.Join(keys, " and "))
+	}
+	return "key " + strings.Join(alternatives, ", or ")
 }
 
 // Mutation changes the rendered objects of one Go type.
@@ -122,6 +152,21 @@ type Config struct {
 	CredentialsMode operatorv1.CloudCredentialsMode
 	// RoleARNs maps the name of an environment variable, such as ROLEARN, to the IAM role for STS.
 	RoleARNs map[string]string
+	// Proxy is the way to the cloud; empty means that there is none.
+	Proxy configv1.ProxyStatus
+	// TLS is the cluster's profile for servers.
+	TLS tlsprofile.Profile
+	// FIPS means that the cluster's nodes run in FIPS mode.
+	FIPS bool
+	// Region is that of the cloud, empty if unknown.
+	Region string
+	// ResourceTags are what the administrator wants on everything that the cluster makes in AWS.
+	ResourceTags []configv1.AWSResourceTag
+	// Inputs are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
+	// are restarted when one changes. The trusted CA bundle is mounted where it is among them.
+	Inputs map[Workload]map[string]string
+	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.
+	Settings map[string]string
 	// Spec is the desired state that the user wrote.
 	Spec operatorv1.ClusterCSIDriverSpec
 }
@@ -182,6 +227,9 @@ func (d Driver) Images() []string {
 	}
 	return variables
 }
+
+// TrustedCABundle is the name of the ConfigMap with the CA certificates that the cluster trusts.
+func (d Driver) TrustedCABundle() string { return d.Prefix + "-trusted-ca-bundle" }
 
 // Finalizer is the one finalizer of the operator on the ClusterCSIDriver.
 func (d Driver) Finalizer() string {

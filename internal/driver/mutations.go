@@ -1,16 +1,86 @@
 package driver
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// proxyAnnotation on a workload lists the containers that talk to the cloud, separated by commas.
+	proxyAnnotation = "config.openshift.io/inject-proxy"
+	// trustedCAAnnotation lists those that get the cluster's CA certificates.
+	trustedCAAnnotation = "config.openshift.io/inject-proxy-cabundle"
+	// InputAnnotation and the name of a Secret or ConfigMap make the annotation of a pod with its hash. A change of the
+	// hash restarts the pods, which read it only when they start.
+	InputAnnotation = "operator.openshift.io/hash-of-"
+	// TrustedCAKey is the key of the bundle in its ConfigMap.
+	TrustedCAKey = "ca-bundle.crt"
 )
 
 // standardMutations are applied to every driver, before its own.
-func standardMutations() []Mutation {
+func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(setReplicas),
 		Mutate(placeController),
+		MutatePods(addProxy),
+		MutatePods(d.addTrustedCA),
+		MutatePods(addInputs),
 	}
+}
+
+// Pods is the pod template of one of the two workloads.
+type Pods struct {
+	Workload Workload
+	// Annotations are those of the workload itself.
+	Annotations map[string]string
+	Meta        *metav1.ObjectMeta
+	Spec        *corev1.PodSpec
+}
+
+// MutatePods makes a Mutation for the pods of both workloads.
+func MutatePods(change func(cfg Config, pods Pods) error) Mutation {
+	return func(cfg Config, object client.Object) error {
+		switch typed := object.(type) {
+		case *appsv1.Deployment:
+			return change(cfg, Pods{Controller, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+		case *appsv1.DaemonSet:
+			return change(cfg, Pods{Node, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+		default:
+			return nil
+		}
+	}
+}
+
+// Container finds a container by its name.
+func (p Pods) Container(name string) (*corev1.Container, error) {
+	for i := range p.Spec.Containers {
+		if p.Spec.Containers[i].Name == name {
+			return &p.Spec.Containers[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the %s pods have no container %q", p.Workload, name)
+}
+
+// each calls change for every container that an annotation of the workload lists.
+func (p Pods) each(annotation string, change func(*corev1.Container)) error {
+	if p.Annotations[annotation] == "" {
+		return nil
+	}
+	for _, name := range strings.Split(p.Annotations[annotation], ",") {
+		container, err := p.Container(strings.TrimSpace(name))
+		if err != nil {
+			return fmt.Errorf("annotation %s: %w", annotation, err)
+		}
+		change(container)
+	}
+	return nil
 }
 
 // setReplicas runs two controllers where two can run at once. The host ports allow one for each node.
@@ -33,6 +103,58 @@ func setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 func placeController(cfg Config, deployment *appsv1.Deployment) error {
 	if cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "" {
 		deployment.Spec.Template.Spec.NodeSelector = nil
+	}
+	return nil
+}
+
+// addProxy tells the containers that talk to the cloud the way there. That the nodes do as well is easily forgotten: they
+// look up mount targets.
+func addProxy(cfg Config, pods Pods) error {
+	return pods.each(proxyAnnotation, func(container *corev1.Container) {
+		for _, variable := range []corev1.EnvVar{
+			{Name: "HTTP_PROXY", Value: cfg.Proxy.HTTPProxy},
+			{Name: "HTTPS_PROXY", Value: cfg.Proxy.HTTPSProxy},
+			{Name: "NO_PROXY", Value: cfg.Proxy.NoProxy},
+		} {
+			if variable.Value != "" {
+				container.Env = append(container.Env, variable)
+			}
+		}
+	})
+}
+
+// addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once there are any: an empty
+// folder would leave the containers without certificates.
+func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
+	if cfg.Inputs[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
+		return nil
+	}
+	const name = "trusted-ca-bundle"
+	pods.Spec.Volumes = append(pods.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: d.TrustedCABundle()},
+			Items:                []corev1.KeyToPath{{Key: TrustedCAKey, Path: "tls-ca-bundle.pem"}},
+		},
+	}})
+	return pods.each(trustedCAAnnotation, func(container *corev1.Container) {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: name, MountPath: "/etc/pki/ca-trust/extracted/pem", ReadOnly: true,
+		})
+	})
+}
+
+// addInputs restarts the pods when a Secret or ConfigMap changes that they read at their start.
+func addInputs(cfg Config, pods Pods) error {
+	names := make([]string, 0, len(cfg.Inputs[pods.Workload]))
+	for name := range cfg.Inputs[pods.Workload] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if pods.Meta.Annotations == nil {
+			pods.Meta.Annotations = map[string]string{}
+		}
+		pods.Meta.Annotations[InputAnnotation+name] = cfg.Inputs[pods.Workload][name]
 	}
 	return nil
 }

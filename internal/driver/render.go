@@ -3,9 +3,11 @@ package driver
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
 
 	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +19,9 @@ import (
 
 // ManagedByLabel is on every rendered object; its value is Driver.Operator. Pruning and removal look for it.
 const ManagedByLabel = "app.kubernetes.io/managed-by"
+
+// DashboardNamespace is where OpenShift's console looks for dashboards.
+const DashboardNamespace = "openshift-config-managed"
 
 // tokenPath is where the pods mount the ServiceAccount token for STS.
 const tokenPath = "/var/run/secrets/openshift/serviceaccount/token"
@@ -42,6 +47,9 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err := d.CheckImages(cfg.Images); err != nil {
 		return nil, err
 	}
+	if err := d.checkSettings(cfg.Settings); err != nil {
+		return nil, err
+	}
 	if !cfg.metrics() {
 		d = d.withoutMetrics()
 	}
@@ -50,7 +58,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
-	if err := d.addSidecars(values, objects); err != nil {
+	if err := d.addSidecars(cfg, values, objects); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
 	d.addMetrics(cfg.Namespace, objects)
@@ -58,7 +66,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
-	objects = served(append(objects, requests...), cfg)
+	objects = wanted(served(append(objects, requests...), cfg), cfg)
 	if err := d.mutate(cfg, objects); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
@@ -69,8 +77,9 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 
 // Everything renders the driver as if the cluster had all that can be asked for: every object that the driver can ever
 // have, for those who only want the names.
-func (d Driver) Everything(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
+func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings map[string]string) ([]client.Object, error) {
 	cfg := Config{Namespace: namespace, ServingCertificates: true, Kinds: map[schema.GroupKind]bool{}, RoleARNs: map[string]string{}}
+	cfg.Settings = settings
 	cfg.Images = map[string]string{}
 	for _, name := range d.Images() {
 		cfg.Images[name] = "any"
@@ -87,15 +96,13 @@ func (d Driver) Everything(scheme *runtime.Scheme, namespace string) ([]client.O
 // values are the placeholders of the assets.
 func (d Driver) values(cfg Config) manifest.Values {
 	values := manifest.Values{
-		"DRIVER_NAME":     d.Name,
-		"PREFIX":          d.Prefix,
-		"SHORT_PREFIX":    d.ShortPrefix,
-		"DAEMONSET":       d.DaemonSet,
-		"DEPLOYMENT":      d.Deployment,
-		"NAMESPACE":       cfg.Namespace,
-		"LOG_LEVEL":       fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
-		"TLS_MIN_VERSION": "VersionTLS12",
-		"TLS_CIPHERS":     intermediateCiphers,
+		"DRIVER_NAME":  d.Name,
+		"PREFIX":       d.Prefix,
+		"SHORT_PREFIX": d.ShortPrefix,
+		"DAEMONSET":    d.DaemonSet,
+		"DEPLOYMENT":   d.Deployment,
+		"NAMESPACE":    cfg.Namespace,
+		"LOG_LEVEL":    fmt.Sprint(LogVerbosity(cfg.Spec.LogLevel)),
 		// OpenShift's values survive a minute without API server; on a single node the whole control plane restarts.
 		"LEADER_ELECTION_LEASE_DURATION": "137s",
 		"LEADER_ELECTION_RENEW_DEADLINE": "107s",
@@ -112,11 +119,6 @@ func (d Driver) values(cfg Config) manifest.Values {
 	}
 	return values
 }
-
-// intermediateCiphers are the TLS 1.2 suites of the Intermediate profile; those of TLS 1.3 can't be chosen.
-const intermediateCiphers = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256," +
-	"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384," +
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
 
 // load reads the objects that every driver has, those of the sidecars, and the driver's own.
 func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
@@ -147,7 +149,19 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	return append(objects, own...), nil
+	objects = append(objects, own...)
+	if _, err := fs.Stat(d.Assets, "metrics"); err != nil || !cfg.metrics() {
+		return objects, nil //nolint:nilerr // Not every driver has a dashboard.
+	}
+	metrics, err := fs.Sub(d.Assets, "metrics")
+	if err != nil {
+		return nil, fmt.Errorf("assets: %w", err)
+	}
+	dashboards, err := manifest.Load(metrics, values, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, dashboards...), nil
 }
 
 // credentials renders the CredentialsRequests that this cluster can honour.
@@ -177,7 +191,7 @@ func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.
 }
 
 func (d Driver) mutate(cfg Config, objects []client.Object) error {
-	for _, change := range append(standardMutations(), d.Mutations...) {
+	for _, change := range append(d.standardMutations(), d.Mutations...) {
 		for _, object := range objects {
 			if err := change(cfg, object); err != nil {
 				kind := object.GetObjectKind().GroupVersionKind().Kind
@@ -202,6 +216,16 @@ func served(objects []client.Object, cfg Config) []client.Object {
 		}
 	}
 	return kept
+}
+
+// wanted drops the StorageClass if the user does not want one.
+func wanted(objects []client.Object, cfg Config) []client.Object {
+	if cfg.Spec.StorageClassState != operatorv1.RemovedStorageClass {
+		return objects
+	}
+	return slices.DeleteFunc(objects, func(object client.Object) bool {
+		return object.GetObjectKind().GroupVersionKind().Kind == "StorageClass"
+	})
 }
 
 func label(objects []client.Object, operator string) {

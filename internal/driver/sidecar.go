@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 //go:embed assets
@@ -23,7 +24,7 @@ func (s Sidecar) imageVariable() string {
 }
 
 // containers renders the sidecar and, if it has metrics, the proxy in front of them.
-func (s Sidecar) containers(values manifest.Values) ([]corev1.Container, error) {
+func (s Sidecar) containers(cfg Config, values manifest.Values) ([]corev1.Container, error) {
 	values = values.With(manifest.Values{"HEALTH_PORT": fmt.Sprint(s.HealthPort)})
 	if s.Metrics != nil {
 		values = values.With(manifest.Values{
@@ -45,9 +46,23 @@ func (s Sidecar) containers(values manifest.Values) ([]corev1.Container, error) 
 		if err := manifest.LoadInto(shared, "assets/sidecars/kube-rbac-proxy.yaml", values, &proxy); err != nil {
 			return nil, err
 		}
+		proxy.Args = append(proxy.Args, tlsArguments(cfg.TLS)...)
 		containers = append(containers, proxy)
 	}
 	return append([]corev1.Container{sidecar}, containers...), nil
+}
+
+// tlsArguments tell kube-rbac-proxy the cluster's TLS profile.
+func tlsArguments(profile tlsprofile.Profile) []string {
+	arguments := []string{"--tls-min-version=" + profile.MinVersion}
+	if len(profile.Ciphers) > 0 {
+		arguments = append(arguments, "--tls-cipher-suites="+strings.Join(profile.Ciphers, ","))
+	}
+	if !profile.HTTP2() {
+		// It would not start.
+		arguments = append(arguments, "--http2-disable=true")
+	}
+	return arguments
 }
 
 // objects renders what the sidecar needs besides its container.
@@ -64,9 +79,9 @@ func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]clie
 }
 
 // addSidecars appends the driver's sidecars to its workloads.
-func (d Driver) addSidecars(values manifest.Values, objects []client.Object) error {
+func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client.Object) error {
 	for _, sidecar := range d.Sidecars {
-		containers, err := sidecar.containers(values)
+		containers, err := sidecar.containers(cfg, values)
 		if err != nil {
 			return err
 		}

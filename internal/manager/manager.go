@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -20,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 // DefaultNamespace is where OpenShift runs CSI drivers.
@@ -37,6 +40,10 @@ type Options struct {
 	LockName    string
 	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
 	MetricsAddress, HealthAddress string
+	// MetricsSecure serves metrics over HTTPS, to those whom the API server allows to get /metrics. MetricsCertDir holds
+	// tls.crt and tls.key, which are read again when they change; without it a certificate is made up.
+	MetricsSecure  bool
+	MetricsCertDir string
 }
 
 // Connect reads the configuration of the API server.
@@ -144,11 +151,13 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 		return nil, err
 	}
 	lease, renew, retry := leaderElection(singleNode)
+	servers := newServerTLS()
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		// A read of something that is not watched is a mistake; it must not start a watch.
 		Cache:                         cache.Options{ByObject: byObject, ReaderFailOnMissingInformer: true},
-		Metrics:                       metricsserver.Options{BindAddress: options.MetricsAddress},
+		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Metrics:                       metricsOptions(options, servers),
 		HealthProbeBindAddress:        options.HealthAddress,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              options.LockName,
@@ -161,10 +170,42 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+	for object := range byObject {
+		if object.GetObjectKind().GroupVersionKind() == tlsprofile.Kind() {
+			if err := servers.follow(manager, object); err != nil {
+				return nil, err
+			}
+		}
+	}
+	synced := &synced{cache: manager.GetCache()}
+	err = errors.Join(manager.Add(synced), manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("caches", synced.check))
+	if err != nil {
 		return nil, fmt.Errorf("add health checks: %w", err)
 	}
 	return manager, nil
+}
+
+// synced makes the readiness probe wait until the caches are filled: an operator without the right to watch something
+// never becomes ready, instead of doing nothing unnoticed.
+type synced struct {
+	cache cache.Cache
+	ready atomic.Bool
+}
+
+// NeedLeaderElection is false: an operator that waits for its turn is ready as well.
+func (s *synced) NeedLeaderElection() bool { return false }
+
+// Start waits for the caches.
+func (s *synced) Start(ctx context.Context) error {
+	s.ready.Store(s.cache.WaitForCacheSync(ctx))
+	return nil
+}
+
+func (s *synced) check(*http.Request) error {
+	if !s.ready.Load() {
+		return errors.New("the caches are not filled yet: see the log for kinds that can't be watched")
+	}
+	return nil
 }
 
 // leaderElection gives OpenShift's times: they survive a minute without API server, and on a single node its restart.

@@ -20,8 +20,12 @@ const (
 	Upgradeable = "Upgradeable"
 )
 
-// AsExpected is the reason of a condition that has nothing to report.
-const AsExpected = "AsExpected"
+const (
+	// AsExpected is the reason of a condition that has nothing to report.
+	AsExpected = "AsExpected"
+	// Deploying is the reason while a roll-out is under way.
+	Deploying = "Deploying"
+)
 
 // Condition makes one condition. An empty reason becomes AsExpected.
 func Condition(kind string, value bool, reason, message string) operatorv1.OperatorCondition {

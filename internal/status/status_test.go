@@ -53,7 +53,7 @@ func TestDaemonSetProgressesOnlyDuringARollout(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			conditions, stable := DaemonSet("X", tc.daemonSet, tc.stable)
+			conditions, stable := DaemonSet("X", tc.daemonSet, tc.stable, nil)
 			if diff := cmp.Diff(tc.want, short(conditions)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
@@ -89,7 +89,7 @@ func TestDeploymentProgressesOnlyDuringARollout(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, short(Deployment("X", tc.deployment))); diff != "" {
+			if diff := cmp.Diff(tc.want, short(Deployment("X", tc.deployment, nil))); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 )
 
 // Deployment reports on the controller under the condition types <prefix>Available and <prefix>Progressing. A nil
-// deployment does not exist.
-func Deployment(prefix string, deployment *appsv1.Deployment) []operatorv1.OperatorCondition {
+// deployment does not exist. Unready are its pods that are not ready, with the reason.
+func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) []operatorv1.OperatorCondition {
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
 	}
@@ -19,10 +19,8 @@ func Deployment(prefix string, deployment *appsv1.Deployment) []operatorv1.Opera
 	if deployment.Spec.Replicas != nil {
 		wanted = *deployment.Spec.Replicas
 	}
-	count := fmt.Sprintf("%d of %d controller pods are available", state.AvailableReplicas, wanted)
-	conditions := []operatorv1.OperatorCondition{
-		availability(prefix, state.AvailableReplicas > 0, count, deployment.Namespace),
-	}
+	health := notReady("controller pods", int(wanted), int(wanted-state.AvailableReplicas), unready)
+	conditions := []operatorv1.OperatorCondition{availability(prefix, state.AvailableReplicas > 0, health, deployment.Namespace)}
 	switch {
 	case state.ObservedGeneration < deployment.Generation:
 		return append(conditions, deploying(prefix, "waiting for the Deployment controller to see the newest version"))
@@ -30,10 +28,10 @@ func Deployment(prefix string, deployment *appsv1.Deployment) []operatorv1.Opera
 		// A pod that is lost later, by a reboot for instance, is not a roll-out.
 		return append(conditions, Condition(prefix+Progressing, false, "", ""))
 	case state.UpdatedReplicas < wanted:
-		return append(conditions, deploying(prefix,
-			fmt.Sprintf("%d of %d controller pods have the newest version", state.UpdatedReplicas, wanted)))
+		return append(conditions, deploying(prefix, join(
+			fmt.Sprintf("%d of %d controller pods have the newest version", state.UpdatedReplicas, wanted), health)))
 	case state.AvailableReplicas < wanted || state.UnavailableReplicas > 0:
-		return append(conditions, deploying(prefix, count))
+		return append(conditions, deploying(prefix, health))
 	default:
 		return append(conditions, Condition(prefix+Progressing, false, "", ""))
 	}
@@ -50,46 +48,69 @@ func rolledOut(deployment *appsv1.Deployment) bool {
 }
 
 // DaemonSet reports on the node pods. A nil daemonSet does not exist. Stable is the newest generation that was once on
-// all nodes: nodes that come, go or reboot later are not a roll-out. The number to remember as stable is returned.
-func DaemonSet(prefix string, daemonSet *appsv1.DaemonSet, stable int64) ([]operatorv1.OperatorCondition, int64) {
+// all nodes: nodes that come, go or reboot later are not a roll-out. Unready are the pods that are not ready, with the
+// reason. The number to remember as stable is returned.
+func DaemonSet(
+	prefix string, daemonSet *appsv1.DaemonSet, stable int64, unready []string,
+) ([]operatorv1.OperatorCondition, int64) {
 	if daemonSet == nil {
 		return absent(prefix, "the node DaemonSet does not exist yet"), 0
 	}
 	state := daemonSet.Status
-	count := fmt.Sprintf("%d of %d nodes have a driver pod that is available", state.NumberAvailable, state.DesiredNumberScheduled)
-	conditions := []operatorv1.OperatorCondition{
-		availability(prefix, state.NumberAvailable > 0, count, daemonSet.Namespace),
+	health := notReady("nodes", int(state.DesiredNumberScheduled), int(state.DesiredNumberScheduled-state.NumberAvailable), unready)
+	if state.DesiredNumberScheduled == 0 {
+		health = "no node can run the driver"
 	}
+	conditions := []operatorv1.OperatorCondition{availability(prefix, state.NumberAvailable > 0, health, daemonSet.Namespace)}
 	switch {
 	case state.ObservedGeneration < daemonSet.Generation:
 		return append(conditions, deploying(prefix, "waiting for the DaemonSet controller to see the newest version")), stable
 	case stable == daemonSet.Generation:
 		return append(conditions, Condition(prefix+Progressing, false, "", "")), stable
 	case state.UpdatedNumberScheduled < state.DesiredNumberScheduled:
-		return append(conditions, deploying(prefix, fmt.Sprintf("%d of %d nodes have the newest version",
-			state.UpdatedNumberScheduled, state.DesiredNumberScheduled))), stable
+		return append(conditions, deploying(prefix, join(fmt.Sprintf("%d of %d nodes have the newest version",
+			state.UpdatedNumberScheduled, state.DesiredNumberScheduled), health))), stable
 	case state.NumberAvailable < state.DesiredNumberScheduled || state.DesiredNumberScheduled == 0:
-		return append(conditions, deploying(prefix, count)), stable
+		return append(conditions, deploying(prefix, health)), stable
 	default:
 		return append(conditions, Condition(prefix+Progressing, false, "", "")), daemonSet.Generation
 	}
 }
 
+// notReady says how many of what are not ready, and which; nothing if all are.
+func notReady(what string, wanted, missing int, unready []string) string {
+	if missing <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d %s not ready", missing, wanted, what)
+	if len(unready) > 0 {
+		text += ": " + Shorten(unready)
+	}
+	return text
+}
+
+func join(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
+}
+
 func absent(prefix, message string) []operatorv1.OperatorCondition {
 	return []operatorv1.OperatorCondition{
 		Condition(prefix+Available, false, "NotFound", message),
-		Condition(prefix+Progressing, true, "Deploying", message),
+		Condition(prefix+Progressing, true, Deploying, message),
 	}
 }
 
-func availability(prefix string, available bool, count, namespace string) operatorv1.OperatorCondition {
+// availability is true if one pod is: the others are named all the same.
+func availability(prefix string, available bool, health, namespace string) operatorv1.OperatorCondition {
 	if available {
-		return Condition(prefix+Available, true, "", "")
+		return Condition(prefix+Available, true, "", health)
 	}
-	return Condition(prefix+Available, false, "Deploying",
-		count+"; look at the pods and their events in namespace "+namespace)
+	return Condition(prefix+Available, false, Deploying, health+"; look at the pods and their events in namespace "+namespace)
 }
 
 func deploying(prefix, message string) operatorv1.OperatorCondition {
-	return Condition(prefix+Progressing, true, "Deploying", message)
+	return Condition(prefix+Progressing, true, Deploying, message)
 }

@@ -78,7 +78,13 @@ func clean(t *testing.T) *env.Cluster {
 // operate starts the operator without leader election, so that a killed one is succeeded at once.
 func operate(t *testing.T, cluster *env.Cluster) *env.Operator {
 	t.Helper()
-	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
+	return operateWith(t, cluster)
+}
+
+// operateWith is operate with more environment, as NAME=value.
+func operateWith(t *testing.T, cluster *env.Cluster, environment ...string) *env.Operator {
+	t.Helper()
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, environment)
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

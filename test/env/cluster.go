@@ -125,6 +125,18 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
 }
 
+// StopComponent and StartComponent end and start one of the cluster's programs, such as kube-apiserver or stand-ins.
+func (c *Cluster) StopComponent(ctx context.Context, name string) error {
+	_, err := c.run(ctx, "stop", name, "--dir", c.Dir)
+	return err
+}
+
+// StartComponent is the opposite of StopComponent.
+func (c *Cluster) StartComponent(ctx context.Context, name string) error {
+	_, err := c.run(ctx, "start", name, "--dir", c.Dir)
+	return err
+}
+
 // Stop takes the cluster down; no process and no file is left.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if _, err := c.run(ctx, "down", "--dir", c.Dir); err != nil {

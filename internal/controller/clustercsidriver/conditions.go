@@ -9,6 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
@@ -27,32 +28,43 @@ const (
 	nodeService         = "DriverNodeServiceController"
 )
 
-// workloads are the live workloads of the driver; nil means absent.
+// workloads are what is live of the driver; nil means absent.
 type workloads struct {
 	deployment *appsv1.Deployment
 	daemonSet  *appsv1.DaemonSet
-	requests   map[string]*cloudcredentialv1.CredentialsRequest
+	// unready are the pods that are not ready, with the reason.
+	unready  map[driver.Workload][]string
+	requests map[string]*cloudcredentialv1.CredentialsRequest
+	// secrets are the keys of the Secrets that exist.
+	secrets map[string][]string
 }
 
 func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
-	live := workloads{requests: map[string]*cloudcredentialv1.CredentialsRequest{}}
-	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
-	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
-	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
-	// The newest, because a cache that lags behind our own apply would call a roll-out complete that has not begun.
-	found, err := r.applier.Newest(ctx, deployment)
+	live := workloads{
+		unready:  map[driver.Workload][]string{},
+		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
+		secrets:  map[string][]string{},
+	}
+	deployment, daemonSet, err := r.newestWorkloads(ctx)
 	if err != nil {
-		return live, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
+		return live, err
 	}
-	if found {
-		live.deployment = deployment
+	live.deployment, live.daemonSet = deployment, daemonSet
+	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
+		pods := &corev1.PodList{}
+		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabels{"app": app}); err != nil {
+			return live, fmt.Errorf("list %s pods: %w", workload, err)
+		}
+		live.unready[workload] = status.Unready(pods.Items)
 	}
-	found, err = r.applier.Newest(ctx, daemonSet)
-	if err != nil {
-		return live, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
-	}
-	if found {
-		live.daemonSet = daemonSet
+	for _, credentials := range r.Driver.Credentials {
+		hash, keys, err := r.secret(ctx, credentials.Secret)
+		if err != nil {
+			return live, err
+		}
+		if hash != "" {
+			live.secrets[credentials.Secret] = keys
+		}
 	}
 	if !r.Kinds[driver.CredentialsRequestKind()] {
 		return live, nil
@@ -67,6 +79,29 @@ func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 	return live, nil
 }
 
+// newestWorkloads are the two workloads, nil if absent: the newest, because a cache that lags behind our own apply would
+// call a roll-out complete that has not begun.
+func (r *Reconciler) newestWorkloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
+	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
+	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
+	found, err := r.applier.Newest(ctx, deployment)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
+	}
+	if !found {
+		deployment = nil
+	}
+	found, err = r.applier.Newest(ctx, daemonSet)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
+	}
+	if !found {
+		daemonSet = nil
+	}
+	return deployment, daemonSet, nil
+}
+
 // conditions are all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that was once on all
 // nodes, and when to look again.
 func (r *reporter) conditions(
@@ -79,6 +114,9 @@ func (r *reporter) conditions(
 	}
 	all = append(all, r.managementCondition(cr))
 	failure(configObservation, result.err)
+	if result.err == nil && len(result.problems) > 0 {
+		all = status.Replace(all, status.Condition(configObservation+status.Degraded, true, "NotFollowed", strings.Join(result.problems, "; ")))
+	}
 	prefix := r.Driver.ConditionPrefix
 	for kind, changes := range r.group(result.changes) {
 		failure(prefix+kind, changes.Err())
@@ -87,14 +125,60 @@ func (r *reporter) conditions(
 		all = append(all, r.removalConditions(result)...)
 		return status.Sum(all), 0, again
 	}
-	all = append(all, status.Deployment(prefix+controllerService, live.deployment)...)
-	nodes, stable := status.DaemonSet(prefix+nodeService, live.daemonSet, r.stableGeneration(cr, live.daemonSet))
-	if result.inUse != "" {
-		nodes = status.Replace(nodes, status.Condition(prefix+nodeService+status.Progressing, true, "VolumesInUse", result.inUse))
-	}
-	all = append(all, nodes...)
+	services, stable := r.serviceConditions(cr, result, live)
+	all = append(all, services...)
+	all, wait := r.stuck(all, live)
 	all = append(all, r.credentialConditions(cr, result, live)...)
-	return r.explain(status.Sum(all), result), stable, again
+	return r.explain(status.Sum(all), result), stable, soonest(again, wait)
+}
+
+// serviceConditions report on the two workloads.
+func (r *reporter) serviceConditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+) (all []operatorv1.OperatorCondition, stable int64) {
+	controller, nodes := r.Driver.ConditionPrefix+controllerService, r.Driver.ConditionPrefix+nodeService
+	all = status.Deployment(controller, live.deployment, live.unready[driver.Controller])
+	onNodes, stable := status.DaemonSet(nodes, live.daemonSet, r.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
+	all = append(all, onNodes...)
+	for workload, message := range result.held {
+		prefix, absent := nodes, live.daemonSet == nil
+		if workload == driver.Controller {
+			prefix, absent = controller, live.deployment == nil
+		}
+		all = status.Replace(all, status.Condition(prefix+status.Progressing, true, "Waiting", message))
+		if absent {
+			all = status.Replace(all, status.Condition(prefix+status.Available, false, "Waiting", message))
+		}
+	}
+	if result.inUse != "" {
+		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, inUseReason, result.inUse))
+	}
+	return all, stable
+}
+
+// stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
+func (r *reporter) stuck(all []operatorv1.OperatorCondition, live workloads) ([]operatorv1.OperatorCondition, time.Duration) {
+	var again time.Duration
+	look := func(service string, generation, done int64) {
+		prefix := r.Driver.ConditionPrefix + service
+		progressing := status.Find(all, prefix+status.Progressing)
+		degraded := status.Find(all, prefix+status.Degraded)
+		underWay := progressing.Status == operatorv1.ConditionTrue && progressing.Reason == status.Deploying
+		stuck, wait := r.rollouts.Stuck(service, underWay, generation, done)
+		again = soonest(again, wait)
+		if stuck && degraded.Status == operatorv1.ConditionFalse {
+			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
+				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
+					status.StuckAfter, progressing.Message, r.Namespace)))
+		}
+	}
+	if deployment := live.deployment; deployment != nil {
+		look(controllerService, deployment.Generation, int64(deployment.Status.UpdatedReplicas)+int64(deployment.Status.AvailableReplicas))
+	}
+	if daemonSet := live.daemonSet; daemonSet != nil {
+		look(nodeService, daemonSet.Generation, int64(daemonSet.Status.UpdatedNumberScheduled)+int64(daemonSet.Status.NumberAvailable))
+	}
+	return all, again
 }
 
 // group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale.
@@ -126,7 +210,7 @@ func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver) operator
 		return status.Condition(kind, false, "Unmanaged", "the operator touches nothing while spec.managementState is Unmanaged")
 	case operatorv1.Removed:
 		if r.Driver.Removable {
-			return status.Condition(kind, false, "Removed", "")
+			return status.Condition(kind, false, removedReason, "")
 		}
 		return status.Condition(kind, true, "Removed", r.Driver.Name+" is part of the cluster and can't be removed: set "+
 			"spec.managementState to Managed, or to Unmanaged to change the driver by hand")
@@ -141,9 +225,9 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 	var all []operatorv1.OperatorCondition
 	for _, service := range []string{controllerService, nodeService} {
 		prefix := r.Driver.ConditionPrefix + service
-		available := status.Condition(prefix+status.Available, false, "Removed",
+		available := status.Condition(prefix+status.Available, false, removedReason,
 			"the driver is removed; set spec.managementState to Managed to install it")
-		progressing := status.Condition(prefix+status.Progressing, false, "Removed", "")
+		progressing := status.Condition(prefix+status.Progressing, false, removedReason, "")
 		if !result.removed {
 			available.Reason, available.Message = removingReason, "the driver is being removed"
 			progressing = status.Condition(prefix+status.Progressing, true, removingReason, result.waiting)
@@ -153,79 +237,19 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 	return all
 }
 
-// credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out
-// what is to be asked for, they stay as they are.
-func (r *reporter) credentialConditions(
-	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
-) (all []operatorv1.OperatorCondition) {
-	if result.err != nil {
-		for _, credentials := range r.Driver.Credentials {
-			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
-				if before := status.Find(cr.Status.Conditions, credentials.Condition+suffix); before != nil {
-					all = append(all, *before)
-				}
-			}
-		}
-		return all
-	}
-	for _, credentials := range r.Driver.Credentials {
-		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
-		degraded, _ := r.failures.Degraded(credentials.Condition, err)
-		available, progressing := r.credentialState(result.cfg, credentials, live.requests[credentials.Request])
-		all = append(all, available, progressing, degraded)
-	}
-	return all
-}
-
-func (r *reporter) credentialState(
-	cfg driver.Config, credentials driver.Credentials, request *cloudcredentialv1.CredentialsRequest,
-) (available, progressing operatorv1.OperatorCondition) {
-	is, busy := credentials.Condition+status.Available, credentials.Condition+status.Progressing
-	switch {
-	case !cfg.Requests(credentials):
-		return status.Condition(is, true, "CredentialsDisabled", r.withoutRequest(credentials)),
-			status.Condition(busy, false, "CredentialsDisabled", "")
-	case request == nil || !request.Status.Provisioned || request.Status.LastSyncGeneration != request.Generation:
-		message := fmt.Sprintf("waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
-			credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
-		return status.Condition(is, credentials.Optional, "CredentialsNotProvisionedYet", message),
-			status.Condition(busy, true, "CredentialsNotProvisionedYet", message)
-	default:
-		return status.Condition(is, true, "", ""), status.Condition(busy, false, "", "")
-	}
-}
-
-// withoutRequest says where credentials come from if none are asked for.
-func (r *reporter) withoutRequest(credentials driver.Credentials) string {
-	pods := "the controller pods do not start without it"
-	if credentials.Optional {
-		pods = "the driver works without it, except for One Zone volumes in another zone"
-	}
-	return fmt.Sprintf("no CredentialsRequest is made, as the cluster can't honour it: make Secret %s in namespace %s, or set %s "+
-		"to an IAM role in the operator's environment; %s", credentials.Secret, r.Namespace, credentials.RoleARNVariable, pods)
-}
-
-// problems are what the cloud-credential-operator says about a request.
-func problems(request *cloudcredentialv1.CredentialsRequest) string {
-	text := ""
-	if request == nil {
-		return text
-	}
-	for _, condition := range request.Status.Conditions {
-		if condition.Status == corev1.ConditionTrue {
-			text += "; " + condition.Type + ": " + condition.Message
-		}
-	}
-	return text
-}
-
-// explain adds to Available what this cluster can't have, and what was left alone because it belongs to somebody else.
+// explain adds to Available which pods are missing all the same, what this cluster can't have, and what was left alone
+// because it belongs to somebody else.
 func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
 	available := status.Find(conditions, status.Available)
 	if available.Status != operatorv1.ConditionTrue {
 		return conditions
 	}
 	var notes []string
+	for _, service := range []string{controllerService, nodeService} {
+		if health := status.Find(conditions, r.Driver.ConditionPrefix+service+status.Available).Message; health != "" {
+			notes = append(notes, health)
+		}
+	}
 	if text := leftOut(r.Kinds); text != "" {
 		notes = append(notes, text)
 	}

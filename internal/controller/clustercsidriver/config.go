@@ -7,47 +7,101 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 // singleton is the name of OpenShift's cluster-wide configuration objects.
 const singleton = "cluster"
 
-// config reads everything that rendering depends on. All reads are from the cache.
-func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (driver.Config, error) {
+// config reads what rendering depends on, but for the inputs of the pods. All reads are from the cache. The second value
+// says what of the configuration can't be followed.
+func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (driver.Config, []string, error) {
 	cfg := driver.Config{
 		Namespace: r.Namespace,
 		Images:    r.Images,
 		RoleARNs:  r.RoleARNs,
+		Settings:  r.Settings,
+		FIPS:      r.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}
-	if r.Kinds[CloudCredentialKind()] {
-		credential := &operatorv1.CloudCredential{}
-		if err := r.singleton(ctx, credential); client.IgnoreNotFound(err) != nil {
-			return cfg, err
-		}
-		cfg.CredentialsMode = credential.Spec.CredentialsMode
+	var problems []string
+	credential, proxy := &operatorv1.CloudCredential{}, &configv1.Proxy{}
+	if err := r.optional(ctx, credential, CloudCredentialKind()); err != nil {
+		return cfg, nil, err
 	}
-	if r.Kinds[InfrastructureKind()] {
-		// Whoever has an Infrastructure has OpenShift's service CA.
-		cfg.ServingCertificates = true
-		infrastructure := &configv1.Infrastructure{}
-		if err := r.singleton(ctx, infrastructure); err != nil {
-			return cfg, err
-		}
-		cfg.InfrastructureID = infrastructure.Status.InfrastructureName
-		cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
-		cfg.InfrastructureTopology = infrastructure.Status.InfrastructureTopology
-		if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
-			return cfg, fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
-				"the driver is rolled out once, when they are known", singleton)
-		}
+	if err := r.optional(ctx, proxy, ProxyKind()); err != nil {
+		return cfg, nil, err
 	}
-	return cfg, nil
+	cfg.CredentialsMode = credential.Spec.CredentialsMode
+	// The status, because the network operator checks and completes what the administrator wrote.
+	cfg.Proxy = proxy.Status
+	servers, err := r.tls(ctx)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.TLS = servers.Profile
+	if servers.Problem != "" {
+		problems = append(problems, servers.Problem)
+	}
+	if err := r.infrastructure(ctx, &cfg); err != nil {
+		return cfg, nil, err
+	}
+	if r.Driver.Check != nil {
+		problems = append(problems, r.Driver.Check(cfg)...)
+	}
+	return cfg, problems, nil
+}
+
+// infrastructure fills in what the Infrastructure says.
+func (r *Reconciler) infrastructure(ctx context.Context, cfg *driver.Config) error {
+	if !r.Kinds[InfrastructureKind()] {
+		return nil
+	}
+	// Whoever has an Infrastructure has OpenShift's service CA.
+	cfg.ServingCertificates = true
+	infrastructure := &configv1.Infrastructure{}
+	if err := r.singleton(ctx, infrastructure); err != nil {
+		return err
+	}
+	cfg.InfrastructureID = infrastructure.Status.InfrastructureName
+	cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
+	cfg.InfrastructureTopology = infrastructure.Status.InfrastructureTopology
+	if platform := infrastructure.Status.PlatformStatus; platform != nil && platform.AWS != nil {
+		cfg.Region, cfg.ResourceTags = platform.AWS.Region, platform.AWS.ResourceTags
+	}
+	if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
+		return fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
+			"the driver is rolled out once, when they are known", singleton)
+	}
+	return nil
+}
+
+// tls reads the cluster's TLS profile.
+func (r *Reconciler) tls(ctx context.Context) (tlsprofile.Cluster, error) {
+	apiServer := &unstructured.Unstructured{Object: map[string]any{}}
+	apiServer.SetGroupVersionKind(tlsprofile.Kind())
+	if err := r.optional(ctx, apiServer, APIServerKind()); err != nil {
+		return tlsprofile.Cluster{}, err
+	}
+	servers, err := tlsprofile.Of(apiServer)
+	if err != nil {
+		return servers, fmt.Errorf("TLS security profile: %w", err)
+	}
+	return servers, nil
+}
+
+// optional reads a singleton that need not exist, of a kind that need not be served.
+func (r *Reconciler) optional(ctx context.Context, object client.Object, kind schema.GroupKind) error {
+	if !r.Kinds[kind] {
+		return nil
+	}
+	return client.IgnoreNotFound(r.singleton(ctx, object))
 }
 
 func (r *Reconciler) singleton(ctx context.Context, object client.Object) error {
@@ -66,6 +120,12 @@ func InfrastructureKind() schema.GroupKind {
 	return schema.GroupKind{Group: configv1.GroupName, Kind: "Infrastructure"}
 }
 
+// ProxyKind is the kind with the cluster's way to the internet.
+func ProxyKind() schema.GroupKind { return schema.GroupKind{Group: configv1.GroupName, Kind: "Proxy"} }
+
+// APIServerKind is the kind with the cluster's TLS profile.
+func APIServerKind() schema.GroupKind { return tlsprofile.Kind().GroupKind() }
+
 // CloudCredentialKind is the kind with the mode of the cloud-credential-operator.
 func CloudCredentialKind() schema.GroupKind {
 	return schema.GroupKind{Group: operatorv1.GroupName, Kind: "CloudCredential"}
@@ -75,6 +135,8 @@ func CloudCredentialKind() schema.GroupKind {
 func OptionalKinds() map[schema.GroupKind]string {
 	kinds := map[schema.GroupKind]string{
 		InfrastructureKind():  configv1.GroupVersion.Version,
+		ProxyKind():           configv1.GroupVersion.Version,
+		APIServerKind():       configv1.GroupVersion.Version,
 		CloudCredentialKind(): operatorv1.GroupVersion.Version,
 	}
 	for _, kind := range driver.OptionalKinds() {

@@ -11,12 +11,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -36,8 +43,16 @@ type Reconciler struct {
 	Driver driver.Driver
 	// Namespace is where the operator runs and its operands go.
 	Namespace string
-	// Images and RoleARNs come from the environment, by the names of the variables.
-	Images, RoleARNs map[string]string
+	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
+	Secrets map[string]cache.Cache
+	// Events is where events on the ClusterCSIDriver go.
+	Events events.EventRecorder
+	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
+	Images, RoleARNs, Settings map[string]string
+	// FIPS means that the nodes run in FIPS mode.
+	FIPS bool
+	// SetLogLevel sets how much the operator itself logs.
+	SetLogLevel func(operatorv1.LogLevel)
 	// Version is reported once the operands are rolled out.
 	Version string
 	// Kinds are the optional kinds that the cluster serves.
@@ -47,17 +62,28 @@ type Reconciler struct {
 
 	applier  *apply.Applier
 	failures *status.Failures
+	rollouts *status.Rollouts
+	metrics  *metrics
 	reporter *reporter
 	pending  time.Time
+	// running is when the reconcile that is under way began, in nanoseconds; 0 while there is none.
+	running atomic.Int64
 }
 
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r.running.Store(r.Now().UnixNano())
+	defer r.running.Store(0)
 	r.forgetStale()
 	cr, err := r.read(ctx, request.Name)
-	if err != nil || cr == nil {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if cr == nil {
+		r.metrics.absent()
+		return ctrl.Result{}, nil
+	}
+	r.SetLogLevel(cr.Spec.OperatorLogLevel)
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
 	case r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
@@ -76,11 +102,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 type outcome struct {
 	cfg     driver.Config
 	changes apply.ChangeSet
+	// problems say what of the configuration can't be followed, held which workloads wait for what.
+	problems []string
+	held     held
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
 	// removed means that it is complete.
-	inUse, waiting    string
+	inUse, waiting string
+	// blocking is the number of these pods.
+	blocking          int
 	removing, removed bool
 	// again is when to look once more although no event may come.
 	again time.Duration
@@ -96,7 +127,11 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // apply reads, renders and applies.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	cfg, err := r.config(ctx, cr)
+	cfg, problems, err := r.config(ctx, cr)
+	if err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	waits, again, err := r.inputs(ctx, &cfg)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
@@ -105,16 +140,37 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 		// It stays until the operator or the configuration is changed.
 		return outcome{cfg: cfg, err: reconcile.TerminalError(err)}
 	}
-	changes := r.applier.Set(ctx, objects)
+	changes := r.applier.Set(ctx, due(objects, cfg, waits))
 	changes = append(changes, r.applier.Prune(ctx, objects)...)
 	logChanges(ctx, changes)
-	return outcome{cfg: cfg, changes: changes}
+	return outcome{cfg: cfg, changes: changes, problems: problems, held: waits, again: again}
+}
+
+// due leaves out what is not applied for the moment: a workload that waits for what its pods read, and a StorageClass
+// that the user looks after.
+func due(objects []client.Object, cfg driver.Config, waits held) []client.Object {
+	applied := make([]client.Object, 0, len(objects))
+	for _, object := range objects {
+		skip := false
+		switch object.(type) {
+		case *appsv1.Deployment:
+			skip = waits[driver.Controller] != ""
+		case *appsv1.DaemonSet:
+			skip = waits[driver.Node] != ""
+		case *storagev1.StorageClass:
+			skip = cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass
+		}
+		if !skip {
+			applied = append(applied, object)
+		}
+	}
+	return applied
 }
 
 // observe reads what the report needs, and no more.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	cfg, err := r.config(ctx, cr)
-	return outcome{cfg: cfg, err: err}
+	cfg, problems, err := r.config(ctx, cr)
+	return outcome{cfg: cfg, problems: problems, err: err}
 }
 
 // logChanges tells what was done, not what was found in order.
@@ -128,7 +184,9 @@ func logChanges(ctx context.Context, changes apply.ChangeSet) {
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	var again time.Duration
 	var reportErr error
-	if gone := result.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; !gone {
+	if gone := result.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
+		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
+	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
 	again = soonest(again, result.again)
@@ -167,6 +225,17 @@ func (r *Reconciler) forgetStale() {
 		r.applier.Written.Clear()
 		r.pending = time.Time{}
 	}
+}
+
+// Alive is a check for the liveness probe: a reconcile that hangs is cured by a restart only. No request of a reconcile
+// takes as long.
+func (r *Reconciler) Alive(*http.Request) error {
+	const most = 10 * time.Minute
+	began := r.running.Load()
+	if took := r.Now().Sub(time.Unix(0, began)); began != 0 && took > most {
+		return fmt.Errorf("a reconcile of %s has been running for %s", r.Driver.Name, took)
+	}
+	return nil
 }
 
 // soonest returns the shorter one of two delays; 0 means never.

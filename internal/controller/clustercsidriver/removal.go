@@ -24,6 +24,12 @@ const ForceRemovalAnnotation = "operator.openshift.io/force-driver-removal"
 const removingReason = "Removing"
 
 const (
+	// inUseReason is the reason of Progressing while pods hold up a removal, removedReason that of a removed driver.
+	inUseReason   = "VolumesInUse"
+	removedReason = "Removed"
+)
+
+const (
 	// inUseInterval is how often pods are looked up while a removal waits for them. Nothing is watched for it, so that
 	// it costs nothing while no removal waits.
 	inUseInterval = 15 * time.Second
@@ -108,9 +114,10 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		kept = r.observe(ctx, cr)
 	}
 	kept.again = inUseInterval
+	kept.blocking = len(pods)
 	kept.inUse = fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
 		"(%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
-		len(pods), shorten(pods), ForceRemovalAnnotation, cr.Name)
+		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)
 	return kept
 }
 
@@ -125,14 +132,5 @@ func waitingFor(left apply.ChangeSet) string {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	return "waiting for the end of " + shorten(names)
-}
-
-// shorten keeps a message readable: five names and the number of the others.
-func shorten(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return "waiting for the end of " + status.Shorten(names)
 }

@@ -2,6 +2,7 @@ package clustercsidriver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,19 +15,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// messageInterval bounds how often a status is written in which nothing but texts and numbers has changed. A roll-out
-// over many nodes would otherwise cost a write for each node.
-const messageInterval = 5 * time.Second
+const (
+	// messageInterval bounds how often a status is written in which nothing but texts and numbers has changed. A roll-out
+	// over many nodes would otherwise cost a write for each node.
+	messageInterval = 5 * time.Second
+	// verdictInterval bounds how often any status is written: what changes within it is written at once.
+	verdictInterval = time.Second
+)
 
 // reporter writes the status of the ClusterCSIDriver.
 type reporter struct {
 	*Reconciler
 	written time.Time
+	// done is what was changed since the last event.
+	done apply.ChangeSet
 }
 
 // report computes the status and writes it if it differs. It returns when to look again.
@@ -37,15 +46,70 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	}
 	wanted, again := r.status(cr, result, live)
 	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
+	r.observe(wanted.Conditions, result, live)
+	r.done = append(r.done, result.changes.With(apply.Created, apply.Configured, apply.Deleted)...)
 	have := r.own(cr.Status.OperatorStatus)
-	if sameStatus(have, wanted) {
+	stale := slices.ContainsFunc(cr.Status.Conditions, r.isStale)
+	if sameStatus(have, wanted) && !stale {
+		r.tellDone(cr, have.Conditions, wanted.Conditions)
 		return again, nil
 	}
-	if wait := messageInterval - r.Now().Sub(r.written); wait > 0 && sameVerdict(have, wanted) {
+	interval := verdictInterval
+	switch {
+	case sameVerdict(have, wanted):
+		interval = messageInterval
+	case result.removing:
+		// The next operator must know that the removal has begun, should this one be killed.
+		interval = 0
+	}
+	if wait := interval - r.Now().Sub(r.written); wait > 0 {
 		return soonest(again, wait), nil
 	}
+	if err := r.dropStale(ctx, cr); err != nil {
+		return again, err
+	}
+	if err := r.write(ctx, cr, wanted); err != nil {
+		return again, err
+	}
 	r.written = r.Now()
-	return again, r.write(ctx, cr, wanted)
+	r.tellDone(cr, have.Conditions, wanted.Conditions)
+	return again, nil
+}
+
+// tellDone records events and forgets what they have told.
+func (r *reporter) tellDone(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
+	r.tell(cr, before, after, r.done)
+	r.done = nil
+}
+
+func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
+	return slices.Contains(r.Driver.LegacyConditions, condition.Type)
+}
+
+// dropStale removes conditions that older operators have left: nobody would ever update them.
+func (r *reporter) dropStale(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
+	var patch []map[string]any
+	// From the end, because a removal shifts what follows.
+	for i, condition := range slices.Backward(cr.Status.Conditions) {
+		if r.isStale(condition) {
+			path := fmt.Sprintf("/status/conditions/%d", i)
+			patch = append(patch, map[string]any{"op": "test", "path": path + "/type", "value": condition.Type},
+				map[string]any{"op": "remove", "path": path})
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	target := patchOf(cr)
+	err = r.Client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, encoded))
+	if err != nil {
+		return fmt.Errorf("drop conditions of older operators: %w", err)
+	}
+	return r.adopt(cr, target)
 }
 
 // status is the whole status that the operator owns.

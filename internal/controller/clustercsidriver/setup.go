@@ -14,44 +14,66 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 // watched is one kind that wakes the controller up, and the part of it that is held in memory.
 type watched struct {
 	object client.Object
-	// namespace to look in; empty for cluster-scoped kinds.
-	namespace string
+	// namespace to look in; empty for cluster-scoped kinds. Another is a second one, if set.
+	namespace, another string
 	// name, if set, is the only object of the kind that is looked at; else those with our label are.
 	name string
+	// apps, if set, are values of the label app, of which the objects have one.
+	apps []string
 	// optional, if set, is the kind's name: it is watched only where the cluster serves it.
 	optional schema.GroupKind
+	// transform, if set, drops what is not needed from memory.
+	transform toolscache.TransformFunc
+	// matters, if set, tells whether an update is worth a reconcile.
+	matters func(before, after client.Object) bool
 }
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
-func watches(d driver.Driver, namespace string) []watched {
+func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []watched {
+	dashboards := ""
+	if kinds[InfrastructureKind()] {
+		// OpenShift's console looks for dashboards there.
+		dashboards = driver.DashboardNamespace
+	}
 	return []watched{
 		// What the user wants.
 		{object: &operatorv1.ClusterCSIDriver{}, name: d.Name},
 		// The cluster's name and topology, and how it hands out credentials.
 		{object: &configv1.Infrastructure{}, name: singleton, optional: InfrastructureKind()},
 		{object: &operatorv1.CloudCredential{}, name: singleton, optional: CloudCredentialKind()},
+		// The way to the cloud, and the TLS profile of servers.
+		{object: &configv1.Proxy{}, name: singleton, optional: ProxyKind()},
+		{object: apiServer(), name: singleton, optional: APIServerKind()},
 		// What we apply: changes by others are undone.
 		{object: &corev1.ServiceAccount{}, namespace: namespace},
 		{object: &rbacv1.ClusterRole{}},
@@ -62,7 +84,7 @@ func watches(d driver.Driver, namespace string) []watched {
 			object: &cloudcredentialv1.CredentialsRequest{}, namespace: cloudcredentialv1.Namespace,
 			optional: driver.CredentialsRequestKind(),
 		},
-		{object: &corev1.ConfigMap{}, namespace: namespace},
+		{object: &corev1.ConfigMap{}, namespace: namespace, another: dashboards, transform: hashBundle},
 		// By name, because one that belongs to somebody else must be seen as well.
 		{object: &storagev1.CSIDriver{}, name: d.Name},
 		{object: &storagev1.StorageClass{}, name: d.StorageClass},
@@ -72,12 +94,45 @@ func watches(d driver.Driver, namespace string) []watched {
 		// Their roll-out is reported.
 		{object: &appsv1.DaemonSet{}, namespace: namespace},
 		{object: &appsv1.Deployment{}, namespace: namespace},
+		// Why a roll-out does not go on.
+		{
+			object: &corev1.Pod{}, namespace: namespace, apps: []string{d.Deployment, d.DaemonSet},
+			transform: stripPod, matters: changesHealth,
+		},
 	}
+}
+
+func apiServer() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(tlsprofile.Kind())
+	return object
+}
+
+// stripPod keeps what the status tells about a pod.
+func stripPod(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields, pod.Annotations, pod.OwnerReferences = nil, nil, nil
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+			for i := range containers {
+				containers[i] = corev1.ContainerStatus{State: containers[i].State}
+			}
+		}
+	}
+	return object, nil
+}
+
+// changesHealth is false for the many updates of a pod that say nothing new; that pods come and go is seen in the
+// workloads.
+func changesHealth(before, after client.Object) bool {
+	old, isPod := before.(*corev1.Pod)
+	pod, stillPod := after.(*corev1.Pod)
+	return !isPod || !stillPod || status.PodProblem(old) != status.PodProblem(pod)
 }
 
 // served is watches without the kinds that this cluster does not have.
 func served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []watched {
-	return slices.DeleteFunc(watches(d, namespace), func(watch watched) bool {
+	return slices.DeleteFunc(watches(d, namespace, kinds), func(watch watched) bool {
 		return watch.optional != schema.GroupKind{} && !kinds[watch.optional]
 	})
 }
@@ -86,18 +141,59 @@ func served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) 
 func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) map[client.Object]cache.ByObject {
 	options := map[client.Object]cache.ByObject{}
 	for _, watch := range served(d, namespace, kinds) {
-		config := cache.ByObject{}
-		if watch.name != "" {
+		config := cache.ByObject{Transform: watch.transform}
+		switch {
+		case watch.name != "":
 			config.Field = fields.OneTermEqualSelector("metadata.name", watch.name)
-		} else {
+		case len(watch.apps) > 0:
+			config.Label = oneOf("app", watch.apps)
+		default:
 			config.Label = labels.SelectorFromSet(ownLabels(d))
 		}
 		if watch.namespace != "" {
 			config.Namespaces = map[string]cache.Config{watch.namespace: {}}
 		}
+		if watch.another != "" {
+			config.Namespaces[watch.another] = cache.Config{}
+		}
 		options[watch.object] = config
 	}
 	return options
+}
+
+// oneOf selects objects whose label has one of the values.
+func oneOf(label string, values []string) labels.Selector {
+	requirement, err := labels.NewRequirement(label, selection.In, values)
+	if err != nil {
+		// Values that can't be a label select nothing.
+		return labels.Nothing()
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+// SecretCaches holds each Secret of the driver, alone and hashed. A cache can select one name only, and the operator has
+// no right to see any other Secret.
+func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
+	caches := map[string]cache.Cache{}
+	for _, credentials := range d.Credentials {
+		one, err := cache.New(manager.GetConfig(), cache.Options{
+			Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
+				Field:      fields.OneTermEqualSelector("metadata.name", credentials.Secret),
+				Namespaces: map[string]cache.Config{namespace: {}},
+				Transform:  HashSecret,
+			}},
+			ReaderFailOnMissingInformer: true,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cache of Secret %s: %w", credentials.Secret, err)
+		}
+		if err := manager.Add(one); err != nil {
+			return nil, fmt.Errorf("add cache of Secret %s: %w", credentials.Secret, err)
+		}
+		caches[credentials.Secret] = one
+	}
+	return caches, nil
 }
 
 func ownLabels(d driver.Driver) labels.Set {
@@ -106,7 +202,41 @@ func ownLabels(d driver.Driver) labels.Set {
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	build := ctrl.NewControllerManagedBy(manager).Named("clustercsidriver").WithOptions(controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
+	})
+	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
+		var predicates []builder.WatchesOption
+		if watch.matters != nil {
+			predicates = append(predicates, builder.WithPredicates(predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				DeleteFunc: func(event.DeleteEvent) bool { return false },
+				UpdateFunc: func(e event.UpdateEvent) bool { return watch.matters(e.ObjectOld, e.ObjectNew) },
+			}))
+		}
+		build = build.Watches(watch.object, r.wake(), predicates...)
+	}
+	for _, secret := range r.Secrets {
+		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.wake()))
+	}
+	// Without a ClusterCSIDriver there is no event, but something to tell.
+	build = build.WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.Add(r.request())
+		return nil
+	}))
+	if err := build.Complete(r); err != nil {
+		return fmt.Errorf("set up controller clustercsidriver: %w", err)
+	}
+	return nil
+}
+
+// prepare makes the parts of the reconciler.
+func (r *Reconciler) prepare() error {
 	r.failures = &status.Failures{Now: r.Now}
+	r.rollouts = &status.Rollouts{Now: r.Now}
 	r.reporter = &reporter{Reconciler: r}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Driver.Operator,
@@ -114,13 +244,11 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		CreateOnly: map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true},
 		Written:    apply.NewWritten(),
 	}
-	build := ctrl.NewControllerManagedBy(manager).Named("clustercsidriver").WithOptions(controller.Options{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
-	})
-	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
-		build = build.Watches(watch.object, r.wake())
+	var err error
+	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
+		return err
 	}
-	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace)
+	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Settings)
 	if err != nil {
 		return err
 	}
@@ -129,10 +257,12 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			r.applier.Known = append(r.applier.Known, subject)
 		}
 	}
-	if err := build.Complete(r); err != nil {
-		return fmt.Errorf("set up controller clustercsidriver: %w", err)
-	}
 	return nil
+}
+
+// request is the only one that there is.
+func (r *Reconciler) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
 }
 
 // serves tells whether the cluster has a kind; only that of optional kinds is in question.
@@ -145,7 +275,7 @@ func (r *Reconciler) serves(kind schema.GroupKind) bool {
 // cache can't tell an object that has gone from one that has not come yet.
 func (r *Reconciler) wake() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
+	request := r.request()
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.Add(request) },
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.Add(request) },

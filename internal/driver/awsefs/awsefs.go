@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
@@ -20,6 +17,9 @@ const Operator = "aws-efs-csi-driver-operator"
 
 // driverContainer runs the driver itself in both pods.
 const driverContainer = "csi-driver"
+
+// controllerSecret holds the controller's credentials.
+const controllerSecret = "aws-efs-cloud-credentials"
 
 //go:embed assets
 var assets embed.FS
@@ -51,9 +51,7 @@ func Driver() (driver.Driver, error) {
 			{
 				Name:     "provisioner",
 				Workload: driver.Controller,
-				// One worker: the driver and the EFS API lose access points when many are made or deleted at once.
-				Args:    []string{"--timeout=5m", "--worker-threads=1"},
-				Metrics: &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
+				Metrics:  &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
 			},
 			{Name: "liveness-probe", Workload: driver.Controller, HealthPort: 10302},
 			{Name: "node-driver-registrar", Workload: driver.Node, HealthPort: 10305},
@@ -61,39 +59,26 @@ func Driver() (driver.Driver, error) {
 		},
 		Credentials: []driver.Credentials{
 			{
-				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: "aws-efs-cloud-credentials",
-				Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: "ROLEARN",
+				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: controllerSecret,
+				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: "ROLEARN", Keys: secretKeys(),
 			},
 			{
 				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: "node-aws-efs-cloud-credentials",
-				Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: "NODE_ROLEARN", Optional: true,
+				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: "NODE_ROLEARN", Optional: true, Keys: secretKeys(),
 			},
 		},
-		Mutations: []driver.Mutation{
-			driver.Mutate(tagAccessPoints),
+		Settings:  settings(),
+		Mutations: mutations(),
+		Check:     check,
+		LegacyConditions: []string{
+			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
+			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",
+			"CSIStaticResourceControllerDegraded", "AWSEFSDriverCSIConfigObserverControllerDegraded",
 		},
 	}, nil
 }
 
-// tagAccessPoints marks what the driver creates as owned by this cluster, so that it can be found when the cluster is
-// destroyed (seed "Container Storage Interface Driver", Cluster Un-installation).
-func tagAccessPoints(cfg driver.Config, deployment *appsv1.Deployment) error {
-	if cfg.InfrastructureID == "" {
-		return nil
-	}
-	container, err := findDriver(&deployment.Spec.Template.Spec)
-	if err != nil {
-		return err
-	}
-	container.Args = append(container.Args, "--tags=kubernetes.io/cluster/"+cfg.InfrastructureID+":owned")
-	return nil
-}
-
-func findDriver(pod *corev1.PodSpec) (*corev1.Container, error) {
-	for i := range pod.Containers {
-		if pod.Containers[i].Name == driverContainer {
-			return &pod.Containers[i], nil
-		}
-	}
-	return nil, fmt.Errorf("the pod has no container %s", driverContainer)
+// secretKeys are what the AWS SDK can work with: a configuration file, or an access key.
+func secretKeys() [][]string {
+	return [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}}
 }

@@ -5,95 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
 )
-
-func config(change func(*driver.Config)) driver.Config {
-	cfg := driver.Config{
-		Namespace: "openshift-cluster-csi-drivers",
-		Images: map[string]string{
-			"DRIVER_IMAGE":                "registry.example/driver:v1",
-			"PROVISIONER_IMAGE":           "registry.example/provisioner:v1",
-			"NODE_DRIVER_REGISTRAR_IMAGE": "registry.example/registrar:v1",
-			"LIVENESS_PROBE_IMAGE":        "registry.example/livenessprobe:v1",
-			"KUBE_RBAC_PROXY_IMAGE":       "registry.example/kube-rbac-proxy:v1",
-		},
-		Kinds: map[schema.GroupKind]bool{
-			driver.CredentialsRequestKind(): true,
-			driver.ServiceMonitorKind():     true,
-		},
-		ServingCertificates:  true,
-		InfrastructureID:     "dev-x7k2p",
-		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
-		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
-		RoleARNs:             map[string]string{},
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	return cfg
-}
-
-func render(t *testing.T, cfg driver.Config) []client.Object {
-	t.Helper()
-	objects, err := tryRender(t, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects
-}
-
-func tryRender(t *testing.T, cfg driver.Config) ([]client.Object, error) {
-	t.Helper()
-	efs, err := Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheme, err := manager.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return efs.Render(scheme, cfg)
-}
-
-func TestRenderMatchesReviewedFiles(t *testing.T) {
-	variants := map[string]func(*driver.Config){
-		"highly-available": nil,
-		"single-node": func(cfg *driver.Config) {
-			cfg.ControlPlaneTopology = configv1.SingleReplicaTopologyMode
-		},
-		"no-control-plane-nodes": func(cfg *driver.Config) {
-			cfg.ControlPlaneTopology = configv1.ExternalTopologyMode
-			cfg.InfrastructureTopology = configv1.HighlyAvailableTopologyMode
-		},
-		"sts": func(cfg *driver.Config) {
-			cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual
-			cfg.RoleARNs["ROLEARN"] = "arn:aws:iam::123456789012:role/efs-controller"
-			cfg.RoleARNs["NODE_ROLEARN"] = "arn:aws:iam::123456789012:role/efs-node"
-		},
-		"kubernetes-without-openshift": func(cfg *driver.Config) {
-			cfg.Kinds = nil
-			cfg.ServingCertificates = false
-			cfg.InfrastructureID = ""
-			cfg.ControlPlaneTopology = ""
-		},
-	}
-	for name, change := range variants {
-		t.Run(name, func(t *testing.T) {
-			golden.Compare(t, name, render(t, config(change)))
-		})
-	}
-}
 
 func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 	var got []string

@@ -1,13 +1,18 @@
 // Package golden compares rendered objects with a reviewed file, one file for each variant of the configuration.
+//
+// The base is a file with all objects. A variant is a file with what differs from the base, so that a reviewer sees the
+// effect of a configuration, and a change of the base does not change every file.
 package golden
 
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -17,8 +22,24 @@ import (
 // file instead.
 func Compare(t *testing.T, name string, objects []client.Object) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".yaml")
-	got := marshal(t, objects)
+	compare(t, filepath.Join("testdata", name+".yaml"), marshal(t, objects))
+}
+
+// CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff.
+func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
+	t.Helper()
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(marshal(t, base)), B: difflib.SplitLines(marshal(t, objects)), Context: 4,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The place in the base is not what is reviewed.
+	compare(t, filepath.Join("testdata", name+".diff"), regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
+}
+
+func compare(t *testing.T, file, got string) {
+	t.Helper()
 	if os.Getenv("UPDATE") == "1" {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// verbosity is how much is logged: the flag -v, or more if the ClusterCSIDriver wants more.
+type verbosity struct {
+	flag.Value
+	least int
+}
+
+// Set takes the flag.
+func (v *verbosity) Set(text string) error {
+	level, err := strconv.Atoi(text)
+	if err != nil || level < 0 {
+		return fmt.Errorf("%q is not a whole number from 0 to 8", text)
+	}
+	v.least = level
+	return v.Value.Set(text) //nolint:wrapcheck // The flag package names the flag.
+}
+
+// follow takes spec.operatorLogLevel. It has an effect at once.
+func (v *verbosity) follow(level operatorv1.LogLevel) {
+	wanted := strconv.Itoa(max(v.least, driver.LogVerbosity(level)))
+	if v.String() == wanted {
+		return
+	}
+	if err := v.Value.Set(wanted); err != nil {
+		klog.Background().Error(err, "set the log level", "level", level)
+	}
+}

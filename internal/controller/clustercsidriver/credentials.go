@@ -1,0 +1,118 @@
+package clustercsidriver
+
+import (
+	"fmt"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out
+// what is to be asked for, they stay as they are.
+func (r *reporter) credentialConditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+) (all []operatorv1.OperatorCondition) {
+	if result.err != nil {
+		for _, credentials := range r.Driver.Credentials {
+			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
+				if before := status.Find(cr.Status.Conditions, credentials.Condition+suffix); before != nil {
+					all = append(all, *before)
+				}
+			}
+		}
+		return all
+	}
+	for _, credentials := range r.Driver.Credentials {
+		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
+		degraded, _ := r.failures.Degraded(credentials.Condition, err)
+		available, progressing := r.credentialState(result.cfg, credentials, live)
+		all = append(all, available, progressing, degraded)
+	}
+	return all
+}
+
+func (r *reporter) credentialState(
+	cfg driver.Config, credentials driver.Credentials, live workloads,
+) (available, progressing operatorv1.OperatorCondition) {
+	keys, found := live.secrets[credentials.Secret]
+	request, requested := live.requests[credentials.Request], cfg.Requests(credentials)
+	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
+		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
+		progressing = status.Condition(credentials.Condition+status.Progressing, waiting, reason, "")
+		if waiting {
+			progressing.Message = message
+		}
+		return available, progressing
+	}
+	switch {
+	case found && !credentials.Usable(keys):
+		return state(credentials.Optional, "SecretUnusable", fmt.Sprintf("Secret %s/%s has keys [%s], but needs %s",
+			r.Namespace, credentials.Secret, strings.Join(keys, " "), credentials.WantedKeys()), false)
+	case requested && (request == nil || !request.Status.Provisioned || request.Status.LastSyncGeneration != request.Generation):
+		message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
+			mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
+		return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message, true)
+	case !found && requested:
+		return state(credentials.Optional, secretMissing, fmt.Sprintf("%s: Secret %s/%s has gone, waiting for the "+
+			"cloud-credential-operator to make it again", mode(cfg, credentials), r.Namespace, credentials.Secret), true)
+	case !found && credentials.Optional:
+		return state(true, "CredentialsDisabled", r.withoutRequest(cfg, credentials), false)
+	case !found:
+		return state(false, secretMissing, r.withoutRequest(cfg, credentials), false)
+	default:
+		return state(true, "", mode(cfg, credentials)+": Secret "+r.Namespace+"/"+credentials.Secret+" is there", false)
+	}
+}
+
+// secretMissing is the reason where a Secret is not there.
+const secretMissing = "SecretMissing"
+
+// mode says where a Secret comes from.
+func mode(cfg driver.Config, credentials driver.Credentials) string {
+	role := cfg.RoleARNs[credentials.RoleARNVariable]
+	switch {
+	case !cfg.Kinds[driver.CredentialsRequestKind()]:
+		return "no cloud-credential-operator"
+	case role != "":
+		return "STS with role " + role
+	case cfg.CredentialsMode == operatorv1.CloudCredentialsModeManual:
+		return "manual mode"
+	case cfg.CredentialsMode == operatorv1.CloudCredentialsModeMint:
+		return "mint mode"
+	case cfg.CredentialsMode == operatorv1.CloudCredentialsModePassthrough:
+		return "passthrough mode"
+	default:
+		return "default mode (mint or passthrough, as the cluster's own credentials allow)"
+	}
+}
+
+// withoutRequest says what to do where nobody makes a Secret.
+func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
+	pods := "the controller pods are not started without it"
+	if credentials.Optional {
+		pods = "the driver works without it, except for One Zone volumes in another zone"
+	}
+	return fmt.Sprintf("%s: Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s, or set %s to an IAM role in the "+
+		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, pods,
+		credentials.WantedKeys(), credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
+}
+
+// problems are what the cloud-credential-operator says about a request.
+func problems(request *cloudcredentialv1.CredentialsRequest) string {
+	text := ""
+	if request == nil {
+		return text
+	}
+	for _, condition := range request.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue {
+			text += "; " + condition.Type + ": " + condition.Message
+		}
+	}
+	return text
+}

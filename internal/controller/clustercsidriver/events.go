@@ -1,0 +1,103 @@
+package clustercsidriver
+
+import (
+	"sort"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// An event tells that something happened; a condition, that something is so. The reasons of the events:
+const (
+	eventAvailable      = "DriverAvailable"
+	eventUnavailable    = "DriverUnavailable"
+	eventDegraded       = "DriverDegraded"
+	eventRecovered      = "DriverRecovered"
+	eventUpdated        = "DriverUpdated"
+	eventCreated        = "ObjectsCreated"
+	eventRestored       = "ObjectsRestored"
+	eventRemovalBlocked = "RemovalBlocked"
+	eventRemoving       = "DriverRemoving"
+	eventRemoved        = "DriverRemoved"
+)
+
+// tell records events for what differs between two statuses, and for what was done to a driver that was available.
+func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
+	say := func(kind, reason, note string) { r.say(cr, kind, reason, note) }
+	wasAvailable, isAvailable := isTrue(before, status.Available), isTrue(after, status.Available)
+	if wasAvailable && isAvailable {
+		if created := changes.With(apply.Created); len(created) > 0 {
+			say(corev1.EventTypeNormal, eventCreated, "created: "+subjects(created))
+		}
+		restored := changes.Where(func(change apply.Change) bool { return change.Drift })
+		if len(restored) > 0 {
+			say(corev1.EventTypeNormal, eventRestored, "undone what somebody changed: "+subjects(restored))
+		}
+		updated := changes.With(apply.Configured, apply.Deleted).Where(func(change apply.Change) bool { return !change.Drift })
+		if len(updated) > 0 {
+			say(corev1.EventTypeNormal, eventUpdated, "changed to follow the configuration: "+subjects(updated))
+		}
+	}
+	removal := reason(after, status.Progressing)
+	switch {
+	case !wasAvailable && isAvailable:
+		say(corev1.EventTypeNormal, eventAvailable, "driver "+r.Driver.Name+" is available")
+	case wasAvailable && !isAvailable && removal != removingReason && removal != removedReason:
+		say(corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
+	}
+	if removal != reason(before, status.Progressing) {
+		switch removal {
+		case inUseReason:
+			say(corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, status.Progressing).Message)
+		case removingReason:
+			say(corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
+		case removedReason:
+			say(corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
+		}
+	}
+	switch wasDegraded, isDegraded := isTrue(before, status.Degraded), isTrue(after, status.Degraded); {
+	case isDegraded && !wasDegraded:
+		say(corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
+	case wasDegraded && !isDegraded:
+		say(corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+	}
+}
+
+// say records one event on the ClusterCSIDriver. Those of a cluster-scoped object are in namespace default.
+func (r *reporter) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
+	r.Events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", clip(note))
+}
+
+func isTrue(conditions []operatorv1.OperatorCondition, kind string) bool {
+	found := status.Find(conditions, kind)
+	return found != nil && found.Status == operatorv1.ConditionTrue
+}
+
+func reason(conditions []operatorv1.OperatorCondition, kind string) string {
+	if found := status.Find(conditions, kind); found != nil {
+		return found.Reason
+	}
+	return ""
+}
+
+func subjects(changes apply.ChangeSet) string {
+	names := make([]string, 0, len(changes))
+	for _, change := range changes {
+		names = append(names, change.Subject.String())
+	}
+	sort.Strings(names)
+	return status.Shorten(names)
+}
+
+// clip keeps a note within what the API server takes (1024 bytes, KEP-383).
+func clip(note string) string {
+	const most = 1000
+	if len(note) <= most {
+		return note
+	}
+	return strings.ToValidUTF8(note[:most], "") + "..."
+}

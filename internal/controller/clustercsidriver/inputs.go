@@ -1,0 +1,199 @@
+package clustercsidriver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// lateInput is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
+// it, the pods would be started twice.
+const lateInput = 2 * time.Minute
+
+// held says why a workload is not applied: what its pods read when they start is not there yet.
+type held map[driver.Workload]string
+
+// inputs fills in the hashes of what pods read when they start. What is gone for the moment, because the cluster makes it
+// anew for instance, counts as unchanged: pods run on with what they have read. It returns which workloads have to wait,
+// and when to look again.
+func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time.Duration, error) {
+	waits := held{}
+	var again time.Duration
+	before, err := r.formerInputs(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	for _, credentials := range r.Driver.Credentials {
+		hash, _, err := r.secret(ctx, credentials.Secret)
+		if err != nil {
+			return nil, 0, err
+		}
+		if hash == "" {
+			hash = before[credentials.Workload][credentials.Secret]
+		}
+		if hash != "" {
+			cfg.Inputs[credentials.Workload][credentials.Secret] = hash
+			continue
+		}
+		message, wait, err := r.waitForSecret(ctx, *cfg, credentials)
+		if err != nil {
+			return nil, 0, err
+		}
+		if message != "" {
+			waits[credentials.Workload] = message
+			again = soonest(again, wait)
+		}
+	}
+	bundle, wait, err := r.trustedCA(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
+		hash := bundle
+		if hash == "" {
+			hash = before[workload][r.Driver.TrustedCABundle()]
+		}
+		switch {
+		case hash != "":
+			cfg.Inputs[workload][r.Driver.TrustedCABundle()] = hash
+		case wait > 0 && waits[workload] == "":
+			waits[workload] = fmt.Sprintf("waiting for the network operator to fill in ConfigMap %s/%s", r.Namespace, r.Driver.TrustedCABundle())
+			again = soonest(again, wait)
+		}
+	}
+	return waits, again, nil
+}
+
+// waitForSecret says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
+func (r *Reconciler) waitForSecret(ctx context.Context, cfg driver.Config, credentials driver.Credentials) (string, time.Duration, error) {
+	message := fmt.Sprintf("waiting for Secret %s/%s", r.Namespace, credentials.Secret)
+	switch {
+	case !credentials.Optional:
+		// The pods would not start without it.
+		return message, 0, nil
+	case !cfg.Requests(credentials):
+		return "", 0, nil
+	}
+	request := &cloudcredentialv1.CredentialsRequest{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cloudcredentialv1.Namespace, Name: credentials.Request}, request)
+	if apierrors.IsNotFound(err) {
+		return message, lateInput, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("read CredentialsRequest %s: %w", credentials.Request, err)
+	}
+	if wait := r.stillLate(request); wait > 0 {
+		return message, wait, nil
+	}
+	return "", 0, nil
+}
+
+// trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.
+func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, error) {
+	if !r.Kinds[ProxyKind()] {
+		// Nobody fills in the bundle.
+		return "", 0, nil
+	}
+	bundle := &corev1.ConfigMap{}
+	name := r.Driver.TrustedCABundle()
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, bundle)
+	if apierrors.IsNotFound(err) {
+		return "", lateInput, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
+	}
+	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
+		// The cache holds the hash in its place.
+		return content, 0, nil
+	}
+	return "", r.stillLate(bundle), nil
+}
+
+// stillLate is the rest of lateInput since an object was made.
+func (r *Reconciler) stillLate(object client.Object) time.Duration {
+	return max(0, lateInput-r.Now().Sub(object.GetCreationTimestamp().Time))
+}
+
+// formerInputs are the hashes that the live workloads were made with.
+func (r *Reconciler) formerInputs(ctx context.Context) (map[driver.Workload]map[string]string, error) {
+	deployment, daemonSet, err := r.newestWorkloads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	keep := func(workload driver.Workload, pods corev1.PodTemplateSpec) {
+		for key, value := range pods.Annotations {
+			if name, isInput := strings.CutPrefix(key, driver.InputAnnotation); isInput {
+				found[workload][name] = value
+			}
+		}
+	}
+	if deployment != nil {
+		keep(driver.Controller, deployment.Spec.Template)
+	}
+	if daemonSet != nil {
+		keep(driver.Node, daemonSet.Spec.Template)
+	}
+	return found, nil
+}
+
+// secret returns the hash of a Secret, empty if it is absent, and the names of its keys.
+func (r *Reconciler) secret(ctx context.Context, name string) (string, []string, error) {
+	secret := &corev1.Secret{}
+	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	sum := sha256.New()
+	keys := slices.Sorted(maps.Keys(secret.Data))
+	for _, key := range keys {
+		fmt.Fprintf(sum, "%q:%q\n", key, secret.Data[key])
+	}
+	return shortHash(sum.Sum(nil)), keys, nil
+}
+
+// HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
+// whether it changes, and what is not in memory can't leak.
+func HashSecret(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		for key, value := range secret.Data {
+			sum := sha256.Sum256(value)
+			secret.Data[key] = []byte(hex.EncodeToString(sum[:]))
+		}
+		secret.ManagedFields, secret.Annotations = nil, nil
+	}
+	return object, nil
+}
+
+// hashBundle does the same for a ConfigMap that others fill in.
+func hashBundle(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok && config.Labels[injectTrustedCA] == "true" {
+		for key, value := range config.Data {
+			sum := sha256.Sum256([]byte(value))
+			config.Data[key] = shortHash(sum[:])
+		}
+	}
+	return object, nil
+}
+
+// injectTrustedCA is the label that asks OpenShift's network operator to fill in a ConfigMap.
+const injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
+
+func shortHash(sum []byte) string { return hex.EncodeToString(sum[:16]) }

@@ -1,0 +1,95 @@
+package clustercsidriver
+
+import (
+	"fmt"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The names of the metrics. Alerts and dashboards read them; docs/guide/alerts.md explains.
+const (
+	MetricExists             = "csi_operator_clustercsidriver_exists"
+	MetricCondition          = "csi_operator_condition"
+	MetricNodePods           = "csi_operator_node_pods"
+	MetricControllerPods     = "csi_operator_controller_pods"
+	MetricCredentialsMissing = "csi_operator_credentials_missing"
+	MetricRemovalBlocking    = "csi_operator_removal_blocking_pods"
+)
+
+// metrics are what the operator tells Prometheus. They have values only where the controller runs: of several operators,
+// in the one that leads.
+type metrics struct {
+	driver                                                             string
+	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
+}
+
+// newMetrics registers the metrics.
+func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"driver"}, labels...))
+	}
+	m := &metrics{
+		driver:         driverName,
+		exists:         gauge(MetricExists, "1 if the ClusterCSIDriver exists, 0 if not."),
+		condition:      gauge(MetricCondition, "1 if the condition of the ClusterCSIDriver is True, 0 if not.", "type"),
+		nodePods:       gauge(MetricNodePods, "Node pods of the driver that are desired, updated and available.", "state"),
+		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
+		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret that the controller needs is absent or unusable, 0 if not.", "secret"),
+		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver and so hold up its removal."),
+	}
+	for _, vector := range []*prometheus.GaugeVec{m.exists, m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking} {
+		if err := registry.Register(vector); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// absent says that there is no ClusterCSIDriver.
+func (m *metrics) absent() {
+	m.reset()
+	m.exists.WithLabelValues(m.driver).Set(0)
+}
+
+func (m *metrics) reset() {
+	for _, vector := range []*prometheus.GaugeVec{m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking} {
+		vector.Reset()
+	}
+}
+
+// observe follows a reconcile.
+func (r *reporter) observe(conditions []operatorv1.OperatorCondition, result outcome, live workloads) {
+	m := r.metrics
+	m.reset()
+	m.exists.WithLabelValues(m.driver).Set(1)
+	for _, condition := range conditions {
+		m.condition.WithLabelValues(m.driver, condition.Type).Set(number(condition.Status == operatorv1.ConditionTrue))
+	}
+	if daemonSet := live.daemonSet; daemonSet != nil {
+		m.nodePods.WithLabelValues(m.driver, "desired").Set(float64(daemonSet.Status.DesiredNumberScheduled))
+		m.nodePods.WithLabelValues(m.driver, "updated").Set(float64(daemonSet.Status.UpdatedNumberScheduled))
+		m.nodePods.WithLabelValues(m.driver, "available").Set(float64(daemonSet.Status.NumberAvailable))
+	}
+	if deployment := live.deployment; deployment != nil && deployment.Spec.Replicas != nil {
+		m.controllerPods.WithLabelValues(m.driver, "desired").Set(float64(*deployment.Spec.Replicas))
+		m.controllerPods.WithLabelValues(m.driver, "updated").Set(float64(deployment.Status.UpdatedReplicas))
+		m.controllerPods.WithLabelValues(m.driver, "available").Set(float64(deployment.Status.AvailableReplicas))
+	}
+	for _, credentials := range r.Driver.Credentials {
+		if available := status.Find(conditions, credentials.Condition+status.Available); available != nil && !credentials.Optional {
+			missing := available.Status != operatorv1.ConditionTrue
+			m.credentials.WithLabelValues(m.driver, credentials.Secret).Set(number(missing))
+		}
+	}
+	m.blocking.WithLabelValues(m.driver).Set(float64(result.blocking))
+}
+
+func number(value bool) float64 {
+	if value {
+		return 1
+	}
+	return 0
+}

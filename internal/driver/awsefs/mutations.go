@@ -1,0 +1,121 @@
+package awsefs
+
+import (
+	"fmt"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+func mutations() []driver.Mutation {
+	return []driver.Mutation{
+		driver.MutatePods(configureController),
+		driver.MutatePods(configureNodes),
+		driver.MutatePods(enableFIPS),
+		driver.Mutate(allowRootDirectories),
+	}
+}
+
+// configureController adds the arguments of the driver and the provisioner that depend on the cluster.
+func configureController(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload != driver.Controller {
+		return nil
+	}
+	container, err := pods.Container(driverContainer)
+	if err != nil {
+		return err
+	}
+	container.Args = append(container.Args, "--delete-access-point-root-dir="+cfg.Settings[deleteRootDir])
+	if tags := accessPointTags(cfg); tags != "" {
+		container.Args = append(container.Args, "--tags="+tags)
+	}
+	provisioner, err := pods.Container("csi-provisioner")
+	if err != nil {
+		return err
+	}
+	provisioner.Args = append(provisioner.Args,
+		"--timeout="+cfg.Settings[provisionerTimeout], "--worker-threads="+cfg.Settings[provisionerWorkers])
+	return nil
+}
+
+// configureNodes adds the limits of the node pods and the volume metrics.
+func configureNodes(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload != driver.Node {
+		return nil
+	}
+	container, err := pods.Container(driverContainer)
+	if err != nil {
+		return err
+	}
+	if limit := cfg.Settings[nodeMemoryLimit]; limit != "" {
+		quantity, err := resource.ParseQuantity(limit)
+		if err != nil {
+			return fmt.Errorf("%s: %w", nodeMemoryLimit, err)
+		}
+		container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: quantity}
+	}
+	if limit := cfg.Settings[volumeAttachLimit]; limit != "" {
+		container.Args = append(container.Args, "--volume-attach-limit-opt-in=true", "--volume-attach-limit="+limit)
+	}
+	container.Args = append(container.Args, volumeMetrics(cfg.Spec.DriverConfig)...)
+	return nil
+}
+
+// volumeMetrics are the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are those that the API names.
+func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
+	if config.DriverType != operatorv1.AWSDriverType || config.AWS == nil || config.AWS.EFSVolumeMetrics == nil ||
+		config.AWS.EFSVolumeMetrics.State != operatorv1.AWSEFSVolumeMetricsRecursiveWalk {
+		return nil
+	}
+	refreshMinutes, rateLimit := int32(240), int32(5)
+	if walk := config.AWS.EFSVolumeMetrics.RecursiveWalk; walk != nil {
+		if walk.RefreshPeriodMinutes != 0 {
+			refreshMinutes = walk.RefreshPeriodMinutes
+		}
+		if walk.FSRateLimit != 0 {
+			rateLimit = walk.FSRateLimit
+		}
+	}
+	return []string{
+		"--vol-metrics-opt-in=true",
+		fmt.Sprintf("--vol-metrics-refresh-period=%d", refreshMinutes),
+		fmt.Sprintf("--vol-metrics-fs-rate-limit=%d", rateLimit),
+	}
+}
+
+// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Only regions in the
+// United States and Canada have those; elsewhere the driver ends at once if it is told to use them.
+func enableFIPS(cfg driver.Config, pods driver.Pods) error {
+	if !cfg.FIPS {
+		return nil
+	}
+	container, err := pods.Container(driverContainer)
+	if err != nil {
+		return err
+	}
+	container.Env = append(container.Env, corev1.EnvVar{Name: "FIPS_ENABLED", Value: "true"})
+	if strings.HasPrefix(cfg.Region, "us-") || strings.HasPrefix(cfg.Region, "ca-") {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_USE_FIPS_ENDPOINT", Value: "true"})
+	}
+	return nil
+}
+
+// allowRootDirectories adds the IAM actions with which the driver mounts a file system to delete a directory in it.
+func allowRootDirectories(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
+	if cfg.Settings[deleteRootDir] != "true" || request.Spec.SecretRef.Name != controllerSecret {
+		return nil
+	}
+	request.Spec.ProviderSpec.StatementEntries = append(request.Spec.ProviderSpec.StatementEntries, cloudcredentialv1.StatementEntry{
+		Effect: "Allow",
+		Action: []string{
+			"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite", "elasticfilesystem:ClientRootAccess",
+		},
+		Resource: "*",
+	})
+	return nil
+}

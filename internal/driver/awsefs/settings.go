@@ -1,0 +1,31 @@
+package awsefs
+
+import (
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// The variables of the operator's environment that change how the driver runs.
+const (
+	nodeMemoryLimit    = "NODE_MEMORY_LIMIT"
+	deleteRootDir      = "DELETE_ACCESS_POINT_ROOT_DIR"
+	provisionerWorkers = "PROVISIONER_WORKERS"
+	provisionerTimeout = "PROVISIONER_TIMEOUT"
+	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
+)
+
+func settings() []driver.Setting {
+	return []driver.Setting{
+		// No limit unless asked for: the TLS tunnels of all mounts of a node live in one container, and all of them stall
+		// when it is killed. The least is what the driver needs without a single mount.
+		{Variable: nodeMemoryLimit, Check: driver.Memory("128Mi")},
+		// An access point whose root is "/" would empty the whole file system.
+		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean},
+		// The driver and the EFS API lose access points when many are made or deleted at once.
+		{Variable: provisionerWorkers, Default: "1", Check: driver.Number(1, 100)},
+		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},
+		// Kubernetes counts volumes for each node in 32 bits; no node mounts more than it has ports for tunnels.
+		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
+	}
+}

@@ -1,0 +1,72 @@
+package awsefs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// driverTag is what the driver puts on every access point; IAM policies rely on it.
+const driverTag = "efs.csi.aws.com/cluster"
+
+// accessPointTags is the value of the driver's flag --tags: key:value, separated by spaces, sorted. The tag with the
+// cluster's ID lets what the driver made be found when the cluster is destroyed (seed "Container Storage Interface
+// Driver", Cluster Un-installation).
+func accessPointTags(cfg driver.Config) string {
+	tags := map[string]string{}
+	for _, tag := range cfg.ResourceTags {
+		if refusedTag(cfg, tag) == "" {
+			tags[tag.Key] = tag.Value
+		}
+	}
+	if cfg.InfrastructureID != "" {
+		tags[clusterTag(cfg)] = "owned"
+	}
+	escape := strings.NewReplacer(":", `\:`)
+	list := make([]string, 0, len(tags))
+	for key, value := range tags {
+		list = append(list, escape.Replace(key)+":"+escape.Replace(value))
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+func clusterTag(cfg driver.Config) string { return "kubernetes.io/cluster/" + cfg.InfrastructureID }
+
+// check lists the resource tags that the driver can't put on access points.
+func check(cfg driver.Config) []string {
+	var problems []string
+	for _, tag := range cfg.ResourceTags {
+		if why := refusedTag(cfg, tag); why != "" {
+			problems = append(problems, fmt.Sprintf("resource tag %q=%q of the Infrastructure cluster is not put on access points: %s",
+				tag.Key, tag.Value, why))
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// refusedTag says why a tag can't be used, or nothing. One wrong tag would make every volume fail.
+func refusedTag(cfg driver.Config, tag configv1.AWSResourceTag) string {
+	// The limits and characters of EFS, https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html.
+	allowed := regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+	switch {
+	case tag.Key == "" || len(tag.Key) > 128 || len(tag.Value) > 256:
+		return "AWS allows keys of 1 to 128 and values of up to 256 characters"
+	case !allowed.MatchString(tag.Key) || !allowed.MatchString(tag.Value):
+		return "AWS allows letters, digits, spaces and _ . : / = + - @ only"
+	case strings.HasPrefix(strings.ToLower(tag.Key), "aws:"):
+		return "AWS reserves keys that begin with aws:"
+	case tag.Key == driverTag || tag.Key == clusterTag(cfg):
+		return "the driver sets this key itself"
+	case strings.Contains(tag.Key+tag.Value, " "):
+		return "the driver's flag --tags separates tags by spaces and knows no way to write one; use another character"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,178 @@
+package awsefs
+
+import (
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+)
+
+func config(change func(*driver.Config)) driver.Config {
+	cfg := driver.Config{
+		Namespace: "openshift-cluster-csi-drivers",
+		Images: map[string]string{
+			"DRIVER_IMAGE":                "registry.example/driver:v1",
+			"PROVISIONER_IMAGE":           "registry.example/provisioner:v1",
+			"NODE_DRIVER_REGISTRAR_IMAGE": "registry.example/registrar:v1",
+			"LIVENESS_PROBE_IMAGE":        "registry.example/livenessprobe:v1",
+			"KUBE_RBAC_PROXY_IMAGE":       "registry.example/kube-rbac-proxy:v1",
+		},
+		Kinds: map[schema.GroupKind]bool{
+			driver.CredentialsRequestKind(): true,
+			driver.ServiceMonitorKind():     true,
+		},
+		ServingCertificates:  true,
+		InfrastructureID:     "dev-x7k2p",
+		Region:               "us-east-1",
+		TLS:                  tlsprofile.Intermediate(),
+		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
+		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
+		RoleARNs:             map[string]string{},
+	}
+	efs, err := Driver()
+	if err != nil {
+		panic(err)
+	}
+	if cfg.Settings, err = efs.ReadSettings(func(string) string { return "" }); err != nil {
+		panic(err)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return cfg
+}
+
+func render(t *testing.T, cfg driver.Config) []client.Object {
+	t.Helper()
+	objects, err := tryRender(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func tryRender(t *testing.T, cfg driver.Config) ([]client.Object, error) {
+	t.Helper()
+	efs, err := Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return efs.Render(scheme, cfg)
+}
+
+func topology(mode configv1.TopologyMode) func(*driver.Config) {
+	return func(cfg *driver.Config) { cfg.ControlPlaneTopology = mode }
+}
+
+func external(workers configv1.TopologyMode) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		cfg.ControlPlaneTopology, cfg.InfrastructureTopology = configv1.ExternalTopologyMode, workers
+	}
+}
+
+func servers(profile tlsprofile.Profile) func(*driver.Config) {
+	return func(cfg *driver.Config) { cfg.TLS = profile }
+}
+
+func set(variable, value string) func(*driver.Config) {
+	return func(cfg *driver.Config) { cfg.Settings[variable] = value }
+}
+
+func volumeMetricsOf(walk *operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		cfg.Spec.DriverConfig = operatorv1.CSIDriverConfigSpec{
+			DriverType: operatorv1.AWSDriverType,
+			AWS: &operatorv1.AWSCSIDriverConfigSpec{EFSVolumeMetrics: &operatorv1.AWSEFSVolumeMetrics{
+				State: operatorv1.AWSEFSVolumeMetricsRecursiveWalk, RecursiveWalk: walk,
+			}},
+		}
+	}
+}
+
+// variants are what a cluster or an administrator may ask for.
+func variants() map[string]func(*driver.Config) {
+	return map[string]func(*driver.Config){
+		"topology-single-replica":            topology(configv1.SingleReplicaTopologyMode),
+		"topology-dual-replica":              topology(configv1.DualReplicaTopologyMode),
+		"topology-highly-available-arbiter":  topology(configv1.HighlyAvailableArbiterMode),
+		"topology-external":                  external(configv1.HighlyAvailableTopologyMode),
+		"topology-external-with-one-worker":  external(configv1.SingleReplicaTopologyMode),
+		"credentials-passthrough":            func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough },
+		"credentials-manual":                 func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
+		"credentials-sts":                    sts("ROLEARN"),
+		"credentials-sts-with-node-role":     sts("ROLEARN", "NODE_ROLEARN"),
+		"credentials-with-hashes-of-secrets": inputs("aws-efs-cloud-credentials", "node-aws-efs-cloud-credentials"),
+		"trusted-ca-bundle":                  inputs("aws-efs-csi-driver-trusted-ca-bundle", "aws-efs-csi-driver-trusted-ca-bundle"),
+		"proxy": func(cfg *driver.Config) {
+			cfg.Proxy = configv1.ProxyStatus{
+				HTTPProxy: "http://proxy.example:3128", HTTPSProxy: "http://proxy.example:3129",
+				NoProxy: ".cluster.local,.svc,10.0.0.0/16,169.254.169.254",
+			}
+		},
+		"proxy-for-https-only": func(cfg *driver.Config) { cfg.Proxy.HTTPSProxy = "http://proxy.example:3129" },
+		"fips":                 func(cfg *driver.Config) { cfg.FIPS = true },
+		"fips-in-europe":       func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
+		"tags": func(cfg *driver.Config) {
+			cfg.ResourceTags = []configv1.AWSResourceTag{
+				{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1:b"}, {Key: "name", Value: "John Doe"},
+			}
+		},
+		"tls-old":                     servers(tlsprofile.Profile{MinVersion: "VersionTLS10", Ciphers: []string{"TLS_RSA_WITH_AES_128_CBC_SHA"}}),
+		"tls-modern":                  servers(tlsprofile.Profile{MinVersion: "VersionTLS13"}),
+		"tls-custom":                  servers(tlsprofile.Profile{MinVersion: "VersionTLS12", Ciphers: []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}}),
+		"tls-custom-without-http2":    servers(tlsprofile.Profile{MinVersion: "VersionTLS12", Ciphers: []string{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}}),
+		"log-level":                   func(cfg *driver.Config) { cfg.Spec.LogLevel = operatorv1.Debug },
+		"volume-metrics":              volumeMetricsOf(nil),
+		"volume-metrics-with-numbers": volumeMetricsOf(&operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig{RefreshPeriodMinutes: 60, FSRateLimit: 10}),
+		"without-storage-class":       func(cfg *driver.Config) { cfg.Spec.StorageClassState = operatorv1.RemovedStorageClass },
+		"node-memory-limit":           set("NODE_MEMORY_LIMIT", "4Gi"),
+		"delete-root-directories":     set("DELETE_ACCESS_POINT_ROOT_DIR", "true"),
+		"volume-attach-limit":         set("VOLUME_ATTACH_LIMIT", "40"),
+		"provisioner": func(cfg *driver.Config) {
+			cfg.Settings["PROVISIONER_WORKERS"], cfg.Settings["PROVISIONER_TIMEOUT"] = "10", "90s"
+		},
+		"without-metrics": func(cfg *driver.Config) { cfg.Kinds = map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true} },
+		"kubernetes-without-openshift": func(cfg *driver.Config) {
+			cfg.Kinds = nil
+			cfg.ServingCertificates = false
+			cfg.InfrastructureID, cfg.Region = "", ""
+			cfg.ControlPlaneTopology = ""
+		},
+	}
+}
+
+func sts(variables ...string) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual
+		for _, variable := range variables {
+			cfg.RoleARNs[variable] = "arn:aws:iam::123456789012:role/efs-" + variable
+		}
+	}
+}
+
+func inputs(controller, node string) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {controller: "1234"}, driver.Node: {node: "abcd"}}
+	}
+}
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	base := render(t, config(nil))
+	golden.Compare(t, "base", base)
+	for name, change := range variants() {
+		t.Run(name, func(t *testing.T) {
+			golden.CompareVariant(t, name, base, render(t, config(change)))
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Setting is a value that the administrator may set in the operator's environment, for instance in spec.config.env of
+// the Subscription.
+type Setting struct {
+	// Variable is the name in the environment.
+	Variable string
+	// Default is used where the variable is empty; it may be empty as well.
+	Default string
+	// Check refuses a value, with a sentence that begins with what the value must be.
+	Check func(value string) error
+}
+
+// ReadSettings reads the settings with a function such as os.Getenv, fills in the defaults, and returns one error that
+// names every variable with a wrong value.
+func (d Driver) ReadSettings(lookup func(variable string) string) (map[string]string, error) {
+	values := d.defaults()
+	for _, setting := range d.Settings {
+		if value := strings.TrimSpace(lookup(setting.Variable)); value != "" {
+			values[setting.Variable] = value
+		}
+	}
+	return values, d.checkSettings(values)
+}
+
+func (d Driver) defaults() map[string]string {
+	values := map[string]string{}
+	for _, setting := range d.Settings {
+		values[setting.Variable] = setting.Default
+	}
+	return values
+}
+
+func (d Driver) checkSettings(values map[string]string) error {
+	var problems []error
+	for _, setting := range d.Settings {
+		value := values[setting.Variable]
+		if value == "" && setting.Default == "" {
+			continue
+		}
+		if err := setting.Check(value); err != nil {
+			problems = append(problems, fmt.Errorf("environment variable %s=%q: %w: correct it in the operator's Deployment "+
+				"or in spec.config.env of its Subscription, or leave it out", setting.Variable, value, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Number accepts whole numbers in a range.
+func Number(least, most int) func(string) error {
+	return func(value string) error {
+		if number, err := strconv.Atoi(value); err != nil || number < least || number > most {
+			return fmt.Errorf("must be a whole number from %d to %d", least, most)
+		}
+		return nil
+	}
+}
+
+// Duration accepts times in the form of Go, such as 90s or 5m.
+func Duration(least, most time.Duration) func(string) error {
+	return func(value string) error {
+		if duration, err := time.ParseDuration(value); err != nil || duration < least || duration > most {
+			return fmt.Errorf("must be a time from %s to %s, such as 90s or 5m", least, most)
+		}
+		return nil
+	}
+}
+
+// Boolean accepts true and false.
+func Boolean(value string) error {
+	if value != "true" && value != "false" {
+		return errors.New("must be true or false")
+	}
+	return nil
+}
+
+// Memory accepts quantities of bytes in the form of Kubernetes, such as 2Gi, that are not smaller than least.
+func Memory(least string) func(string) error {
+	return func(value string) error {
+		quantity, err := resource.ParseQuantity(value)
+		if err != nil || quantity.Cmp(resource.MustParse(least)) < 0 {
+			return fmt.Errorf("must be a number of bytes, such as 2Gi, and at least %s", least)
+		}
+		return nil
+	}
+}

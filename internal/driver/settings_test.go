@@ -1,0 +1,51 @@
+package driver
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func settingsOf(environment map[string]string) (map[string]string, error) {
+	driver := Driver{Settings: []Setting{
+		{Variable: "LIMIT", Check: Memory("128Mi")},
+		{Variable: "DELETE", Default: "false", Check: Boolean},
+		{Variable: "WORKERS", Default: "1", Check: Number(1, 100)},
+		{Variable: "TIMEOUT", Default: "5m", Check: Duration(10*time.Second, time.Hour)},
+	}}
+	return driver.ReadSettings(func(variable string) string { return environment[variable] })
+}
+
+func TestSettingsHaveDefaultsAndTakeValues(t *testing.T) {
+	got, err := settingsOf(nil)
+	if diff := cmp.Diff(map[string]string{"LIMIT": "", "DELETE": "false", "WORKERS": "1", "TIMEOUT": "5m"}, got); diff != "" || err != nil {
+		t.Errorf("error %v, settings (-want +got):\n%s", err, diff)
+	}
+	wanted := map[string]string{"LIMIT": "2Gi", "DELETE": "true", "WORKERS": "100", "TIMEOUT": "90s"}
+	got, err = settingsOf(map[string]string{"LIMIT": " 2Gi ", "DELETE": "true", "WORKERS": "100", "TIMEOUT": "90s", "OTHER": "x"})
+	if diff := cmp.Diff(wanted, got); diff != "" || err != nil {
+		t.Errorf("error %v, settings (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAWrongSettingIsRefusedWithTheNameOfItsVariable(t *testing.T) {
+	for variable, values := range map[string][]string{
+		"LIMIT":   {"lots", "127Mi", "-1Gi"},
+		"DELETE":  {"yes", "True", "1"},
+		"WORKERS": {"0", "101", "1.5", "ten"},
+		"TIMEOUT": {"5", "9s", "61m", "-1m"},
+	} {
+		for _, value := range values {
+			_, err := settingsOf(map[string]string{variable: value})
+			if err == nil || !strings.Contains(err.Error(), "environment variable "+variable+"=\""+value+"\": must be") {
+				t.Errorf("%s=%s: error %v", variable, value, err)
+			}
+		}
+	}
+	_, err := settingsOf(map[string]string{"LIMIT": "x", "WORKERS": "x"})
+	if err == nil || !strings.Contains(err.Error(), "LIMIT") || !strings.Contains(err.Error(), "WORKERS") {
+		t.Errorf("error %v, want one that names both", err)
+	}
+}

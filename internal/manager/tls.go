@@ -1,0 +1,100 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+)
+
+// serverTLS is the TLS profile of the operator's own endpoint. It changes without a restart, for the connections that come
+// after.
+type serverTLS struct {
+	profile atomic.Pointer[tlsprofile.Profile]
+}
+
+func newServerTLS() *serverTLS {
+	servers := &serverTLS{}
+	servers.set(tlsprofile.Cluster{})
+	return servers
+}
+
+// set follows the cluster's profile if it is meant for all servers. Otherwise the profile is for those that are reached
+// from outside, and it may be weaker than what is needed here.
+func (s *serverTLS) set(cluster tlsprofile.Cluster) {
+	profile := tlsprofile.Intermediate()
+	if cluster.Strict {
+		profile = cluster.Profile
+	}
+	s.profile.Store(&profile)
+}
+
+// configure makes a server ask for the profile at every connection.
+func (s *serverTLS) configure(config *tls.Config) {
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := config.Clone()
+		current.GetConfigForClient = nil
+		s.profile.Load().Apply(current)
+		return current, nil
+	}
+}
+
+// follow watches the APIServer through the manager's cache, in every operator, whether it leads or not.
+func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
+	changed := func(object any) {
+		found, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return
+		}
+		if cluster, err := tlsprofile.Of(found); err == nil {
+			s.set(cluster)
+		}
+	}
+	watch := func(ctx context.Context) error {
+		informer, err := mgr.GetCache().GetInformer(ctx, apiServer)
+		if err != nil {
+			return fmt.Errorf("watch the TLS profile: %w", err)
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    changed,
+			UpdateFunc: func(_, object any) { changed(object) },
+			DeleteFunc: func(any) { s.set(tlsprofile.Cluster{}) },
+		})
+		if err != nil {
+			return fmt.Errorf("watch the TLS profile: %w", err)
+		}
+		return nil
+	}
+	if err := mgr.Add(always{manager.RunnableFunc(watch)}); err != nil {
+		return fmt.Errorf("follow the TLS profile: %w", err)
+	}
+	return nil
+}
+
+// always runs in every operator, whether it leads or not.
+type always struct{ manager.Runnable }
+
+// NeedLeaderElection is false.
+func (always) NeedLeaderElection() bool { return false }
+
+// metricsOptions serve metrics with authentication and authorization, which the API server decides (TokenReview and
+// SubjectAccessReview).
+func metricsOptions(options Options, servers *serverTLS) metricsserver.Options {
+	metrics := metricsserver.Options{BindAddress: options.MetricsAddress}
+	if options.MetricsSecure {
+		metrics.SecureServing = true
+		metrics.CertDir = options.MetricsCertDir
+		metrics.FilterProvider = withAccess
+		metrics.TLSOpts = []func(*tls.Config){servers.configure}
+	}
+	return metrics
+}

@@ -1,0 +1,66 @@
+package status
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Unready lists the pods that are not ready, sorted, as "node (reason)"; a pod without a node goes by its own name. Pods
+// that are being deleted do not count.
+func Unready(pods []corev1.Pod) []string {
+	var found []string
+	for i := range pods {
+		reason := PodProblem(&pods[i])
+		if reason == "" || pods[i].DeletionTimestamp != nil {
+			continue
+		}
+		where := pods[i].Spec.NodeName
+		if where == "" {
+			where = pods[i].Name
+		}
+		found = append(found, fmt.Sprintf("%s (%s)", where, reason))
+	}
+	sort.Strings(found)
+	return found
+}
+
+// PodProblem says in one word why a pod is not ready, in the way of kubectl; nothing if it is.
+func PodProblem(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	if pod.Status.Reason != "" {
+		return pod.Status.Reason
+	}
+	for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, container := range containers {
+			waiting, ended := container.State.Waiting, container.State.Terminated
+			switch {
+			case waiting != nil && waiting.Reason != "" && waiting.Reason != "PodInitializing":
+				return waiting.Reason
+			case ended != nil && ended.ExitCode != 0 && ended.Reason != "":
+				return ended.Reason
+			}
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason != "" {
+			return condition.Reason
+		}
+	}
+	return "NotReady"
+}
+
+// Shorten keeps a message readable: five names and the number of the others.
+func Shorten(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,177 @@
+// Package tlsprofile turns OpenShift's TLS security profile, which names ciphers as OpenSSL does, into what a server
+// written in Go can be told.
+package tlsprofile
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Profile is what a TLS server accepts.
+type Profile struct {
+	// MinVersion is in the form of Kubernetes' flag --tls-min-version, such as "VersionTLS12".
+	MinVersion string
+	// Ciphers are the names that Go and IANA use, for TLS 1.2 and older; those of TLS 1.3 can't be chosen. None with
+	// MinVersion VersionTLS13.
+	Ciphers []string
+}
+
+// Intermediate is OpenShift's default.
+func Intermediate() Profile {
+	profile, _ := of(*configv1.TLSProfiles[configv1.TLSProfileIntermediateType])
+	return profile
+}
+
+// Kind is the kind with the cluster's profile.
+func Kind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
+
+// Cluster is what the APIServer says.
+type Cluster struct {
+	// Profile is the configured one, Intermediate if none is.
+	Profile Profile
+	// Strict means that servers which only the cluster itself talks to follow the profile as well (spec.tlsAdherence).
+	Strict bool
+	// Problem says which part of the profile can't be followed; empty if all can.
+	Problem string
+}
+
+// Of reads an APIServer. It is unstructured, because the field tlsAdherence is younger than the types that this program
+// is built with, and would be lost.
+func Of(apiServer *unstructured.Unstructured) (Cluster, error) {
+	var spec struct {
+		Spec struct {
+			Profile   *configv1.TLSSecurityProfile `json:"tlsSecurityProfile"`
+			Adherence string                       `json:"tlsAdherence"`
+		} `json:"spec"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(apiServer.Object, &spec); err != nil {
+		return Cluster{}, fmt.Errorf("read spec of APIServer %s: %w", apiServer.GetName(), err)
+	}
+	cluster := Cluster{}
+	switch spec.Spec.Adherence {
+	case "", "LegacyAdheringComponentsOnly", "LegacyExternalAPIServerComponentsOnly":
+	default:
+		// OpenShift asks to treat a value that is not known as the strict one.
+		cluster.Strict = true
+	}
+	cluster.Profile, cluster.Problem = from(spec.Spec.Profile)
+	return cluster, nil
+}
+
+// from translates a profile. What can't be followed is left out in favour of what is stricter.
+func from(profile *configv1.TLSSecurityProfile) (Profile, string) {
+	if profile == nil || profile.Type == "" {
+		return Intermediate(), ""
+	}
+	if profile.Type != configv1.TLSProfileCustomType {
+		known := configv1.TLSProfiles[profile.Type]
+		if known == nil {
+			return Intermediate(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is not known, "+
+				"Intermediate is used instead: upgrade the operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
+		}
+		// The ciphers of OpenShift's own profiles that Go lacks are left out everywhere; that is no news.
+		translated, _ := of(*known)
+		return translated, ""
+	}
+	if profile.Custom == nil {
+		return Intermediate(), "TLS security profile of the APIServer cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
+			"Intermediate is used instead; fill it in"
+	}
+	translated, unknown := of(profile.Custom.TLSProfileSpec)
+	if len(translated.Ciphers) == 0 && translated.MinVersion != tls13 {
+		translated.MinVersion = tls13
+		return translated, "the custom TLS security profile of the APIServer cluster has no cipher for TLS 1.2 that can be used " +
+			"here, so that servers accept TLS 1.3 only: add one, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
+	}
+	if len(unknown) > 0 {
+		return translated, fmt.Sprintf("the custom TLS security profile of the APIServer cluster names ciphers that can't be used here "+
+			"and are left out: %s", strings.Join(unknown, ", "))
+	}
+	return translated, ""
+}
+
+const tls13 = "VersionTLS13"
+
+// of translates the ciphers and returns the names of those that Go lacks.
+func of(spec configv1.TLSProfileSpec) (profile Profile, unknown []string) {
+	profile.MinVersion = string(spec.MinTLSVersion)
+	if _, known := versions()[profile.MinVersion]; !known {
+		profile.MinVersion = string(configv1.VersionTLS12)
+	}
+	suites := suites()
+	for _, name := range spec.Ciphers {
+		translated := iana(name)
+		suite := suites[translated]
+		switch {
+		case suite == nil:
+			unknown = append(unknown, name)
+		case profile.MinVersion == tls13 || slices.Equal(suite.SupportedVersions, []uint16{tls.VersionTLS13}):
+		case !slices.Contains(profile.Ciphers, translated):
+			profile.Ciphers = append(profile.Ciphers, translated)
+		}
+	}
+	return profile, unknown
+}
+
+// iana translates OpenSSL's name of a cipher; names of IANA are returned as they are.
+func iana(openSSL string) string {
+	if strings.HasPrefix(openSSL, "TLS_") {
+		return openSSL
+	}
+	exchange, cipher := "RSA", openSSL
+	for _, prefix := range []string{"ECDHE-ECDSA", "ECDHE-RSA", "DHE-RSA"} {
+		if rest, found := strings.CutPrefix(openSSL, prefix+"-"); found {
+			exchange, cipher = strings.ReplaceAll(prefix, "-", "_"), rest
+		}
+	}
+	names := map[string]string{
+		"AES128-GCM-SHA256": "AES_128_GCM_SHA256", "AES256-GCM-SHA384": "AES_256_GCM_SHA384",
+		"CHACHA20-POLY1305": "CHACHA20_POLY1305_SHA256", "AES128-SHA256": "AES_128_CBC_SHA256",
+		"AES256-SHA384": "AES_256_CBC_SHA384", "AES256-SHA256": "AES_256_CBC_SHA256",
+		"AES128-SHA": "AES_128_CBC_SHA", "AES256-SHA": "AES_256_CBC_SHA", "DES-CBC3-SHA": "3DES_EDE_CBC_SHA",
+	}
+	if names[cipher] == "" {
+		return openSSL
+	}
+	return "TLS_" + exchange + "_WITH_" + names[cipher]
+}
+
+// HTTP2 tells whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
+// server that is told otherwise does not start.
+func (p Profile) HTTP2() bool {
+	return p.MinVersion == tls13 ||
+		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||
+		slices.Contains(p.Ciphers, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
+}
+
+// Apply sets the profile on a server's configuration.
+func (p Profile) Apply(config *tls.Config) {
+	config.MinVersion = versions()[p.MinVersion]
+	config.CipherSuites = nil
+	for _, name := range p.Ciphers {
+		if suite := suites()[name]; suite != nil {
+			config.CipherSuites = append(config.CipherSuites, suite.ID)
+		}
+	}
+}
+
+func versions() map[string]uint16 {
+	return map[string]uint16{
+		"VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11, "VersionTLS12": tls.VersionTLS12, tls13: tls.VersionTLS13,
+	}
+}
+
+func suites() map[string]*tls.CipherSuite {
+	all := map[string]*tls.CipherSuite{}
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		all[suite.Name] = suite
+	}
+	return all
+}
