@@ -74,7 +74,7 @@ func parse(args []string) (options, error) {
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	options.verbosity = &verbosity{Value: logs.Lookup("v").Value}
-	flags.Var(options.verbosity, "v", "log `level`, 0 to 8; spec.operatorLogLevel of the ClusterCSIDriver can raise it")
+	flags.Var(options.verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the ClusterCSIDriver can raise it")
 	if len(args) == 0 || args[0] != "start" {
 		flags.Usage()
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {

@@ -73,3 +73,4 @@ package main
 // +kubebuilder:rbac:groups="",resources=events,verbs=list;watch;create;update;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=get;watch;list;delete;update;create
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services;endpoints;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=openshift-cluster-csi-drivers,resources=endpointslices,verbs=get;list;watch

@@ -11,6 +11,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
+// mostVerbose is the highest level. From 8 on, the client of the API server would log what Secrets hold.
+const mostVerbose = 7
+
 // verbosity is how much is logged: the flag -v, or more if the ClusterCSIDriver wants more.
 type verbosity struct {
 	flag.Value
@@ -21,15 +24,15 @@ type verbosity struct {
 func (v *verbosity) Set(text string) error {
 	level, err := strconv.Atoi(text)
 	if err != nil || level < 0 {
-		return fmt.Errorf("%q is not a whole number from 0 to 8", text)
+		return fmt.Errorf("%q is not a whole number from 0 to %d", text, mostVerbose)
 	}
-	v.least = level
-	return v.Value.Set(text) //nolint:wrapcheck // The flag package names the flag.
+	v.least = min(level, mostVerbose)
+	return v.Value.Set(strconv.Itoa(v.least)) //nolint:wrapcheck // The flag package names the flag.
 }
 
 // follow takes spec.operatorLogLevel. It has an effect at once.
 func (v *verbosity) follow(level operatorv1.LogLevel) {
-	wanted := strconv.Itoa(max(v.least, driver.LogVerbosity(level)))
+	wanted := strconv.Itoa(min(max(v.least, driver.LogVerbosity(level)), mostVerbose))
 	if v.String() == wanted {
 		return
 	}

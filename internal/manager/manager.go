@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,6 +65,12 @@ func Connect(options Options) (*rest.Config, error) {
 	config.QPS = -1
 	// It warns of what the assets contain on purpose, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}
+	if !klog.V(6).Enabled() {
+		// The log level may be raised later, and the client looks at it only now.
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transport.NewDebuggingRoundTripper(next, transport.DebugByContext)
+		})
+	}
 	return config, nil
 }
 

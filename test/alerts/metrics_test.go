@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/manifest"
@@ -22,12 +23,12 @@ const job = awsefs.Operator + "-metrics"
 func knownMetrics() []string {
 	return []string{
 		// The operator's own.
-		"csi_operator_clustercsidriver_exists",
-		"csi_operator_condition",
-		"csi_operator_controller_pods",
-		"csi_operator_credentials_missing",
-		"csi_operator_node_pods",
-		"csi_operator_removal_blocking_pods",
+		clustercsidriver.MetricExists,
+		clustercsidriver.MetricCondition,
+		clustercsidriver.MetricControllerPods,
+		clustercsidriver.MetricCredentialsMissing,
+		clustercsidriver.MetricNodePods,
+		clustercsidriver.MetricRemovalBlocking,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

@@ -86,7 +86,7 @@ func configurations() map[string]configuration {
 			object: infrastructure, status: true,
 			change:   `{"status":{"platformStatus":{"aws":{"resourceTags":[{"key":"cost:center","value":"42"}]}}}}`,
 			undo:     `{"status":{"platformStatus":{"aws":{"resourceTags":null}}}}`,
-			want:     []string{`cost\\\\:center:42 kubernetes.io/cluster/`},
+			want:     []string{`cost\\:center:42 kubernetes.io/cluster/`},
 			rollouts: rollouts{controller: 1},
 		},
 		"a single node": {
@@ -95,9 +95,6 @@ func configurations() map[string]configuration {
 		},
 		"an external control plane": {
 			object: infrastructure, status: true, change: topology("External"), undo: topology("HighlyAvailable"), rollouts: rollouts{controller: 1},
-		},
-		"two nodes": {
-			object: infrastructure, status: true, change: topology("DualReplica"), undo: topology("HighlyAvailable"),
 		},
 		"two nodes and an arbiter": {
 			object: infrastructure, status: true, change: topology("HighlyAvailableArbiter"), undo: topology("HighlyAvailable"),
@@ -155,9 +152,9 @@ func configure(t *testing.T, cluster *env.Cluster, tc configuration, patch strin
 	}
 	raw := client.RawPatch("application/merge-patch+json", []byte(patch))
 	if tc.status {
-		env.Must(t, cluster.Client.Status().Patch(t.Context(), object, raw))
+		env.Must(t, cluster.Client.Status().Patch(context.Background(), object, raw))
 	} else {
-		env.Must(t, cluster.Client.Patch(t.Context(), object, raw))
+		env.Must(t, cluster.Client.Patch(context.Background(), object, raw))
 	}
 }
 

@@ -42,11 +42,13 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 			say(corev1.EventTypeNormal, eventUpdated, "changed to follow the configuration: "+subjects(updated))
 		}
 	}
-	removal := reason(after, status.Progressing)
+	removal, removed := reason(after, status.Progressing), reason(after, status.Available) == removedReason
 	switch {
+	case removed && reason(before, status.Available) != removedReason:
+		say(corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	case !wasAvailable && isAvailable:
 		say(corev1.EventTypeNormal, eventAvailable, "driver "+r.Driver.Name+" is available")
-	case wasAvailable && !isAvailable && removal != removingReason && removal != removedReason:
+	case wasAvailable && !isAvailable && !removed && removal != removingReason:
 		say(corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
 	}
 	if removal != reason(before, status.Progressing) {
@@ -55,8 +57,6 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 			say(corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, status.Progressing).Message)
 		case removingReason:
 			say(corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
-		case removedReason:
-			say(corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 		}
 	}
 	switch wasDegraded, isDegraded := isTrue(before, status.Degraded), isTrue(after, status.Degraded); {

@@ -36,6 +36,7 @@ func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 		"CredentialsRequest openshift-aws-efs-csi-driver",
 		"CredentialsRequest openshift-aws-efs-csi-driver-node",
 		"ConfigMap aws-efs-csi-driver-trusted-ca-bundle",
+		"ConfigMap aws-efs-csi-driver-dashboard",
 		"CSIDriver efs.csi.aws.com",
 		"StorageClass efs-sc",
 		"Service aws-efs-csi-driver-controller-metrics",

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	controllerCredentials = "AWSEFSCredentialsRequestControllerAvailable"
+	nodeCredentials       = "AWSEFSNodeCredentialsRequestControllerAvailable"
+)
+
+func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	manualMode(t, cluster)
+	cr := env.EFS(operatorv1.Managed)
+	// Not even now may the log hold what Secrets hold.
+	cr.Spec.OperatorLogLevel = operatorv1.TraceAll
+	env.Must(t, cluster.Client.Create(t.Context(), cr))
+	uninstallAtEnd(t, cluster)
+	env.Eventually(t, "the missing Secret named", func() error {
+		return errors.Join(
+			state(t.Context(), cluster, controllerCredentials, "SecretMissing: manual mode: Secret openshift-cluster-csi-drivers/aws-efs-cloud-credentials"),
+			state(t.Context(), cluster, controllerCredentials, "aws-efs-csi-driver-operator iam-policy controller"),
+			state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: manual mode: Secret openshift-cluster-csi-drivers/node-aws-efs-cloud-credentials"),
+			cluster.Condition(t.Context(), nodeCredentials, operatorv1.ConditionTrue),
+			cluster.Condition(t.Context(), "Available", operatorv1.ConditionFalse))
+	})
+	// Volumes that exist go on to be mounted: the nodes do not need the controller's credentials.
+	env.Eventually(t, "the node pods run", func() error {
+		return cluster.Condition(t.Context(), "AWSEFSDriverNodeServiceControllerAvailable", operatorv1.ConditionTrue)
+	})
+	missing, err := metric(t, operator, "csi_operator_credentials_missing")
+	env.Must(t, err)
+	if missing != 1 {
+		t.Errorf("csi_operator_credentials_missing is %v, want 1", missing)
+	}
+	unusable := secret("aws-efs-cloud-credentials")
+	delete(unusable.Data, "aws_secret_access_key")
+	keep(t, cluster, unusable)
+	env.Eventually(t, "the missing key named", func() error {
+		return errors.Join(
+			state(t.Context(), cluster, controllerCredentials, "SecretUnusable: "),
+			state(t.Context(), cluster, controllerCredentials, "has keys [aws_access_key_id], but needs key credentials, or aws_access_key_id and aws_secret_access_key"))
+	})
+	env.Must(t, rotate(t, cluster, unusable, "made-up"))
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	env.Must(t, state(t.Context(), cluster, controllerCredentials, "AsExpected: manual mode"))
+	for _, hidden := range []string{"made-up", "AKIAEXAMPLE"} {
+		for _, form := range []string{hidden, base64.StdEncoding.EncodeToString([]byte(hidden)), hex.EncodeToString([]byte(hidden))} {
+			if strings.Contains(operator.Output(), form) {
+				t.Errorf("the log holds what the Secret holds: %s", form)
+			}
+		}
+	}
+	if !strings.Contains(operator.Output(), `verb="PATCH"`) {
+		t.Error("the log level has no effect, so that this shows nothing")
+	}
+}
+
+func TestRolesReachTheCredentialsRequests(t *testing.T) {
+	cluster := clean(t)
+	manualMode(t, cluster)
+	controller := secret("aws-efs-cloud-credentials")
+	keep(t, cluster, controller)
+	operateWith(t, cluster, "ROLEARN=arn:aws:iam::123456789012:role/controller")
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
+	uninstallAtEnd(t, cluster)
+	request := &cloudcredentialv1.CredentialsRequest{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cloudcredentialv1.Namespace, Name: "openshift-aws-efs-csi-driver",
+	}}
+	env.Eventually(t, "the request made", func() error {
+		return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+	})
+	if request.Spec.ProviderSpec.STSIAMRoleARN != "arn:aws:iam::123456789012:role/controller" ||
+		request.Spec.CloudTokenPath != "/var/run/secrets/openshift/serviceaccount/token" {
+		t.Errorf("request %+v", request.Spec)
+	}
+	env.Eventually(t, "the mode reported", func() error {
+		return state(t.Context(), cluster, controllerCredentials, "STS with role arn:aws:iam::123456789012:role/controller")
+	})
+	request.Name = "openshift-aws-efs-csi-driver-node"
+	env.Must(t, cluster.Gone(t.Context(), request))
+}
+
+func TestPassthroughModeGivesTheNodesNothing(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	credentialsMode(t, cluster, operatorv1.CloudCredentialsModePassthrough)
+	install(t, cluster)
+	env.Must(t, state(t.Context(), cluster, controllerCredentials, "passthrough mode"))
+	env.Must(t, state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: passthrough mode"))
+	request := &cloudcredentialv1.CredentialsRequest{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cloudcredentialv1.Namespace, Name: "openshift-aws-efs-csi-driver-node",
+	}}
+	env.Must(t, cluster.Gone(t.Context(), request))
+	// From here on nodes may have credentials of their own; their pods are started once more with them.
+	start := generations(t, cluster)
+	credentialsMode(t, cluster, operatorv1.CloudCredentialsModeMint)
+	settle(t, cluster, operator, rollouts{start.controller, start.nodes + 1})
+	daemonSet := &appsv1.DaemonSet{}
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}, daemonSet))
+	if daemonSet.Spec.Template.Annotations["operator.openshift.io/hash-of-node-aws-efs-cloud-credentials"] == "" {
+		t.Errorf("annotations %v", daemonSet.Spec.Template.Annotations)
+	}
+}
