@@ -30,9 +30,10 @@ test: build race bin/promtool ## Run every test, with the race detector.
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
 
 .PHONY: bench
-bench: build ## Measure requests, times and memory on a control plane of its own.
+# BENCH_ARGS are flags of the program, PEER_ARGS those of the peer.
+bench: build ## Measure requests, times, memory and CPU. PEER=binary measures another operator beside, JSON=file.
 	@hack/build.sh . ./test/bench bin/bench
-	@bin/bench
+	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(if $(PEER),-peer '$(PEER)' -peer-args '$(PEER_ARGS)') $(BENCH_ARGS)
 
 .PHONY: verify
 verify: tools generate ## Regenerate what is generated and fail if it differs from what is committed.

@@ -1,4 +1,5 @@
-// Command bench measures what the operator costs and how fast it is, on a control plane of its own.
+// Command bench measures what operators cost and how fast they are: ours and, if one is given, a peer that follows the
+// same ClusterCSIDriver. They run one after the other on the same control plane, which is the bench's own.
 package main
 
 import (
@@ -8,182 +9,127 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
-	"sort"
 	"strings"
-	"text/tabwriter"
+	"syscall"
 	"time"
 
-	operatorv1 "github.com/openshift/api/operator/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/discovery"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
+// options are the flags.
+type options struct {
+	settings
+	scenarios []Scenario
+	json      string
+	peer      string
+	peerArgs  []string
+}
+
 func main() {
-	nodes := flag.Int("nodes", 12, "number of `nodes`")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *nodes)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	options, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, options)
+	}
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// row is one line of the table.
-type row struct{ name, value string }
+func parse(args []string) (options, error) {
+	var parsed options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	nodes := flags.String("nodes", "12,500", "numbers of `nodes`: one control plane for each")
+	volumes := flags.String("volumes", "0,10000", "numbers of foreign PersistentVolumes, in the order of -nodes")
+	flags.DurationVar(&parsed.idle, "idle", time.Minute, "how long to do nothing")
+	flags.DurationVar(&parsed.limit, "limit", 2*time.Minute, "how long anything may take before it counts as failed")
+	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")
+	flags.StringVar(&parsed.json, "json", "", "`file` for the raw numbers")
+	flags.StringVar(&parsed.peer, "peer", "", "`binary` of another operator to measure beside ours")
+	peerArgs := flags.String("peer-args", "", "more arguments for the peer, separated by spaces")
+	if err := flags.Parse(args); err != nil {
+		return parsed, err
+	}
+	if flags.NArg() > 0 {
+		return parsed, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if parsed.idle <= 0 || parsed.limit <= 0 || parsed.quiet <= 0 {
+		return parsed, errors.New("-idle, -limit and -quiet must be more than 0")
+	}
+	parsed.peerArgs = strings.Fields(*peerArgs)
+	var err error
+	parsed.scenarios, err = parseScenarios(*nodes, *volumes)
+	return parsed, err
+}
 
-func run(ctx context.Context, nodes int) (failure error) {
-	cluster, err := env.Start(ctx, "--nodes", fmt.Sprint(nodes))
+// run measures, and reports what it could measure even if some of it failed.
+func run(ctx context.Context, options options) (failure error) {
+	operators, err := contestants(options)
 	if err != nil {
 		return err
 	}
-	defer func() { failure = errors.Join(failure, cluster.Stop(context.Background())) }()
-	cluster.Operator = env.OperatorName
-	if err := cluster.InstallRBAC(ctx); err != nil {
-		return err
+	report := Report{
+		Date: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(),
+		LimitSeconds: options.limit.Seconds(), QuietSeconds: options.quiet.Seconds(),
 	}
-	operator, err := cluster.StartOperator(ctx, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { failure = errors.Join(failure, operator.Stop()) }()
-	err = env.Await(ctx, "operator ready", func() error {
-		if !strings.Contains(operator.Output(), "Starting workers") {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	rows := []row{{"cores, nodes", fmt.Sprintf("%d, %d", runtime.NumCPU(), nodes)}}
-	for _, measure := range []func(context.Context, *env.Cluster, *env.Operator) ([]row, error){converge, memory, repair, remove} {
-		measured, err := measure(ctx, cluster, operator)
+	for _, operator := range operators {
+		program, err := describe(operator)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, measured...)
+		report.Operators = append(report.Operators, program)
 	}
-	return print(rows)
-}
-
-// converge installs the driver.
-func converge(ctx context.Context, cluster *env.Cluster, _ *env.Operator) ([]row, error) {
-	mark, err := cluster.Audit.Now()
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	if err := cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
-		return nil, fmt.Errorf("create the ClusterCSIDriver: %w", err)
-	}
-	if err := env.Await(ctx, "driver installed", func() error { return cluster.Settled(ctx) }); err != nil {
-		return nil, err
-	}
-	took := time.Since(began)
-	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-	if err != nil {
-		return nil, err
-	}
-	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() && r.Verb != "watch" })
-	writes := env.Filter(requests, env.Request.IsWrite)
-	return []row{
-		{"installed and available after", milliseconds(took)},
-		{"requests, writes to install", fmt.Sprintf("%d, %d", len(requests), len(writes))},
-	}, nil
-}
-
-// memory reads the resident memory of the operator where the system tells it.
-func memory(_ context.Context, _ *env.Cluster, operator *env.Operator) ([]row, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", operator.PID()))
-	if err != nil {
-		return []row{{"resident memory", "not known on this system"}}, nil //nolint:nilerr // Only Linux tells it.
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		var kibibytes int
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kibibytes); err == nil {
-			return []row{{"resident memory", fmt.Sprintf("%d MiB", kibibytes/1024)}}, nil
+	for _, scenario := range options.scenarios {
+		measured, kubernetes, err := scenario.run(ctx, operators, options.settings)
+		report.Kubernetes = kubernetes
+		report.Scenarios = append(report.Scenarios, measured)
+		failure = errors.Join(failure, err)
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil, errors.New("no VmRSS in the operator's status")
+	return errors.Join(failure, writeTable(os.Stdout, report), writeFile(options.json, report))
 }
 
-// repair deletes every object, one by one, and measures until it is there again.
-func repair(ctx context.Context, cluster *env.Cluster, _ *env.Operator) ([]row, error) {
-	owned, err := cluster.Owned(ctx)
+func contestants(options options) ([]contestant, error) {
+	own, err := ours()
+	if err != nil || options.peer == "" {
+		return []contestant{own}, err
+	}
+	file, err := filepath.Abs(options.peer)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the peer: %w", err)
 	}
-	type result struct {
-		name string
-		took time.Duration
-	}
-	var results []result
-	for i := range owned {
-		object := &owned[i]
-		name := object.GetKind() + " " + object.GetName()
-		began := time.Now()
-		if err := cluster.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-			return nil, fmt.Errorf("delete %s: %w", name, err)
-		}
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(object.GroupVersionKind())
-		err := env.Await(ctx, name+" repaired", func() error {
-			if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
-				return fmt.Errorf("read: %w", err)
-			}
-			if live.GetUID() == object.GetUID() {
-				return errors.New("it is still the old one")
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, result{name, time.Since(began)})
-	}
-	sort.Slice(results, func(i, j int) bool { return results[i].took < results[j].took })
-	slowest := results[len(results)-1]
-	return []row{
-		{fmt.Sprintf("repair of each of %d deleted objects, median", len(results)), milliseconds(results[len(results)/2].took)},
-		{"slowest repair", milliseconds(slowest.took) + " (" + slowest.name + ")"},
-	}, nil
+	return []contestant{own, peer(file, options.peerArgs)}, nil
 }
 
-// remove uninstalls the driver.
-func remove(ctx context.Context, cluster *env.Cluster, _ *env.Operator) ([]row, error) {
-	if err := env.Await(ctx, "driver settled", func() error { return cluster.Settled(ctx) }); err != nil {
-		return nil, err
+// kubernetesVersion is that of the control plane.
+func kubernetesVersion(cluster *env.Cluster) (string, error) {
+	api, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
+	if err != nil {
+		return "", fmt.Errorf("discovery client: %w", err)
 	}
-	cr := env.EFS("")
-	began := time.Now()
-	if err := cluster.Client.Delete(ctx, cr); err != nil {
-		return nil, fmt.Errorf("delete the ClusterCSIDriver: %w", err)
+	version, err := api.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("version of the control plane: %w", err)
 	}
-	if err := env.Await(ctx, "driver removed", func() error { return cluster.Gone(ctx, cr) }); err != nil {
-		return nil, err
-	}
-	return []row{{"removed after", milliseconds(time.Since(began))}}, nil
+	return version.GitVersion, nil
 }
 
-func milliseconds(took time.Duration) string {
-	return fmt.Sprintf("%d ms", took.Milliseconds())
-}
-
-func print(rows []row) error {
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	for _, row := range rows {
-		if _, err := fmt.Fprintf(table, "%s\t%s\n", row.name, row.value); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
+// writeFile writes the JSON file, if one is wanted.
+func writeFile(name string, report Report) error {
+	if name == "" {
+		return nil
 	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print: %w", err)
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
 	}
-	return nil
+	return errors.Join(writeJSON(file, report), file.Close())
 }

@@ -29,6 +29,8 @@ type Request struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Object struct {
+		Group       string `json:"apiGroup"`
+		Version     string `json:"apiVersion"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 		Namespace   string `json:"namespace"`
@@ -74,13 +76,19 @@ func (a Audit) Now() (Mark, error) {
 // Since returns the requests of one user after a mark, each once: a watch when it is answered, all others when they
 // are complete.
 func (a Audit) Since(mark Mark, user string) ([]Request, error) {
+	found, _, err := a.Next(mark, user)
+	return found, err
+}
+
+// Next is Since that also returns the mark to go on from. Whoever asks again and again need not read all of it anew.
+func (a Audit) Next(mark Mark, user string) ([]Request, Mark, error) {
 	file, err := os.Open(a.File)
 	if err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
+		return nil, mark, fmt.Errorf("audit log: %w", err)
 	}
 	defer file.Close()
 	if _, err := file.Seek(int64(mark), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
+		return nil, mark, fmt.Errorf("audit log: %w", err)
 	}
 	var found []Request
 	reader := bufio.NewReader(file)
@@ -88,14 +96,15 @@ func (a Audit) Since(mark Mark, user string) ([]Request, error) {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {
 			// A last line without its end is still being written.
-			return found, nil //nolint:nilerr // The end of the file is not a failure.
+			return found, mark, nil //nolint:nilerr // The end of the file is not a failure.
 		}
+		mark += Mark(len(line))
 		var request Request
 		if !bytes.Contains(line, []byte(user)) {
 			continue
 		}
 		if err := json.Unmarshal(line, &request); err != nil {
-			return nil, fmt.Errorf("audit log: %w", err)
+			return nil, mark, fmt.Errorf("audit log: %w", err)
 		}
 		started := request.Stage == "ResponseStarted"
 		if request.User.Username == user && started == (request.Verb == "watch") {

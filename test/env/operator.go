@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,7 @@ type Operator struct {
 // StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
 // as NAME=value; both win over the defaults.
 func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
+	kubeconfig, err := c.AccountKubeconfig(ctx, OperatorNamespace, OperatorName)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 
 // StartOperatorIn starts the operator in another namespace, under its ServiceAccount there and without leader election.
 func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, namespace)
+	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, OperatorName)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Opera
 
 // LeaveOperator starts the operator so that it goes on when this process ends. Its log is in the cluster's folder.
 func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
+	kubeconfig, err := c.AccountKubeconfig(ctx, OperatorNamespace, OperatorName)
 	if err != nil {
 		return nil, err
 	}
@@ -150,24 +151,33 @@ func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
 	}
 	defer log.Close()
 	args := []string{"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", "0"}
-	return run(c.Operator, args, nil, log, true)
+	binary, err := Binary(c.Operator)
+	if err != nil {
+		return nil, err
+	}
+	return run(binary, args, nil, log, true)
 }
 
 // RunOperator starts a program of bin/ with exactly these arguments. It ends with this process at the latest.
 func RunOperator(program string, args, environment []string) (*Operator, error) {
+	binary, err := Binary(program)
+	if err != nil {
+		return nil, err
+	}
+	return RunFile(binary, args, environment)
+}
+
+// RunFile is RunOperator for a program that lies elsewhere.
+func RunFile(binary string, args, environment []string) (*Operator, error) {
 	log, err := os.CreateTemp("", "operator-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("log of the operator: %w", err)
 	}
 	defer log.Close()
-	return run(program, args, environment, log, false)
+	return run(binary, args, environment, log, false)
 }
 
-func run(program string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
-	binary, err := Binary(program)
-	if err != nil {
-		return nil, err
-	}
+func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
 	command := exec.Command(binary, args...)
 	command.Env = append(command.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", "GORACE=halt_on_error=1")
 	for variable, image := range Images() {
@@ -215,7 +225,12 @@ func (o *Operator) end(signal syscall.Signal) error {
 	o.once.Do(func() {
 		// It may have ended by itself.
 		_ = o.command.Process.Signal(signal)
-		<-o.done
+		select {
+		case <-o.done:
+		case <-time.After(patience):
+			_ = o.command.Process.Kill()
+			<-o.done
+		}
 		if strings.Contains(o.Output(), "DATA RACE") {
 			err = errors.New("data race in the operator:\n" + o.Output())
 		} else if o.err != nil {
@@ -226,24 +241,24 @@ func (o *Operator) end(signal syscall.Signal) error {
 	return err
 }
 
-// operatorKubeconfig writes a kubeconfig with a token of the operator's ServiceAccount.
-func (c *Cluster) operatorKubeconfig(ctx context.Context, namespace string) (string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OperatorName}}
+// AccountKubeconfig writes a kubeconfig with a token of a ServiceAccount.
+func (c *Cluster) AccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	day := int64(24 * 60 * 60)
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
 	if err := c.Client.SubResource("token").Create(ctx, account, token); err != nil {
-		return "", fmt.Errorf("token of ServiceAccount %s: %w", OperatorName, err)
+		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	admin, err := clientcmd.LoadFromFile(c.Kubeconfig())
 	if err != nil {
 		return "", fmt.Errorf("administrator's kubeconfig: %w", err)
 	}
-	for name := range admin.AuthInfos {
-		admin.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	for user := range admin.AuthInfos {
+		admin.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	file := filepath.Join(c.Dir, "operator-"+namespace+".kubeconfig")
+	file := filepath.Join(c.Dir, namespace+"-"+name+".kubeconfig")
 	if err := clientcmd.WriteToFile(*admin, file); err != nil {
-		return "", fmt.Errorf("operator's kubeconfig: %w", err)
+		return "", fmt.Errorf("kubeconfig of ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	return file, nil
 }

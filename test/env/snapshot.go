@@ -49,11 +49,30 @@ func (c *Cluster) Kinds() ([]schema.GroupVersionKind, error) {
 
 // Take records every object in the cluster.
 func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
+	snapshot := Snapshot{}
+	err := c.each(ctx, func(name string, object *metav1.PartialObjectMetadata) {
+		snapshot[name] = string(object.UID)
+	})
+	return snapshot, err
+}
+
+// Since lists the objects that are in the cluster and not in an earlier snapshot.
+func (c *Cluster) Since(ctx context.Context, earlier Snapshot) ([]metav1.PartialObjectMetadata, error) {
+	var found []metav1.PartialObjectMetadata
+	err := c.each(ctx, func(name string, object *metav1.PartialObjectMetadata) {
+		if earlier[name] != string(object.UID) {
+			found = append(found, *object)
+		}
+	})
+	return found, err
+}
+
+// each visits every object in the cluster, under the name that it has in a Snapshot.
+func (c *Cluster) each(ctx context.Context, visit func(string, *metav1.PartialObjectMetadata)) error {
 	kinds, err := c.Kinds()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	snapshot := Snapshot{}
 	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
@@ -62,14 +81,16 @@ func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
+			return fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {
 			item := &list.Items[i]
-			snapshot[fmt.Sprintf("%s %s/%s", kind.GroupKind(), item.Namespace, item.Name)] = string(item.UID)
+			// The items of a list do not say their kind.
+			item.SetGroupVersionKind(kind)
+			visit(fmt.Sprintf("%s %s/%s", kind.GroupKind(), item.Namespace, item.Name), item)
 		}
 	}
-	return snapshot, nil
+	return nil
 }
 
 // Differs tells what changed between two snapshots; nil if nothing did.

@@ -73,6 +73,8 @@ func (l layout) apiserverArgs(state *State) []string {
 		"--audit-log-path=" + auditLogFile,
 		// Measurements count requests by reading the audit log, so each must be there when its answer is.
 		"--audit-log-mode=blocking",
+		// The default is to begin a new file after 100 MB, which a large cluster fills in minutes.
+		"--audit-log-maxsize=100000",
 		// It reads the whole API description every five seconds, and nothing here uses it.
 		"--disable-admission-plugins=MutatingAdmissionPolicy",
 		"--profiling=false",

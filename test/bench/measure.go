@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// settings hold for every operator in every scenario.
+type settings struct {
+	// idle is how long nothing is done; limit, how long anything may take.
+	idle, limit time.Duration
+	// quiet is how long an operator makes no request, but of its lease and watches, until it counts as settled.
+	quiet time.Duration
+}
+
+// trial is one operator on one control plane.
+type trial struct {
+	settings
+	cluster  *env.Cluster
+	operator *env.Operator
+	before   env.Snapshot
+	requests *journal
+	result   *Result
+}
+
+// step is one part of a trial.
+type step struct {
+	name string
+	run  func(*trial, context.Context) error
+}
+
+// steps are the whole trial.
+func steps() []step {
+	return []step{
+		{"start", (*trial).start}, {"converge", (*trial).converge}, {"idle", (*trial).idleTime}, {"repair", (*trial).repair},
+		{"remove", (*trial).remove},
+	}
+}
+
+// warmUp is what is not measured: the first operator on a control plane would pay for caches that the next one finds.
+func warmUp() []step {
+	return []step{{"start", (*trial).start}, {"converge", (*trial).converge}, {"remove", (*trial).remove}}
+}
+
+// measure starts an operator, takes it through the steps, and stops it. What was measured before an error is returned
+// with it.
+func measure(
+	ctx context.Context, cluster *env.Cluster, who contestant, before env.Snapshot, settings settings, steps []step,
+) (result Result, failure error) {
+	result = Result{Operator: who.name, FailedAt: "start"}
+	mark, err := cluster.Audit.Now()
+	if err != nil {
+		return result, err
+	}
+	operator, err := who.start(ctx, cluster)
+	if err != nil {
+		return result, err
+	}
+	defer func() { failure = errors.Join(failure, stop(who, operator)) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-operator.Done():
+			cancel(errors.New("the operator has ended by itself"))
+		case <-ctx.Done():
+		}
+	}()
+	t := &trial{
+		settings: settings, cluster: cluster, operator: operator, before: before,
+		requests: &journal{audit: cluster.Audit, user: who.user, mark: mark}, result: &result,
+	}
+	for _, step := range steps {
+		result.FailedAt = step.name
+		if err := step.run(t, ctx); err != nil {
+			return result, fmt.Errorf("%s: %w\nit printed at last:\n%s", step.name, err, tail(operator.Output(), 20))
+		}
+	}
+	result.FailedAt = ""
+	return result, nil
+}
+
+// stop ends an operator. How the peer ends is its own affair.
+func stop(who contestant, operator *env.Operator) error {
+	if err := operator.Stop(); err != nil && who.user == env.OperatorUser {
+		return err
+	}
+	return nil
+}
+
+// start waits until the operator has asked for ClusterCSIDrivers and then falls silent: its caches are full. One that
+// never falls silent counts as ready when the limit is over.
+func (t *trial) start(ctx context.Context) error {
+	asked := func(r env.Request) bool { return r.Object.Resource == "clustercsidrivers" }
+	_, err := t.within(ctx, 20*time.Millisecond, func() (bool, error) {
+		err := t.requests.read()
+		return err == nil && t.requests.any(asked) && t.requests.silent(t.quiet), err
+	})
+	if err != nil {
+		return err
+	}
+	if !t.requests.any(asked) {
+		return fmt.Errorf("it has not asked for ClusterCSIDrivers within %s: give it the arguments that it needs", t.limit)
+	}
+	used, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	work := t.requests.work(0)
+	t.result.Start = &StartCost{Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)), CPUSeconds: used.cpuSeconds}
+	return nil
+}
+
+// converge creates the ClusterCSIDriver, and waits until the driver is rolled out and the operator falls silent. The
+// conditions of the ClusterCSIDriver do not count, because not every operator sets the same.
+func (t *trial) converge(ctx context.Context) error {
+	first := len(t.requests.seen)
+	before, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := t.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
+		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
+	}
+	var since time.Time
+	silent, err := t.within(ctx, 20*time.Millisecond, func() (bool, error) {
+		if err := t.requests.read(); err != nil {
+			return false, err
+		}
+		rolledOut, err := t.rolledOut(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !rolledOut {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		return rolledOut && time.Since(since) > t.quiet && t.requests.silent(t.quiet), nil
+	})
+	if err != nil {
+		return err
+	}
+	after, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	work := t.requests.work(first)
+	cost := &ConvergeCost{
+		Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
+		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
+	}
+	if !since.IsZero() {
+		cost.RolledOut = between(began, since)
+	}
+	if silent && len(work) > 0 {
+		cost.LastRequest = between(began, received(work[len(work)-1]))
+	}
+	t.result.Converge = cost
+	return nil
+}
+
+// idleTime counts what the operator does when there is nothing to do.
+func (t *trial) idleTime(ctx context.Context) error {
+	if err := t.requests.read(); err != nil {
+		return err
+	}
+	first := len(t.requests.seen)
+	before, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := pause(ctx, t.idle); err != nil {
+		return err
+	}
+	if err := t.requests.read(); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	after, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	all, work := t.requests.seen[first:], t.requests.work(first)
+	leases := env.Filter(all, env.Request.IsLease)
+	t.result.Idle = &IdleCost{
+		Seconds: took.Seconds(), Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
+		LeaseRequests: len(leases), Watches: len(all) - len(work) - len(leases),
+		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
+	}
+	return nil
+}
+
+// within asks again and again until the answer is yes; it is no if that takes longer than the limit.
+func (t *trial) within(ctx context.Context, every time.Duration, check func() (bool, error)) (bool, error) {
+	return within(ctx, t.limit, every, check)
+}
+
+func within(ctx context.Context, limit, every time.Duration, check func() (bool, error)) (bool, error) {
+	end := time.Now().Add(limit)
+	for {
+		yes, err := check()
+		if ctx.Err() != nil {
+			// Why it was ended says more than what broke then.
+			return false, context.Cause(ctx)
+		}
+		if yes || err != nil || time.Now().After(end) {
+			return yes, err
+		}
+		if err := pause(ctx, every); err != nil {
+			return false, err
+		}
+	}
+}
+
+func between(began, ended time.Time) *float64 {
+	took := float64(ended.Sub(began).Microseconds()) / 1000
+	return &took
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// peerAccount is the ServiceAccount of the peer, so that the audit log tells its requests from ours.
+const peerAccount = "bench-peer"
+
+// contestant is an operator to measure.
+type contestant struct {
+	// name is its column.
+	name string
+	// user is its name in the audit log.
+	user  string
+	file  string
+	start func(context.Context, *env.Cluster) (*env.Operator, error)
+}
+
+// ours is the operator of this repository, under the rights that are shipped.
+func ours() (contestant, error) {
+	file, err := env.Binary(env.OperatorName)
+	return contestant{
+		name: "ours", user: env.OperatorUser, file: file,
+		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+			cluster.Operator = env.OperatorName
+			return cluster.StartOperator(ctx, []string{"--metrics-bind-address", "0"}, nil)
+		},
+	}, err
+}
+
+// peer is any other operator that follows the same ClusterCSIDriver. It gets all the variables that such operators
+// read; what else it needs comes as arguments.
+func peer(file string, args []string) contestant {
+	return contestant{
+		name: "peer", user: "system:serviceaccount:" + env.OperatorNamespace + ":" + peerAccount, file: file,
+		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
+			if err != nil {
+				return nil, err
+			}
+			base := []string{"start", "--kubeconfig", kubeconfig, "--namespace", env.OperatorNamespace}
+			return env.RunFile(file, append(base, args...), []string{
+				"TOOLS_IMAGE=registry.example/tools:1.0.0", "OPERATOR_NAME=" + env.OperatorName, "POD_NAME=" + peerAccount,
+			})
+		},
+	}
+}
+
+// installPeer lets the peer do everything, because nobody here knows which rights it needs.
+func installPeer(ctx context.Context, cluster *env.Cluster) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: peerAccount}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: peerAccount},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	}
+	for _, object := range []client.Object{account, binding} {
+		if err := cluster.Client.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %T %s for the peer: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// describe tells what a binary was built from.
+func describe(c contestant) (Program, error) {
+	info, err := buildinfo.ReadFile(c.file)
+	if err != nil {
+		return Program{}, fmt.Errorf("%s is not a Go program that can be measured: %w", c.name, err)
+	}
+	content, err := os.ReadFile(c.file)
+	if err != nil {
+		return Program{}, fmt.Errorf("read the binary of %s: %w", c.name, err)
+	}
+	// A build without version control is still told from others.
+	version, changed := fmt.Sprintf("sha256 %x", sha256.Sum256(content))[:len("sha256 ")+12], ""
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			version = setting.Value[:min(12, len(setting.Value))]
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			changed = "+changes"
+		}
+	}
+	return Program{Operator: c.name, File: filepath.Base(c.file), Version: version + changed, Go: info.GoVersion}, nil
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is the JSON file. The units are in the names; what is null did not happen within the limit.
+type Report struct {
+	Date         time.Time        `json:"date"`
+	System       string           `json:"system"`
+	Cores        int              `json:"cores"`
+	Kubernetes   string           `json:"kubernetes"`
+	LimitSeconds float64          `json:"limitSeconds"`
+	QuietSeconds float64          `json:"quietSeconds"`
+	Operators    []Program        `json:"operators"`
+	Scenarios    []ScenarioReport `json:"scenarios"`
+}
+
+// Program is a binary that was measured.
+type Program struct {
+	Operator string `json:"operator"`
+	File     string `json:"file"`
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+}
+
+// ScenarioReport is what was measured on one control plane.
+type ScenarioReport struct {
+	Scenario
+	Results []Result `json:"results"`
+}
+
+// Result is what was measured of one operator in one scenario.
+type Result struct {
+	Operator string `json:"operator"`
+	// FailedAt names the step that could not be measured, nor those after it; the reason is in the output.
+	FailedAt string        `json:"failedAt,omitempty"`
+	Start    *StartCost    `json:"start"`
+	Converge *ConvergeCost `json:"converge"`
+	Idle     *IdleCost     `json:"idle"`
+	Repair   *RepairCost   `json:"repair"`
+	Remove   *RemoveCost   `json:"remove"`
+}
+
+// StartCost is the time from the process until the operator waits for a ClusterCSIDriver.
+type StartCost struct {
+	Requests   int     `json:"requests"`
+	Writes     int     `json:"writes"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+}
+
+// ConvergeCost is the time from the creation of the ClusterCSIDriver until the driver is rolled out and the operator is
+// quiet.
+type ConvergeCost struct {
+	Requests int `json:"requests"`
+	Writes   int `json:"writes"`
+	// RolledOut is when the workloads were rolled out for good, LastRequest when the operator fell silent.
+	RolledOut         *float64 `json:"rolledOutMilliseconds"`
+	LastRequest       *float64 `json:"lastRequestMilliseconds"`
+	CPUSeconds        float64  `json:"cpuSeconds"`
+	ResidentKibibytes int      `json:"residentKibibytes"`
+}
+
+// IdleCost is the time in which nothing happens.
+type IdleCost struct {
+	Seconds float64 `json:"seconds"`
+	// Requests are those that are neither of the lease nor watches.
+	Requests          int     `json:"requests"`
+	Writes            int     `json:"writes"`
+	LeaseRequests     int     `json:"leaseRequests"`
+	Watches           int     `json:"watches"`
+	CPUSeconds        float64 `json:"cpuSeconds"`
+	ResidentKibibytes int     `json:"residentKibibytes"`
+}
+
+// RepairCost is the time from the deletion of each object until there is a new one.
+type RepairCost struct {
+	Milliseconds map[string]float64 `json:"repairMilliseconds"`
+	NotRepaired  []string           `json:"notRepaired"`
+}
+
+// RemoveCost is the time from the deletion of the ClusterCSIDriver until it and the last object that went were gone.
+type RemoveCost struct {
+	Milliseconds  *float64 `json:"removeMilliseconds"`
+	ObjectsLeft   []string `json:"objectsLeft"`
+	PeakKibibytes int      `json:"peakResidentKibibytes"`
+}
+
+// line is a line of the table: a title and a cell for each result.
+type line struct {
+	title string
+	cell  func(Result) string
+}
+
+// writeTable writes the report for people: a column for each operator in each scenario.
+func writeTable(out io.Writer, report Report) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, program := range report.Operators {
+		_, _ = fmt.Fprintf(table, "%s\t%s %s, %s\n", program.Operator, program.File, program.Version, program.Go)
+	}
+	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n\n", report.System, report.Cores, report.Kubernetes)
+	scenarios, operators := "", ""
+	for _, scenario := range report.Scenarios {
+		for _, result := range scenario.Results {
+			scenarios += "\t" + scenario.String()
+			operators += "\t" + result.Operator
+		}
+	}
+	_, _ = fmt.Fprintf(table, "%s\n%s\n", scenarios, operators)
+	for _, line := range lines(report) {
+		_, _ = fmt.Fprint(table, line.title)
+		for _, scenario := range report.Scenarios {
+			for _, result := range scenario.Results {
+				_, _ = fmt.Fprint(table, "\t", line.cell(result))
+			}
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	// The writer keeps an error until it is flushed.
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}
+
+// writeJSON writes the report for programs.
+func writeJSON(out io.Writer, report Report) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(report); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// lines are the lines of the table, in the order in which things happen.
+func lines(report Report) []line {
+	limit := time.Duration(report.LimitSeconds * float64(time.Second)).String()
+	if minutes, whole := strings.CutSuffix(limit, "m0s"); whole {
+		limit = minutes + "m"
+	}
+	limit = "not within " + limit
+	return slices.Concat(convergeLines(limit), idleLines(), repairLines(limit), removeLines(limit))
+}
+
+func convergeLines(limit string) []line {
+	cell := func(show func(*ConvergeCost) string) func(Result) string {
+		return func(r Result) string { return known(r.Converge, show) }
+	}
+	return []line{
+		{"requests to start, writes", func(r Result) string {
+			return known(r.Start, func(s *StartCost) string { return fmt.Sprintf("%d, %d", s.Requests, s.Writes) })
+		}},
+		{"requests to converge, writes", cell(func(c *ConvergeCost) string { return fmt.Sprintf("%d, %d", c.Requests, c.Writes) })},
+		{"driver rolled out after", cell(func(c *ConvergeCost) string { return duration(c.RolledOut, limit) })},
+		{"last request after", cell(func(c *ConvergeCost) string { return duration(c.LastRequest, limit) })},
+		{"CPU to start, to converge", func(r Result) string {
+			return known(r.Converge, func(c *ConvergeCost) string { return fmt.Sprintf("%.2f s, %.2f s", r.Start.CPUSeconds, c.CPUSeconds) })
+		}},
+		{"memory when converged", cell(func(c *ConvergeCost) string { return mebibytes(c.ResidentKibibytes) })},
+	}
+}
+
+func idleLines() []line {
+	cell := func(show func(*IdleCost) string) func(Result) string {
+		return func(r Result) string { return known(r.Idle, show) }
+	}
+	return []line{
+		{"requests per idle minute", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Requests)) })},
+		{"  besides: of the lease", cell(func(i *IdleCost) string { return i.perMinute(float64(i.LeaseRequests)) })},
+		{"  besides: watches opened again", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Watches)) })},
+		{"CPU per idle minute", cell(func(i *IdleCost) string { return fmt.Sprintf("%.2f s", i.CPUSeconds*60/i.Seconds) })},
+		{"memory after idling", cell(func(i *IdleCost) string { return mebibytes(i.ResidentKibibytes) })},
+	}
+}
+
+func (i *IdleCost) perMinute(count float64) string {
+	return strconv.FormatFloat(count*60/i.Seconds, 'f', 1, 64)
+}
+
+func repairLines(limit string) []line {
+	cell := func(show func(*RepairCost) string) func(Result) string {
+		return func(r Result) string { return known(r.Repair, show) }
+	}
+	return []line{
+		{"objects deleted one by one", cell(func(c *RepairCost) string {
+			return strconv.Itoa(len(c.Milliseconds) + len(c.NotRepaired))
+		})},
+		{"  repaired " + limit, cell(func(c *RepairCost) string { return strconv.Itoa(len(c.NotRepaired)) })},
+		{"  repaired after, median", cell(func(c *RepairCost) string { return duration(median(c.Milliseconds), "none") })},
+		{"  repaired after, slowest", cell(func(c *RepairCost) string {
+			took, _ := slowest(c.Milliseconds)
+			return duration(took, "none")
+		})},
+		{"  the slowest", cell(func(c *RepairCost) string {
+			_, name := slowest(c.Milliseconds)
+			return name
+		})},
+	}
+}
+
+func removeLines(limit string) []line {
+	cell := func(show func(*RemoveCost) string) func(Result) string {
+		return func(r Result) string { return known(r.Remove, show) }
+	}
+	return []line{
+		{"removed after", cell(func(c *RemoveCost) string { return duration(c.Milliseconds, limit) })},
+		{"objects left after removal", cell(func(c *RemoveCost) string { return strconv.Itoa(len(c.ObjectsLeft)) })},
+		{"peak memory", cell(func(c *RemoveCost) string { return mebibytes(c.PeakKibibytes) })},
+	}
+}
+
+// known shows what was measured.
+func known[T any](cost *T, show func(*T) string) string {
+	if cost == nil {
+		return "not measured"
+	}
+	return show(cost)
+}
+
+// repairTime is one entry of RepairCost.
+type repairTime struct {
+	name string
+	took float64
+}
+
+func sorted(repairs map[string]float64) []repairTime {
+	var list []repairTime
+	for name, took := range repairs {
+		list = append(list, repairTime{name, took})
+	}
+	slices.SortFunc(list, func(a, b repairTime) int {
+		return cmp.Or(cmp.Compare(a.took, b.took), strings.Compare(a.name, b.name))
+	})
+	return list
+}
+
+// slowest is the last repair; it has no time if there was none.
+func slowest(repairs map[string]float64) (took *float64, name string) {
+	if len(repairs) == 0 {
+		return nil, "none"
+	}
+	list := sorted(repairs)
+	last := list[len(list)-1]
+	return &last.took, last.name
+}
+
+// median is the upper one of the two in the middle, if there are two; nil if there is none.
+func median(repairs map[string]float64) *float64 {
+	if len(repairs) == 0 {
+		return nil
+	}
+	return &sorted(repairs)[len(repairs)/2].took
+}
+
+func duration(took *float64, otherwise string) string {
+	if took == nil {
+		return otherwise
+	}
+	return milliseconds(*took)
+}
+
+func milliseconds(took float64) string {
+	if took < 10 {
+		return fmt.Sprintf("%.1f ms", took)
+	}
+	return fmt.Sprintf("%.0f ms", took)
+}
+
+func mebibytes(kibibytes int) string {
+	if kibibytes == 0 {
+		return "not known here"
+	}
+	return fmt.Sprintf("%d MiB", kibibytes/1024)
+}
