@@ -39,12 +39,8 @@ func PodProblem(pod *corev1.Pod) string {
 	}
 	for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, container := range containers {
-			waiting, ended := container.State.Waiting, container.State.Terminated
-			switch {
-			case waiting != nil && waiting.Reason != "" && waiting.Reason != "PodInitializing":
-				return waiting.Reason
-			case ended != nil && ended.ExitCode != 0 && ended.Reason != "":
-				return ended.Reason
+			if problem := containerProblem(container.State); problem != "" {
+				return problem
 			}
 		}
 	}
@@ -54,6 +50,17 @@ func PodProblem(pod *corev1.Pod) string {
 		}
 	}
 	return "NotReady"
+}
+
+func containerProblem(state corev1.ContainerState) string {
+	switch {
+	case state.Waiting != nil && state.Waiting.Reason != "PodInitializing":
+		return state.Waiting.Reason
+	case state.Terminated != nil && state.Terminated.ExitCode != 0:
+		return state.Terminated.Reason
+	default:
+		return ""
+	}
 }
 
 // Shorten keeps a message readable: five names and the number of the others.

@@ -106,7 +106,7 @@ func TestProfilesAreTranslated(t *testing.T) {
 }
 
 func TestAProfileIsAppliedToAServer(t *testing.T) {
-	config := &tls.Config{CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}} //nolint:gosec // It is to be replaced.
+	config := &tls.Config{CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}
 	Profile{MinVersion: "VersionTLS12", Ciphers: []string{rsa128}}.Apply(config)
 	want := []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
 	if diff := cmp.Diff(want, config.CipherSuites); diff != "" || config.MinVersion != tls.VersionTLS12 {

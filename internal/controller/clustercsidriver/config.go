@@ -101,7 +101,10 @@ func (r *Reconciler) optional(ctx context.Context, object client.Object, kind sc
 	if !r.Kinds[kind] {
 		return nil
 	}
-	return client.IgnoreNotFound(r.singleton(ctx, object))
+	if err := r.singleton(ctx, object); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 func (r *Reconciler) singleton(ctx context.Context, object client.Object) error {

@@ -27,43 +27,52 @@ const (
 
 // tell records events for what differs between two statuses, and for what was done to a driver that was available.
 func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
-	say := func(kind, reason, note string) { r.say(cr, kind, reason, note) }
-	wasAvailable, isAvailable := isTrue(before, status.Available), isTrue(after, status.Available)
-	if wasAvailable && isAvailable {
-		if created := changes.With(apply.Created); len(created) > 0 {
-			say(corev1.EventTypeNormal, eventCreated, "created: "+subjects(created))
-		}
-		restored := changes.Where(func(change apply.Change) bool { return change.Drift })
-		if len(restored) > 0 {
-			say(corev1.EventTypeNormal, eventRestored, "undone what somebody changed: "+subjects(restored))
-		}
-		updated := changes.With(apply.Configured, apply.Deleted).Where(func(change apply.Change) bool { return !change.Drift })
-		if len(updated) > 0 {
-			say(corev1.EventTypeNormal, eventUpdated, "changed to follow the configuration: "+subjects(updated))
-		}
+	if isTrue(before, status.Available) && isTrue(after, status.Available) {
+		r.tellChanges(cr, changes)
 	}
-	removal, removed := reason(after, status.Progressing), reason(after, status.Available) == removedReason
+	r.tellAvailability(cr, before, after)
+	progressing := reason(after, status.Progressing)
 	switch {
-	case removed && reason(before, status.Available) != removedReason:
-		say(corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
-	case !wasAvailable && isAvailable:
-		say(corev1.EventTypeNormal, eventAvailable, "driver "+r.Driver.Name+" is available")
-	case wasAvailable && !isAvailable && !removed && removal != removingReason:
-		say(corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
-	}
-	if removal != reason(before, status.Progressing) {
-		switch removal {
-		case inUseReason:
-			say(corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, status.Progressing).Message)
-		case removingReason:
-			say(corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
-		}
+	case progressing == reason(before, status.Progressing):
+	case progressing == inUseReason:
+		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, status.Progressing).Message)
+	case progressing == removingReason:
+		r.say(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
 	}
 	switch wasDegraded, isDegraded := isTrue(before, status.Degraded), isTrue(after, status.Degraded); {
 	case isDegraded && !wasDegraded:
-		say(corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
+		r.say(cr, corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
 	case wasDegraded && !isDegraded:
-		say(corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+		r.say(cr, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+	}
+}
+
+// tellChanges tells what was done to the objects.
+func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
+	isDrift := func(change apply.Change) bool { return change.Drift }
+	isNoDrift := func(change apply.Change) bool { return !change.Drift }
+	if created := changes.With(apply.Created); len(created) > 0 {
+		r.say(cr, corev1.EventTypeNormal, eventCreated, "created: "+subjects(created))
+	}
+	if restored := changes.Where(isDrift); len(restored) > 0 {
+		r.say(cr, corev1.EventTypeNormal, eventRestored, "undone what somebody changed: "+subjects(restored))
+	}
+	if updated := changes.With(apply.Configured, apply.Deleted).Where(isNoDrift); len(updated) > 0 {
+		r.say(cr, corev1.EventTypeNormal, eventUpdated, "changed to follow the configuration: "+subjects(updated))
+	}
+}
+
+// tellAvailability tells that the driver came, went, or was taken away.
+func (r *reporter) tellAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
+	wasAvailable, isAvailable := isTrue(before, status.Available), isTrue(after, status.Available)
+	removed := reason(after, status.Available) == removedReason
+	switch {
+	case removed && reason(before, status.Available) != removedReason:
+		r.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
+	case !wasAvailable && isAvailable:
+		r.say(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.Driver.Name+" is available")
+	case wasAvailable && !isAvailable && !removed && reason(after, status.Progressing) != removingReason:
+		r.say(cr, corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
 	}
 }
 

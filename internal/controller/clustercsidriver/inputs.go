@@ -161,12 +161,13 @@ func (r *Reconciler) secret(ctx context.Context, name string) (string, []string,
 	if err != nil {
 		return "", nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	sum := sha256.New()
+	content := ""
 	keys := slices.Sorted(maps.Keys(secret.Data))
 	for _, key := range keys {
-		fmt.Fprintf(sum, "%q:%q\n", key, secret.Data[key])
+		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
 	}
-	return shortHash(sum.Sum(nil)), keys, nil
+	sum := sha256.Sum256([]byte(content))
+	return shortHash(sum[:]), keys, nil
 }
 
 // HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know

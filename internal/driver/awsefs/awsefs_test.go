@@ -16,7 +16,7 @@ import (
 
 func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 	var got []string
-	for _, object := range render(t, config(nil)) {
+	for _, object := range render(t, config(t, nil)) {
 		got = append(got, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
 	}
 	want := []string{
@@ -51,7 +51,7 @@ func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 }
 
 func TestRenderRefusesMissingImagesAndNamesThemAll(t *testing.T) {
-	objects, err := tryRender(t, config(func(cfg *driver.Config) {
+	objects, err := tryRender(t, config(t, func(cfg *driver.Config) {
 		delete(cfg.Images, "DRIVER_IMAGE")
 		cfg.Images["KUBE_RBAC_PROXY_IMAGE"] = ""
 	}))
@@ -85,7 +85,7 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, object := range render(t, config(func(cfg *driver.Config) { cfg.CredentialsMode, cfg.RoleARNs = tc.mode, tc.roles })) {
+			for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.CredentialsMode, cfg.RoleARNs = tc.mode, tc.roles })) {
 				if request, ok := object.(*cloudcredentialv1.CredentialsRequest); ok {
 					got = append(got, request.Name)
 				}
@@ -100,7 +100,7 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 func TestRenderFollowsTheLogLevel(t *testing.T) {
 	for level, want := range map[operatorv1.LogLevel]string{"": "--v=2", operatorv1.Debug: "--v=4", operatorv1.TraceAll: "--v=8"} {
 		found := 0
-		for _, object := range render(t, config(func(cfg *driver.Config) { cfg.Spec.LogLevel = level })) {
+		for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.Spec.LogLevel = level })) {
 			if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
 				for _, container := range daemonSet.Spec.Template.Spec.Containers {
 					for _, arg := range container.Args {
@@ -118,7 +118,7 @@ func TestRenderFollowsTheLogLevel(t *testing.T) {
 }
 
 func TestEveryContainerRequestsResourcesAndUsesAPriority(t *testing.T) {
-	for _, object := range render(t, config(nil)) {
+	for _, object := range render(t, config(t, nil)) {
 		pod := podOf(object)
 		if pod == nil {
 			continue
@@ -136,7 +136,7 @@ func TestEveryContainerRequestsResourcesAndUsesAPriority(t *testing.T) {
 
 func TestHostPortsDoNotCollide(t *testing.T) {
 	owner := map[int32]string{}
-	for _, object := range render(t, config(nil)) {
+	for _, object := range render(t, config(t, nil)) {
 		pod := podOf(object)
 		if pod == nil {
 			continue

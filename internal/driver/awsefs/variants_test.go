@@ -14,7 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
-func config(change func(*driver.Config)) driver.Config {
+func config(t *testing.T, change func(*driver.Config)) driver.Config {
+	t.Helper()
 	cfg := driver.Config{
 		Namespace: "openshift-cluster-csi-drivers",
 		Images: map[string]string{
@@ -38,10 +39,10 @@ func config(change func(*driver.Config)) driver.Config {
 	}
 	efs, err := Driver()
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	if cfg.Settings, err = efs.ReadSettings(func(string) string { return "" }); err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	if change != nil {
 		change(&cfg)
@@ -168,11 +169,11 @@ func inputs(controller, node string) func(*driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	base := render(t, config(nil))
+	base := render(t, config(t, nil))
 	golden.Compare(t, "base", base)
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
-			golden.CompareVariant(t, name, base, render(t, config(change)))
+			golden.CompareVariant(t, name, base, render(t, config(t, change)))
 		})
 	}
 }
