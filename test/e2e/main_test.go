@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -119,16 +118,8 @@ func uninstallAtEnd(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.Background()
-		if err := uninstall(ctx, cluster); err != nil {
+		if err := cluster.Uninstall(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-func uninstall(ctx context.Context, cluster *env.Cluster) error {
-	cr := env.EFS("")
-	if err := cluster.Client.Delete(ctx, cr); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the ClusterCSIDriver: %w", err)
-	}
-	return env.Await(ctx, "ClusterCSIDriver gone", func() error { return cluster.Gone(ctx, cr) })
 }

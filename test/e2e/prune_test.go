@@ -55,7 +55,7 @@ func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
 	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
 	t.Cleanup(func() { forceDelete(t, cluster, forged) })
 	install(t, cluster)
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 func TestObjectsThatLostOurMarksWhileTheOperatorWasAwayAreRemoved(t *testing.T) {
@@ -138,5 +138,5 @@ func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 			t.Errorf("%s %s is in the default namespace", object.GetKind(), object.GetName())
 		}
 	}
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 }

@@ -125,6 +125,18 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
 }
 
+// StopComponent ends one process of the control plane and leaves the others running.
+func (c *Cluster) StopComponent(ctx context.Context, name string) error {
+	_, err := c.run(ctx, "stop", "--dir", c.Dir, name)
+	return err
+}
+
+// StartComponent starts a process that was stopped.
+func (c *Cluster) StartComponent(ctx context.Context, name string) error {
+	_, err := c.run(ctx, "start", "--dir", c.Dir, name)
+	return err
+}
+
 // Stop takes the cluster down; no process and no file is left.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if _, err := c.run(ctx, "down", "--dir", c.Dir); err != nil {

@@ -33,6 +33,11 @@ const (
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
 )
 
+// OperatorUserIn is the operator's name in the audit log if it runs in another namespace.
+func OperatorUserIn(namespace string) string {
+	return "system:serviceaccount:" + namespace + ":" + OperatorName
+}
+
 // Images are references for a cluster in which no image is ever pulled.
 func Images() map[string]string {
 	images := map[string]string{}
@@ -105,7 +110,7 @@ type Operator struct {
 // StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
 // as NAME=value; both win over the defaults.
 func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
+	kubeconfig, err := c.OperatorKubeconfig(ctx, OperatorNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +131,7 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 
 // StartOperatorIn starts the operator in another namespace, under its ServiceAccount there and without leader election.
 func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, namespace)
+	kubeconfig, err := c.OperatorKubeconfig(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +143,7 @@ func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Opera
 
 // LeaveOperator starts the operator so that it goes on when this process ends. Its log is in the cluster's folder.
 func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
-	kubeconfig, err := c.operatorKubeconfig(ctx, OperatorNamespace)
+	kubeconfig, err := c.OperatorKubeconfig(ctx, OperatorNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +195,15 @@ func run(program string, args, environment []string, log *os.File, outlive bool)
 // PID is the number of the operator's process.
 func (o *Operator) PID() int { return o.command.Process.Pid }
 
+// Started returns an error until the operator has filled its caches and its controller works. With leader election, that
+// is when it leads.
+func (o *Operator) Started() error {
+	if !strings.Contains(o.Output(), "Starting workers") {
+		return errors.New("the operator has not started its workers")
+	}
+	return nil
+}
+
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.done }
 
@@ -224,8 +238,8 @@ func (o *Operator) end(signal syscall.Signal) error {
 	return err
 }
 
-// operatorKubeconfig writes a kubeconfig with a token of the operator's ServiceAccount.
-func (c *Cluster) operatorKubeconfig(ctx context.Context, namespace string) (string, error) {
+// OperatorKubeconfig writes a kubeconfig with a new token of the operator's ServiceAccount.
+func (c *Cluster) OperatorKubeconfig(ctx context.Context, namespace string) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OperatorName}}
 	day := int64(24 * 60 * 60)
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
