@@ -11,6 +11,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 // suite holds what all tests of the package share; TestMain fills it in.
@@ -39,7 +40,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	suite.cluster = cluster
-	return m.Run()
+	code := m.Run()
+	if err := judgeRights(cluster, code == 0 && everything()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // clean gives a test the shared cluster and checks at its end that the test leaves nothing behind.
@@ -55,7 +61,7 @@ func clean(t *testing.T) *env.Cluster {
 		if err != nil {
 			t.Error(err)
 		}
-		if refused := env.Filter(requests, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
+		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
 			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 		}
 	})

@@ -105,7 +105,7 @@ func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
 
 func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 	cluster := clean(t)
-	const namespace = "openshift-operators"
+	const namespace = otherNamespace
 	root, err := env.Root()
 	env.Must(t, err)
 	for _, name := range []string{"role.yaml", "role_binding.yaml", "service_account.yaml"} {

@@ -29,6 +29,7 @@ type Request struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Object struct {
+		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 		Namespace   string `json:"namespace"`
@@ -38,6 +39,8 @@ type Request struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	} `json:"responseStatus"`
+	// Annotations say what the API server has decided on the way.
+	Annotations map[string]string `json:"annotations"`
 }
 
 // String names the request in the way of kubectl.
