@@ -29,6 +29,13 @@ test: build race bin/promtool ## Run every test, with the race detector.
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
 
+.PHONY: soak
+# A seed that nobody has chosen; the one of a failure makes it happen again.
+soak: build race ## Disturb the operator for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
+		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
+		go test -race -count=1 -timeout 4h -v ./test/faults
+
 .PHONY: bench
 # BENCH_ARGS are flags of the program, PEER_ARGS those of the peer.
 bench: build ## Measure requests, times, memory and CPU. PEER=binary measures another operator beside, JSON=file.

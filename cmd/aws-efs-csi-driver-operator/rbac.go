@@ -5,9 +5,9 @@ package main
 // names its object.
 //
 // What the user asks for, and how the cluster is configured.
-// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,resourceNames=efs.csi.aws.com,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers/status,resourceNames=efs.csi.aws.com,verbs=patch
-// +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=cloudcredentials,resourceNames=cluster,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers;proxies,resourceNames=cluster,verbs=list;watch
 //

@@ -167,7 +167,7 @@ func settle(t *testing.T, cluster *env.Cluster, operator *env.Operator, want rol
 		}
 		return cluster.Settled(t.Context())
 	})
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	if got := generations(t, cluster); got != want {
 		t.Errorf("generations %v, want %v: there were more roll-outs than changes", got, want)
 	}
@@ -206,7 +206,7 @@ func TestChangedSecretsRestartTheirPodsOnce(t *testing.T) {
 	}
 	for _, step := range steps {
 		env.Must(t, step.change())
-		quiet(t, operator)
+		env.Quiet(t, operator)
 		t.Log(step.name)
 		settle(t, cluster, operator, rollouts{start.controller + step.want.controller, start.nodes + step.want.nodes})
 	}
@@ -236,7 +236,7 @@ func TestTheTrustedCABundleRestartsBothPodsOnce(t *testing.T) {
 	_, err = cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "patch", "configmap", "aws-efs-csi-driver-trusted-ca-bundle",
 		"--type=merge", "-p", `{"data":{"ca-bundle.crt":null}}`)
 	env.Must(t, err)
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	settle(t, cluster, operator, rollouts{start.controller + 1, start.nodes + 1})
 }
 
@@ -261,7 +261,7 @@ func TestTheFirstRolloutWaitsForLateInputs(t *testing.T) {
 				"waiting for Secret openshift-cluster-csi-drivers/node-aws-efs-cloud-credentials"),
 			cluster.Condition(t.Context(), "Available", operatorv1.ConditionFalse))
 	})
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	env.Must(t, cluster.Gone(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: env.OperatorNamespace, Name: "aws-efs-csi-driver-controller",
 	}}))

@@ -42,7 +42,7 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	env.Eventually(t, "the node pods run", func() error {
 		return cluster.Condition(t.Context(), "AWSEFSDriverNodeServiceControllerAvailable", operatorv1.ConditionTrue)
 	})
-	missing, err := metric(t, operator, "csi_operator_credentials_missing")
+	missing, err := operator.Metric(t.Context(), "csi_operator_credentials_missing")
 	env.Must(t, err)
 	if missing != 1 {
 		t.Errorf("csi_operator_credentials_missing is %v, want 1", missing)

@@ -20,14 +20,14 @@ func TestEveryDeletedObjectComesBack(t *testing.T) {
 	cluster, _ := installed(t)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
-	if len(owned) != 23 {
-		t.Fatalf("%d objects are managed, want 23", len(owned))
+	if len(owned) != allObjects {
+		t.Fatalf("%d objects are managed, want %d", len(owned), allObjects)
 	}
 	var repairs []time.Duration
 	for i := range owned {
 		object := &owned[i]
 		name := object.GetKind() + " " + object.GetName()
-		want := content(object)
+		want := env.Content(object)
 		started := time.Now()
 		env.Must(t, cluster.Client.Delete(t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		env.Eventually(t, name+" restored", func() error { return restored(t, cluster, object, want, true) })
@@ -88,6 +88,8 @@ func TestEveryDamageIsUndone(t *testing.T) {
 			`[{"op":"replace","path":"/subjects/0/name","value":"mallory"}]`},
 		"our label on a ConfigMap is changed": {"configmap", "aws-efs-csi-driver-trusted-ca-bundle",
 			`[{"op":"replace","path":"/metadata/labels/config.openshift.io~1inject-trusted-cabundle","value":"false"}]`},
+		"the dashboard is changed": {"configmap", "aws-efs-csi-driver-dashboard",
+			`[{"op":"replace","path":"/data/aws-efs-csi-driver.json","value":"{}"},{"op":"add","path":"/data/more.json","value":"{}"}]`},
 		"the label that marks our objects is removed": {"configmap", "aws-efs-csi-driver-trusted-ca-bundle",
 			`[{"op":"remove","path":"/metadata/labels/app.kubernetes.io~1managed-by"}]`},
 		"an annotation of ours is removed": {"service", "aws-efs-csi-driver-controller-metrics",
@@ -116,7 +118,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 			env.Eventually(t, "settled before", func() error { return cluster.Settled(t.Context()) })
 			object := find(t, cluster, tc)
 			kinds[object.GetKind()] = true
-			want := content(object)
+			want := env.Content(object)
 			env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(tc.patch))))
 			env.Eventually(t, "the damage undone", func() error { return restored(t, cluster, object, want, false) })
 		})
@@ -129,7 +131,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 func TestForeignLabelsAndAnnotationsStay(t *testing.T) {
 	cluster, _ := installed(t)
 	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
-	want := content(object)
+	want := env.Content(object)
 	env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(
 		`[{"op":"add","path":"/metadata/labels/team","value":"storage"},{"op":"add","path":"/metadata/annotations/note","value":"mine"},
 		  {"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--debug"}]`))))
@@ -144,7 +146,7 @@ func TestRolloutRestartIsHonoured(t *testing.T) {
 	cluster, operator := installed(t)
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "rollout", "restart", "daemonset/efs-csi-node")
 	env.Must(t, err)
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
 	annotations, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
 	env.Must(t, err)
@@ -159,7 +161,7 @@ func TestRolloutRestartIsHonoured(t *testing.T) {
 func TestABindingThatWasReplacedIsRestored(t *testing.T) {
 	cluster, _ := installed(t)
 	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-main-provisioner-binding"})
-	want := content(object)
+	want := env.Content(object)
 	// The role of a binding can't be changed, so a user who wants another one replaces the binding.
 	evil := object.DeepCopy()
 	evil.SetResourceVersion("")
@@ -204,8 +206,8 @@ func TestAnObjectWithoutOurFieldManagerIsTakenBack(t *testing.T) {
 	env.Must(t, cluster.Client.Patch(t.Context(), role.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(wipe))))
 	env.Eventually(t, "the ClusterRole ours again", func() error {
 		owned, err := cluster.Owned(t.Context())
-		if err == nil && len(owned) != 23 {
-			err = fmt.Errorf("%d of 23 objects are ours", len(owned))
+		if err == nil && len(owned) != allObjects {
+			err = fmt.Errorf("%d of %d objects are ours", len(owned), allObjects)
 		}
 		return err
 	})
@@ -214,7 +216,7 @@ func TestAnObjectWithoutOurFieldManagerIsTakenBack(t *testing.T) {
 func TestAnAggregatedClusterRoleIsRestored(t *testing.T) {
 	cluster, _ := installed(t)
 	role := find(t, cluster, damage{kind: "clusterrole", name: "efs-privileged-role"})
-	want := content(role)
+	want := env.Content(role)
 	patch := `[{"op":"add","path":"/aggregationRule","value":{"clusterRoleSelectors":[{"matchLabels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}]}}]`
 	env.Must(t, cluster.Client.Patch(t.Context(), role.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(patch))))
 	env.Eventually(t, "the ClusterRole restored", func() error { return restored(t, cluster, role, want, true) })
@@ -248,33 +250,8 @@ func restored(t *testing.T, cluster *env.Cluster, object *unstructured.Unstructu
 	if live.GetResourceVersion() == object.GetResourceVersion() {
 		return fmt.Errorf("resource version %s is the one from before the damage", live.GetResourceVersion())
 	}
-	if got := content(live); !reflect.DeepEqual(want, got) {
+	if got := env.Content(live); !reflect.DeepEqual(want, got) {
 		return fmt.Errorf("is not as it was:\nwant %v\ngot  %v", want, got)
 	}
 	return nil
-}
-
-// content is what the operator is responsible for: everything but status, and of the metadata only our labels and
-// annotations.
-func content(object *unstructured.Unstructured) map[string]any {
-	kept := object.DeepCopy().Object
-	delete(kept, "status")
-	for _, field := range []string{"metadata", "secrets", "imagePullSecrets", "data"} {
-		delete(kept, field)
-	}
-	if spec, ok := kept["spec"].(map[string]any); ok && object.GetKind() == "Service" {
-		delete(spec, "clusterIP")
-		delete(spec, "clusterIPs")
-	}
-	for name, all := range map[string]map[string]string{"labels": object.GetLabels(), "annotations": object.GetAnnotations()} {
-		ours := map[string]any{}
-		for key, value := range all {
-			if strings.Contains(key, "openshift.io/inject") || strings.HasSuffix(key, "managed-by") ||
-				strings.HasSuffix(key, "rendered-hash") || strings.HasSuffix(key, "serving-cert-secret-name") {
-				ours[key] = value
-			}
-		}
-		kept[name] = ours
-	}
-	return kept
 }

@@ -203,7 +203,7 @@ func TestTheOperatorsLogLevelIsFollowedLive(t *testing.T) {
 		patch := fmt.Sprintf(`{"spec":{"operatorLogLevel":%q}}`, level)
 		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
 		env.Eventually(t, "the generation observed", func() error { return cluster.Settled(t.Context()) })
-		quiet(t, operator)
+		env.Quiet(t, operator)
 	}
 	// At this level the client of the API server logs every request.
 	count := func() int { return strings.Count(operator.Output(), `verb="PATCH"`) }
@@ -222,7 +222,7 @@ func TestTheOperatorsLogLevelIsFollowedLive(t *testing.T) {
 	env.Eventually(t, "the Service made again", func() error {
 		return cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: env.OperatorNamespace, Name: "aws-efs-csi-driver-controller-metrics"}, &corev1.Service{})
 	})
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	if count() != loud {
 		t.Error("requests are still logged at the normal level")
 	}

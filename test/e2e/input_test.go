@@ -166,7 +166,7 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 			}
 		}
 	}
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 
 	deleteDefinition(t, cluster, "clustercsidrivers.operator.openshift.io")
 	operator, err := cluster.StartOperator(t.Context(), nil, nil)

@@ -34,6 +34,7 @@ func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
 		"ClusterRoleBinding efs-csi-main-provisioner-binding",
 		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
 		"ClusterRoleBinding efs-node-privileged-binding",
+		"ConfigMap aws-efs-csi-driver-dashboard",
 		"ConfigMap aws-efs-csi-driver-trusted-ca-bundle",
 		"CredentialsRequest openshift-aws-efs-csi-driver",
 		"CredentialsRequest openshift-aws-efs-csi-driver-node",

@@ -123,7 +123,7 @@ func reach(t *testing.T, cluster *env.Cluster, operator *env.Operator, c cell, a
 		}
 		return nil
 	})
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	if c.left {
 		leftOf(t, cluster, all)
 	} else {
@@ -203,7 +203,7 @@ func olderOperator(t *testing.T, cluster *env.Cluster) {
 // useVolume runs a pod with a volume of the driver, until the test ends at the latest.
 func useVolume(t *testing.T, cluster *env.Cluster) *corev1.Pod {
 	t.Helper()
-	volume, claim, pod := workload()
+	volume, claim, pod := env.Workload()
 	for _, object := range []client.Object{volume, claim, pod} {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
 		t.Cleanup(func() {

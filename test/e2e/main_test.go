@@ -9,10 +9,13 @@ import (
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
 )
+
+// allObjects is the number of objects of an installation in mint mode; TestInstallReachesAvailableWithEveryObject lists them.
+const allObjects = 24
 
 // suite holds what all tests of the package share; TestMain fills it in.
 var suite struct {
@@ -40,7 +43,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	suite.cluster = cluster
-	return m.Run()
+	code := m.Run()
+	if err := judgeRights(cluster, code == 0 && everything()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // clean gives a test the shared cluster and checks at its end that the test leaves nothing behind.
@@ -56,7 +64,7 @@ func clean(t *testing.T) *env.Cluster {
 		if err != nil {
 			t.Error(err)
 		}
-		if refused := env.Filter(requests, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
+		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
 			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 		}
 	})
@@ -125,16 +133,8 @@ func uninstallAtEnd(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.Background()
-		if err := uninstall(ctx, cluster); err != nil {
+		if err := cluster.Uninstall(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-func uninstall(ctx context.Context, cluster *env.Cluster) error {
-	cr := env.EFS("")
-	if err := cluster.Client.Delete(ctx, cr); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the ClusterCSIDriver: %w", err)
-	}
-	return env.Await(ctx, "ClusterCSIDriver gone", func() error { return cluster.Gone(ctx, cr) })
 }

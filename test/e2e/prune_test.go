@@ -29,7 +29,7 @@ func TestObjectsThatAreNoLongerWantedArePruned(t *testing.T) {
 	for _, step := range []struct {
 		mode string
 		want int
-	}{{"Manual", 21}, {"Passthrough", 22}, {"Mint", 23}} {
+	}{{"Manual", allObjects - 2}, {"Passthrough", allObjects - 1}, {"Mint", allObjects}} {
 		env.Must(t, setMode(step.mode))
 		env.Eventually(t, "objects of mode "+step.mode, func() error {
 			owned, err := cluster.Owned(t.Context())
@@ -55,7 +55,7 @@ func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
 	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
 	t.Cleanup(func() { forceDelete(t, cluster, forged) })
 	install(t, cluster)
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 func TestObjectsThatLostOurMarksWhileTheOperatorWasAwayAreRemoved(t *testing.T) {
@@ -105,7 +105,7 @@ func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
 
 func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 	cluster := clean(t)
-	const namespace = "openshift-operators"
+	const namespace = otherNamespace
 	root, err := env.Root()
 	env.Must(t, err)
 	for _, name := range []string{"role.yaml", "role_binding.yaml", "service_account.yaml"} {
@@ -138,5 +138,5 @@ func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 			t.Errorf("%s %s is in the default namespace", object.GetKind(), object.GetName())
 		}
 	}
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,7 @@ import (
 func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
-	for _, object := range bystanders() {
+	for _, object := range append(env.Bystanders(), sharedVolumeDefinition()) {
 		keep(t, cluster, object)
 	}
 	shared := &unstructured.Unstructured{Object: map[string]any{
@@ -39,7 +38,7 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	install(t, cluster)
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) > 0 {
@@ -72,7 +71,7 @@ func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "StorageClass efs-sc was made by somebody else") {
 		t.Errorf("the status does not say that the StorageClass is left alone: %v", cr.Status.Conditions)
 	}
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	if class.ResourceVersion != version {
 		t.Errorf("resource version %s, want %s: nobody may write to a StorageClass that is not ours", class.ResourceVersion, version)
@@ -116,19 +115,19 @@ func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
 	})
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "set", "image", "daemonset/efs-csi-node", "csi-driver=registry.example/mine:1")
 	env.Must(t, err)
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	image := "{.spec.template.spec.containers[0].image}"
 	got, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "get", "daemonset", "efs-csi-node", "-o", "jsonpath="+image)
 	env.Must(t, err)
 	if got != "registry.example/mine:1" {
 		t.Errorf("image %s: an unmanaged driver was touched", got)
 	}
-	env.Must(t, uninstall(t.Context(), cluster))
+	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	cluster, _ := installed(t)
-	volume, claim, pod := workload()
+	volume, claim, pod := env.Workload()
 	for _, object := range []client.Object{volume, claim, pod} {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
 		t.Cleanup(func() { forceDelete(t, cluster, object) })
@@ -159,8 +158,8 @@ func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	env.Must(t, err)
 	env.Eventually(t, "the driver kept up while a pod uses it", func() error {
 		owned, err := cluster.Owned(t.Context())
-		if err == nil && len(owned) != 23 {
-			err = fmt.Errorf("%d of 23 objects", len(owned))
+		if err == nil && len(owned) != allObjects {
+			err = fmt.Errorf("%d of %d objects", len(owned), allObjects)
 		}
 		return err
 	})
@@ -185,56 +184,7 @@ func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
 	}
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
-	env.Must(t, uninstall(t.Context(), cluster))
-}
-
-// bystanders are objects that look much like the driver's and are not.
-func bystanders() []client.Object {
-	volume, claim, _ := workload()
-	crd := sharedVolumeDefinition()
-	return []client.Object{volume, claim, crd, &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "efs-dynamic", Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
-		Provisioner: "efs.csi.aws.com",
-	}, &corev1.ConfigMap{
-		// Not one of our objects, although it looks like one; the operator has no right to delete it.
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "copy-of-the-bundle"},
-	}, &corev1.ConfigMap{
-		// Our label alone, without our field manager, does not make an object ours.
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "copy", Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
-	}}
-}
-
-func workload() (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, *corev1.Pod) {
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	class := "efs-sc"
-	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-default-data"},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity: size, AccessModes: modes, StorageClassName: class,
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: "efs.csi.aws.com", VolumeHandle: "fs-0123456789abcdef0::fsap-0123456789abcdef0",
-			}},
-		},
-	}
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &class, VolumeName: volume.Name,
-			Resources: corev1.VolumeResourceRequirements{Requests: size},
-		},
-	}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app"},
-		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-			}}},
-		},
-	}
-	return volume, claim, pod
+	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 // sharedVolumeDefinition stands for the SharedVolume API of the community operator.
@@ -314,7 +264,7 @@ func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
 		}
 		return fmt.Errorf("conditions %v", cr.Status.Conditions)
 	})
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) < 20 {

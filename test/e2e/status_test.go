@@ -61,7 +61,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	t.Cleanup(func() { configure(t, cluster, tc, tc.undo) })
 	expect("DriverUpdated", "changed to follow the configuration: Deployment openshift-cluster-csi-drivers/aws-efs-csi-driver-controller")
 
-	quiet(t, operator)
+	env.Quiet(t, operator)
 	setState(t, cluster, operatorv1.Removed)
 	expect("DriverRemoving", "removing driver")
 	expect("DriverRemoved", "is removed")
@@ -76,7 +76,7 @@ func TestARemovalThatWaitsIsAnEvent(t *testing.T) {
 	env.Eventually(t, "event RemovalBlocked", func() error {
 		return happened(t, cluster, string(cr.UID), "RemovalBlocked", "default/app")
 	})
-	blocking, err := metric(t, operator, "csi_operator_removal_blocking_pods")
+	blocking, err := operator.Metric(t.Context(), "csi_operator_removal_blocking_pods")
 	env.Must(t, err)
 	if blocking != 1 {
 		t.Errorf("%v pods block the removal in the metrics, want 1", blocking)
@@ -98,7 +98,7 @@ func TestAPodThatIsNotReadyIsNamedWithItsNode(t *testing.T) {
 			cluster.Condition(t.Context(), "Available", operatorv1.ConditionTrue),
 			cluster.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse))
 	})
-	available, err := metric(t, operator, `csi_operator_node_pods{driver="efs.csi.aws.com",state="available"}`)
+	available, err := operator.Metric(t.Context(), `csi_operator_node_pods{driver="efs.csi.aws.com",state="available"}`)
 	env.Must(t, err)
 	if int(available) != len(list.Items)-1 {
 		t.Errorf("%v node pods are available in the metrics, want %d", available, len(list.Items)-1)
@@ -143,13 +143,13 @@ func TestStorageClassStateIsFollowed(t *testing.T) {
 		patch := fmt.Sprintf(`{"spec":{"storageClassState":%q}}`, state)
 		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
 		env.Eventually(t, "the generation observed", func() error { return cluster.Settled(t.Context()) })
-		quiet(t, operator)
+		env.Quiet(t, operator)
 	}
 	expansion := `{"allowVolumeExpansion":true}`
 	patch := func() {
 		t.Helper()
 		env.Must(t, cluster.Client.Patch(t.Context(), class, client.RawPatch("application/merge-patch+json", []byte(expansion))))
-		quiet(t, operator)
+		env.Quiet(t, operator)
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	}
 	set("Unmanaged")

@@ -40,6 +40,8 @@ type Request struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	} `json:"responseStatus"`
+	// Annotations say what the API server has decided on the way.
+	Annotations map[string]string `json:"annotations"`
 }
 
 // String names the request in the way of kubectl.

@@ -125,15 +125,15 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
 }
 
-// StopComponent and StartComponent end and start one of the cluster's programs, such as kube-apiserver or stand-ins.
+// StopComponent ends one process of the control plane and leaves the others running.
 func (c *Cluster) StopComponent(ctx context.Context, name string) error {
-	_, err := c.run(ctx, "stop", name, "--dir", c.Dir)
+	_, err := c.run(ctx, "stop", "--dir", c.Dir, name)
 	return err
 }
 
-// StartComponent is the opposite of StopComponent.
+// StartComponent starts a process that was stopped.
 func (c *Cluster) StartComponent(ctx context.Context, name string) error {
-	_, err := c.run(ctx, "start", name, "--dir", c.Dir)
+	_, err := c.run(ctx, "start", "--dir", c.Dir, name)
 	return err
 }
 

@@ -94,6 +94,15 @@ func (c *Cluster) Settled(ctx context.Context) error {
 	)
 }
 
+// Uninstall deletes the ClusterCSIDriver and waits until it has gone.
+func (c *Cluster) Uninstall(ctx context.Context) error {
+	cr := EFS("")
+	if err := c.Client.Delete(ctx, cr); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the ClusterCSIDriver: %w", err)
+	}
+	return Await(ctx, "ClusterCSIDriver gone", func() error { return c.Gone(ctx, cr) })
+}
+
 // Gone checks that an object does not exist.
 func (c *Cluster) Gone(ctx context.Context, object client.Object) error {
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), object)

@@ -34,6 +34,11 @@ const (
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
 )
 
+// OperatorUserIn is the operator's name in the audit log if it runs in another namespace.
+func OperatorUserIn(namespace string) string {
+	return "system:serviceaccount:" + namespace + ":" + OperatorName
+}
+
 // Images are references for a cluster in which no image is ever pulled.
 func Images() map[string]string {
 	images := map[string]string{}
@@ -201,6 +206,15 @@ func run(binary string, args, environment []string, log *os.File, outlive bool) 
 
 // PID is the number of the operator's process.
 func (o *Operator) PID() int { return o.command.Process.Pid }
+
+// Started returns an error until the operator has filled its caches and its controller works. With leader election, that
+// is when it leads.
+func (o *Operator) Started() error {
+	if !strings.Contains(o.Output(), "Starting workers") {
+		return errors.New("the operator has not started its workers")
+	}
+	return nil
+}
 
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.done }

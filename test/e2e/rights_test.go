@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+// otherNamespace is where one test runs the operator, besides its default.
+const otherNamespace = "openshift-operators"
+
+// everything tells whether no flag has left out a test.
+func everything() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeRights reads all that the operator has asked for in all tests. No request may have been refused, and if all tests
+// have run, each of its rights must have been needed by one.
+func judgeRights(cluster *env.Cluster, complete bool) error {
+	var requests []env.Request
+	for _, namespace := range []string{env.OperatorNamespace, otherNamespace} {
+		made, err := cluster.Audit.Since(0, env.OperatorUserIn(namespace))
+		if err != nil {
+			return err
+		}
+		requests = append(requests, made...)
+	}
+	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+		return errors.New("the operator has asked for what it has no right to:\n" + env.Describe(refused))
+	}
+	if !complete {
+		return nil
+	}
+	held, err := rights.Held()
+	if err != nil {
+		return err
+	}
+	granted, err := rights.Granted()
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, right := range rights.Idle(held, granted, requests) {
+		lines = append(lines, "  "+right.String())
+	}
+	if len(lines) > 0 {
+		return fmt.Errorf("no test has made the operator need these rights of config/rbac/role.yaml; add a test, or remove them from "+
+			"the markers in rbac.go:\n%s", strings.Join(lines, "\n"))
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package faults
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Requests fail by chance, up to a number of failures for each phase, so that a phase comes to an end and what it costs
+// has a bound.
+func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
+	t.Parallel()
+	const most = 15
+	cluster := own(t)
+	through := newProxy(t, cluster)
+	phases := life()
+	start := undisturbed(t, cluster, through, phases)
+	random := dice(t)
+	operator := operate(t, cluster, through, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	for range max(1, rounds(t)/defaultRounds) {
+		for _, p := range phases {
+			injected := map[string]int{}
+			total := 0
+			through.set(func(r *http.Request) fault {
+				name, answer := chance(random, r)
+				if answer == nil || total == most {
+					return nil
+				}
+				injected[name]++
+				total++
+				return answer
+			})
+			// The streams of events break, too.
+			through.server.CloseClientConnections()
+			p.begin(t, cluster)
+			env.Must(t, env.AwaitFor(t.Context(), 4*time.Minute, p.name+" finished", func() error {
+				return p.finished(t.Context(), cluster)
+			}))
+			env.Quiet(t, operator)
+			passed, opened := through.work(), through.streams()
+			t.Logf("%s: %d requests, %d without faults, and %d streams; %v", p.name, len(passed), p.cost, opened, injected)
+			// One failure costs another try, a look at what is there, and a status. A removal reads every object with each try.
+			each := 3
+			if p.name == "removal" {
+				each += len(phases[0].want)
+			}
+			if len(passed) > p.cost+each*total {
+				t.Errorf("%s: %d requests after %d faults, want at most %d:\n%s",
+					p.name, len(passed), total, p.cost+each*total, strings.Join(passed, "\n"))
+			}
+			if opened > 2*start.streams+total {
+				t.Errorf("%s: %d streams were opened after %d faults, at the start there are %d", p.name, opened, total, start.streams)
+			}
+		}
+	}
+	select {
+	case <-operator.Done():
+		t.Error("the operator has ended")
+	default:
+	}
+}
+
+// chance decides which request fails, and how. Conflicts and too many requests are what happens in busy clusters.
+func chance(random *rand.Rand, r *http.Request) (string, fault) {
+	switch roll := random.IntN(100); {
+	case roll < 10:
+		return "429", tooMany()
+	case roll < 13:
+		return "500", failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	case roll < 16:
+		return "503", failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	case roll < 19:
+		return "no request", func(w http.ResponseWriter, _ func(http.ResponseWriter)) { drop(w) }
+	case roll < 22 && !isWatch(r):
+		return "no answer", func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			forward(httptest.NewRecorder())
+			drop(w)
+		}
+	case roll < 42 && isWrite(r):
+		return "409", failure(http.StatusConflict, metav1.StatusReasonConflict)
+	}
+	return "", nil
+}
+
+// failure answers as the API server does.
+func failure(code int, reason metav1.StatusReason) fault {
+	return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "injected by the test: " + string(reason),
+		})
+	}
+}
+
+// tooMany answers as API priority and fairness does; client-go waits and tries again by itself.
+func tooMany() fault {
+	return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+	}
+}

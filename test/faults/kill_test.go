@@ -1,0 +1,127 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The operator is killed without notice at its n-th request of a phase, reads included, and another one has to finish
+// what it has begun. For the API server there are two cases: it has got the request, or it has not.
+func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
+	t.Parallel()
+	cluster := own(t)
+	through := newProxy(t, cluster)
+	phases := life()
+	start := undisturbed(t, cluster, through, phases)
+	operator := operate(t, cluster, through, alone)
+	for i, moment := range moments(dice(t), rounds(t), phases) {
+		p := moment.phase
+		passed := t.Run(fmt.Sprintf("%d %s %s", i+1, p.name, moment.name), func(t *testing.T) {
+			env.Eventually(t, "the operator works", operator.Started)
+			moment.kill(t, cluster, through, operator)
+		})
+		if !passed {
+			// What follows would only be told of what has happened here.
+			return
+		}
+		through.set(nil)
+		operator = operate(t, cluster, through, alone)
+		env.Eventually(t, p.name+" finished by the next operator", func() error { return p.finished(t.Context(), cluster) })
+		env.Quiet(t, operator)
+		// The next operator starts and at worst does all once more. How often a removal has to look depends on its pods.
+		if made := through.work(); len(made) > start.requests+3*p.cost {
+			t.Errorf("the next operator needed %d requests to finish, a start takes %d and the %s %d",
+				len(made), start.requests, p.name, p.cost)
+		}
+	}
+	through.set(nil)
+	env.Must(t, cluster.Uninstall(t.Context()))
+}
+
+// moment is when the operator is killed.
+type moment struct {
+	phase *phase
+	name  string
+	// at finds the request with which it is killed, and arrives tells whether the API server gets that.
+	at      func(*http.Request) bool
+	arrives bool
+	// must is false if the operator may be done before that.
+	must bool
+}
+
+// moments are random requests of one phase after the other, and one moment that chance would rarely find: between the
+// two writes that undo an addition, of which the first alone looks as if nothing were left to do.
+func moments(random *rand.Rand, count int, phases []*phase) []moment {
+	var all []moment
+	for i := range count {
+		p := phases[i%len(phases)]
+		n, arrives := 1+random.IntN(p.cost), random.IntN(2) == 1
+		all = append(all, moment{phase: p, name: fmt.Sprintf("at request %d, arrives %t", n, arrives), at: nth(n), arrives: arrives})
+		if i == 1 {
+			all = append(all, moment{phase: p, name: "between two writes", at: isTakeover, arrives: true, must: true})
+		}
+	}
+	return all
+}
+
+func nth(n int) func(*http.Request) bool {
+	return func(*http.Request) bool {
+		n--
+		return n == 0
+	}
+}
+
+// isTakeover is true for the request that moves fields of others to the operator.
+func isTakeover(r *http.Request) bool {
+	return r.Header.Get("Content-Type") == "application/merge-patch+json" && strings.HasSuffix(r.URL.Path, "/daemonsets/efs-csi-node")
+}
+
+// kill begins the phase and kills the operator.
+func (m moment) kill(t *testing.T, cluster *env.Cluster, through *proxy, operator *env.Operator) {
+	t.Helper()
+	var killed atomic.Bool
+	kill := func() {
+		killed.Store(true)
+		operator.Kill()
+	}
+	through.set(func(r *http.Request) fault {
+		if !isWork(r) || !m.at(r) {
+			return nil
+		}
+		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			if m.arrives {
+				forward(httptest.NewRecorder())
+			}
+			kill()
+			drop(w)
+		}
+	})
+	m.phase.begin(t, cluster)
+	env.Eventually(t, "the operator killed", func() error {
+		select {
+		case <-operator.Done():
+			if !killed.Load() {
+				t.Fatal("the operator ended by itself")
+			}
+			return nil
+		default:
+		}
+		// It may need fewer requests than the one that was not disturbed: then it is killed at the end.
+		if m.phase.finished(t.Context(), cluster) == nil {
+			kill()
+			if m.must {
+				t.Fatal("the operator has finished, and the moment to kill it has not come")
+			}
+			return nil
+		}
+		return errors.New("it works")
+	})
+}

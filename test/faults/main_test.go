@@ -1,0 +1,180 @@
+// Package faults disturbs the operator and looks at what becomes of it: it is killed, the API server goes away, another
+// operator runs beside it, requests fail. Each test has a control plane to itself, so that tests can run side by side.
+package faults
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The share of make test. The environment variables of these names make it longer or another one: make soak.
+const (
+	defaultRounds = 20
+	defaultSeed   = 1
+)
+
+// TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// rounds is how often something is disturbed.
+func rounds(t *testing.T) int { return number(t, "FAULT_ROUNDS", defaultRounds) }
+
+// dice are thrown alike for the same seed, which the test prints.
+func dice(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := number(t, "FAULT_SEED", defaultSeed)
+	t.Logf("FAULT_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+func number(t *testing.T, variable string, fallback int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return fallback
+	}
+	value, err := strconv.Atoi(text)
+	env.Must(t, err)
+	return value
+}
+
+// own gives a test a control plane of its own, in which others keep objects that are no business of the operator's. At
+// the end these must be as they were, and nothing else may be left.
+func own(t *testing.T) *env.Cluster {
+	t.Helper()
+	cluster, err := env.Start(t.Context(), "--nodes", "6")
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, cluster.InstallRBAC(t.Context()))
+	bystanders := env.Bystanders()
+	for _, object := range bystanders {
+		env.Must(t, cluster.Client.Create(t.Context(), object))
+	}
+	env.Eventually(t, "the bystanders settled", func() error { return bound(t.Context(), cluster) })
+	versions, err := versionsOf(t.Context(), cluster, bystanders)
+	env.Must(t, err)
+	before, err := cluster.Take(t.Context())
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		ctx := context.Background()
+		after, err := versionsOf(ctx, cluster, bystanders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(versions, after); diff != "" {
+			t.Errorf("what belongs to others was touched (-before +after):\n%s", diff)
+		}
+		if err := env.Await(ctx, "the cluster as it was before the test", func() error {
+			after, err := cluster.Take(ctx)
+			if err != nil {
+				return err
+			}
+			return before.Differs(after)
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
+}
+
+// bound waits for the controllers that write to a volume and its claim.
+func bound(ctx context.Context, cluster *env.Cluster) error {
+	volume, claim, _ := env.Workload()
+	err := errors.Join(
+		cluster.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume),
+		cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim))
+	if err != nil {
+		return err
+	}
+	if volume.Status.Phase != corev1.VolumeBound || claim.Status.Phase != corev1.ClaimBound ||
+		len(volume.Finalizers) == 0 || len(claim.Finalizers) == 0 {
+		return fmt.Errorf("volume %s with finalizers %v, claim %s with %v",
+			volume.Status.Phase, volume.Finalizers, claim.Status.Phase, claim.Finalizers)
+	}
+	return nil
+}
+
+// versionsOf are the UIDs and resource versions of objects by kind and name.
+func versionsOf(ctx context.Context, cluster *env.Cluster, objects []client.Object) (map[string]string, error) {
+	found := map[string]string{}
+	for _, object := range objects {
+		live, ok := object.DeepCopyObject().(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is no object", object)
+		}
+		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
+			return nil, fmt.Errorf("a bystander was lost: %w", err)
+		}
+		found[fmt.Sprintf("%T %s", live, live.GetName())] = fmt.Sprintf("%s at %s", live.GetUID(), live.GetResourceVersion())
+	}
+	return found, nil
+}
+
+// operate starts the operator, directly or through a proxy. It ends with the test, and must not have ended before
+// unless the test has killed it.
+func operate(t *testing.T, cluster *env.Cluster, through *proxy, args ...string) *env.Operator {
+	t.Helper()
+	if through != nil {
+		args = append(args, "--kubeconfig", through.kubeconfig(t, cluster))
+	}
+	operator, err := cluster.StartOperator(t.Context(), args, nil)
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator printed:\n%s", operator.Output())
+		}
+		if err := operator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return operator
+}
+
+// alone lets an operator work at once, whoever held the lease before.
+const alone = "--leader-elect=false"
+
+// setLogLevel changes what the user asks for.
+func setLogLevel(t *testing.T, cluster *env.Cluster, level operatorv1.LogLevel) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"logLevel":%q}}`, level)
+	env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+// damage changes two operands, which the operator has to undo. The limit takes it two writes, because the fields that
+// it applies do not include it.
+func damage(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	for _, target := range [][]string{
+		{"daemonset/efs-csi-node", `[{"op":"add","path":"/spec/template/spec/containers/0/resources/limits","value":{"memory":"64Mi"}}]`},
+		{"rolebinding/aws-efs-csi-driver-prometheus", `[{"op":"replace","path":"/subjects/0/name","value":"mallory"}]`},
+	} {
+		_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "patch", target[0], "--type=json", "-p", target[1])
+		env.Must(t, err)
+	}
+}

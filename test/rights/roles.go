@@ -1,0 +1,78 @@
+package rights
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Held are the roles that are shipped for the operator.
+func Held() ([]Role, error) { return shipped("rbac/role.yaml") }
+
+// Scraped are the roles that are shipped for Prometheus, to find the operator.
+func Scraped() ([]Role, error) { return shipped("prometheus/monitor.yaml") }
+
+// shipped reads the roles in a file of config/.
+func shipped(name string) ([]Role, error) {
+	root, err := env.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("roles: %w", err)
+	}
+	var found []Role
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var role rbacv1.Role
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			return found, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("roles of config/%s: %w", name, err)
+		}
+		if len(role.Rules) > 0 {
+			found = append(found, Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
+		}
+	}
+}
+
+// Granted are the roles that the operator makes for the driver, in a cluster that lacks nothing.
+func Granted() ([]Role, error) {
+	efs, err := awsefs.Driver()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := efs.ReadSettings(func(string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	objects, err := efs.Everything(scheme, manager.DefaultNamespace, settings)
+	if err != nil {
+		return nil, err
+	}
+	var granted []Role
+	for _, object := range objects {
+		switch role := object.(type) {
+		case *rbacv1.ClusterRole:
+			granted = append(granted, Role{Name: role.Name, Rules: role.Rules})
+		case *rbacv1.Role:
+			granted = append(granted, Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
+		}
+	}
+	return granted, nil
+}
