@@ -11,57 +11,58 @@ import (
 	"testing"
 )
 
-// Metric sums the values of a metric of the operator over all its labels.
+// Metric sums the values of a metric of the operator over all its labels. A name with labels is that one series.
 func (o *Operator) Metric(ctx context.Context, name string) (float64, error) {
+	values, err := o.metrics(ctx, name)
+	return values[name], err
+}
+
+// metrics looks at the metrics once, and sums each of these over all its labels.
+func (o *Operator) metrics(ctx context.Context, names ...string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.Metrics, nil)
 	if err != nil {
-		return 0, fmt.Errorf("metrics: %w", err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("metrics: %w", err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	defer response.Body.Close()
-	sum := 0.0
+	sums := map[string]float64{}
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
-		if !strings.HasPrefix(lines.Text(), name+"{") && !strings.HasPrefix(lines.Text(), name+" ") {
-			continue
+		for _, name := range names {
+			if !strings.HasPrefix(lines.Text(), name+"{") && !strings.HasPrefix(lines.Text(), name+" ") {
+				continue
+			}
+			words := strings.Fields(lines.Text())
+			value, err := strconv.ParseFloat(words[len(words)-1], 64)
+			if err != nil {
+				return nil, fmt.Errorf("metric %s: %w", name, err)
+			}
+			sums[name] += value
 		}
-		words := strings.Fields(lines.Text())
-		value, err := strconv.ParseFloat(words[len(words)-1], 64)
-		if err != nil {
-			return 0, fmt.Errorf("metric %s: %w", name, err)
-		}
-		sum += value
 	}
-	return sum, nil
+	return sums, nil
 }
 
 // Quiet waits until the controller has seen every event: nothing queued or running, and no reconcile between two looks
 // at the metrics.
 func Quiet(t *testing.T, operator *Operator) {
 	t.Helper()
+	const depth, active, total = "workqueue_depth", "controller_runtime_active_workers", "controller_runtime_reconcile_total"
 	last, calm := -1.0, 0
 	Eventually(t, "a quiet controller", func() error {
-		depth, err := operator.Metric(t.Context(), "workqueue_depth")
+		now, err := operator.metrics(t.Context(), depth, active, total)
 		if err != nil {
 			return err
 		}
-		active, err := operator.Metric(t.Context(), "controller_runtime_active_workers")
-		if err != nil {
-			return err
-		}
-		now, err := operator.Metric(t.Context(), "controller_runtime_reconcile_total")
-		if err != nil {
-			return err
-		}
-		if depth == 0 && active == 0 && now == last {
+		if now[depth] == 0 && now[active] == 0 && now[total] == last {
 			calm++
 		} else {
 			calm = 0
 		}
-		last = now
+		last = now[total]
 		if calm < 25 {
 			return errors.New("the controller is still at work")
 		}
