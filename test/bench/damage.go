@@ -10,9 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -64,7 +67,9 @@ func (t *trial) repairOne(ctx context.Context, object *unstructured.Unstructured
 	if err != nil {
 		return nil, fmt.Errorf("read it before deleting it: %w", err)
 	}
-	watching, err := t.watch(ctx, object.GroupVersionKind(), object.GetNamespace(), client.MatchingFields{"metadata.name": object.GetName()})
+	watching, err := t.follow(ctx, object.GroupVersionKind(), client.ListOptions{
+		Namespace: object.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("metadata.name", object.GetName()),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +108,7 @@ func awaitRenewal(ctx context.Context, events <-chan watch.Event, old types.UID)
 // objectOf is the object of an event of a watch.
 func objectOf(event watch.Event, open bool) (client.Object, error) {
 	if !open {
-		return nil, errors.New("the API server has ended the watch: see its log")
+		return nil, errors.New("the watch has ended: see the log of the API server")
 	}
 	object, ok := event.Object.(client.Object)
 	if !ok {
@@ -112,11 +117,20 @@ func objectOf(event watch.Event, open bool) (client.Object, error) {
 	return object, nil
 }
 
-// watch follows objects of a kind, from those that exist on.
-func (t *trial) watch(ctx context.Context, kind schema.GroupVersionKind, namespace string, options ...client.ListOption) (watch.Interface, error) {
-	list := &unstructured.UnstructuredList{}
+// follow watches objects of a kind, from now on. A watch that the API server ends is opened again where it ended: a
+// busy server ends those that do not keep up.
+func (t *trial) follow(ctx context.Context, kind schema.GroupVersionKind, options client.ListOptions) (watch.Interface, error) {
+	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	watching, err := t.cluster.Client.Watch(ctx, list, append(options, client.InNamespace(namespace))...)
+	if err := t.cluster.Client.List(ctx, list, &options); err != nil {
+		return nil, fmt.Errorf("list %s before watching: %w", kind.Kind, err)
+	}
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
+		resumed := options
+		resumed.Raw = &from
+		return t.cluster.Client.Watch(ctx, list.DeepCopy(), &resumed)
+	}}
+	watching, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watcher)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
@@ -207,7 +221,7 @@ func (t *trial) watchDeaths(ctx context.Context, objects []*unstructured.Unstruc
 	// One more for the error of each watch, so that no sender waits when nobody listens any more.
 	deaths := make(chan death, len(objects)+len(scopes))
 	for scope, uids := range scopes {
-		watching, err := t.watch(ctx, scope.kind, scope.namespace)
+		watching, err := t.follow(ctx, scope.kind, client.ListOptions{Namespace: scope.namespace})
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -75,25 +76,30 @@ func installPeer(ctx context.Context, cluster *env.Cluster) error {
 	return nil
 }
 
-// describe tells what a binary was built from.
+// describe tells what a binary was built from. A script has to do with its hash.
 func describe(c contestant) (Program, error) {
-	info, err := buildinfo.ReadFile(c.file)
-	if err != nil {
-		return Program{}, fmt.Errorf("%s is not a Go program that can be measured: %w", c.name, err)
-	}
 	content, err := os.ReadFile(c.file)
 	if err != nil {
 		return Program{}, fmt.Errorf("read the binary of %s: %w", c.name, err)
 	}
-	// A build without version control is still told from others.
-	version, changed := fmt.Sprintf("sha256 %x", sha256.Sum256(content))[:len("sha256 ")+12], ""
+	program := Program{
+		Operator: c.name, File: filepath.Base(c.file), Go: "not Go",
+		Version: fmt.Sprintf("sha256 %x", sha256.Sum256(content))[:len("sha256 ")+12],
+	}
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	if err != nil {
+		return program, nil //nolint:nilerr // It is no Go program.
+	}
+	program.Go = info.GoVersion
+	changed := ""
 	for _, setting := range info.Settings {
 		switch {
 		case setting.Key == "vcs.revision":
-			version = setting.Value[:min(12, len(setting.Value))]
+			program.Version = setting.Value[:min(12, len(setting.Value))]
 		case setting.Key == "vcs.modified" && setting.Value == "true":
 			changed = "+changes"
 		}
 	}
-	return Program{Operator: c.name, File: filepath.Base(c.file), Version: version + changed, Go: info.GoVersion}, nil
+	program.Version += changed
+	return program, nil
 }
