@@ -20,6 +20,14 @@ type verbosity struct {
 	least int
 }
 
+// String is called on the zero value too, by the flag package.
+func (v *verbosity) String() string {
+	if v == nil || v.Value == nil {
+		return ""
+	}
+	return v.Value.String()
+}
+
 // Set takes the flag.
 func (v *verbosity) Set(text string) error {
 	level, err := strconv.Atoi(text)

@@ -2,13 +2,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +80,33 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 		},
 		"no command": {
 			args: []string{},
-			want: []string{"error: the first argument must be start"},
+			want: []string{"error: the first argument must be start or iam-policy"},
+		},
+		"settings with wrong values": {
+			args:        []string{"start", "--kubeconfig", cluster.Kubeconfig()},
+			environment: []string{"NODE_MEMORY_LIMIT=lots", "PROVISIONER_WORKERS=0"},
+			want: []string{
+				`error: environment variable NODE_MEMORY_LIMIT="lots": must be a number of bytes, such as 2Gi`,
+				`environment variable PROVISIONER_WORKERS="0": must be a whole number from 1 to 100`,
+			},
+		},
+		"neither FIPS nor not": {
+			args:        []string{"start", "--kubeconfig", cluster.Kubeconfig()},
+			environment: []string{"FIPS_ENABLED=maybe"},
+			want:        []string{`error: environment variable FIPS_ENABLED="maybe": must be true or false`},
+		},
+		"a log level that is no number": {
+			args: []string{"start", "-v", "loud"},
+			want: []string{`invalid value "loud" for flag -v: "loud" is not a whole number from 0 to 7`},
+		},
+		"a folder without certificates": {
+			args: []string{"start", "--kubeconfig", cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address", "127.0.0.1:0",
+				"--health-probe-bind-address", "0", "--metrics-cert-dir", folder},
+			want: []string{"error: ", filepath.Join(folder, "tls.crt"), "no such file"},
+		},
+		"a policy for nobody": {
+			args: []string{"iam-policy", "master"},
+			want: []string{"error: iam-policy takes one argument: controller or node"},
 		},
 		"an argument too many": {
 			args: []string{"start", "now"},
@@ -222,5 +251,37 @@ func TestAClusterWithoutAnInfrastructureNameIsNotRolledOutTwice(t *testing.T) {
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	if live := find(t, cluster, damage{kind: "deployment", name: "aws-efs-csi-driver-controller"}); live.GetGeneration() != 1 {
 		t.Errorf("generation %d of the Deployment, want 1", live.GetGeneration())
+	}
+}
+
+func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
+	for workload, want := range map[string][]string{
+		"controller": {
+			"ec2:DescribeAvailabilityZones", "elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint",
+			"elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargets",
+			"elasticfilesystem:TagResource",
+		},
+		"node": {"ec2:DescribeAvailabilityZones", "elasticfilesystem:DescribeMountTargets"},
+	} {
+		operator, err := env.RunOperator(env.RaceOperator, []string{"iam-policy", workload}, nil)
+		env.Must(t, err)
+		<-operator.Done()
+		var policy struct {
+			Version   string
+			Statement []struct {
+				Effect, Resource string
+				Action           []string
+			}
+		}
+		env.Must(t, json.Unmarshal([]byte(operator.Output()), &policy))
+		env.Must(t, operator.Stop())
+		var got []string
+		for _, statement := range policy.Statement {
+			got = append(got, statement.Action...)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" || policy.Version != "2012-10-17" {
+			t.Errorf("%s: version %q, actions (-want +got):\n%s", workload, policy.Version, diff)
+		}
 	}
 }
