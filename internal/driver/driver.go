@@ -113,9 +113,13 @@ func (c Credentials) Usable(keys []string) bool {
 func (c Credentials) WantedKeys() string {
 	alternatives := make([]string, 0, len(c.Keys))
 	for _, keys := range c.Keys {
-		alternatives = append(alternatives, strings.Join(keys, " and "))
+		word := "key "
+		if len(keys) > 1 {
+			word = "keys "
+		}
+		alternatives = append(alternatives, word+strings.Join(keys, " and "))
 	}
-	return "key " + strings.Join(alternatives, ", or ")
+	return strings.Join(alternatives, ", or ")
 }
 
 // Mutation changes the rendered objects of one Go type.

@@ -53,7 +53,7 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	env.Eventually(t, "the missing key named", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, controllerCredentials, "SecretUnusable: "),
-			state(t.Context(), cluster, controllerCredentials, "has keys [aws_access_key_id], but needs key credentials, or aws_access_key_id and aws_secret_access_key"))
+			state(t.Context(), cluster, controllerCredentials, "has keys [aws_access_key_id], but needs key credentials, or keys aws_access_key_id and aws_secret_access_key"))
 	})
 	env.Must(t, rotate(t, cluster, unusable, "made-up"))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })

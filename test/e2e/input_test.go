@@ -13,10 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -178,9 +180,13 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 	for _, name := range []string{
 		"credentialsrequests.cloudcredential.openshift.io", "servicemonitors.monitoring.coreos.com",
 		"infrastructures.config.openshift.io", "cloudcredentials.operator.openshift.io",
+		"proxies.config.openshift.io", "apiservers.config.openshift.io",
 	} {
 		deleteDefinition(t, cluster, name)
 	}
+	env.Must(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.DashboardNamespace}}))
+	// Without a cloud-credential-operator the administrator makes it.
+	env.Must(t, cluster.Client.Create(t.Context(), secret("aws-efs-cloud-credentials")))
 	operate(t, cluster)
 	install(t, cluster)
 	cr := env.EFS("")
@@ -189,7 +195,8 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 		if condition.Type != "Available" {
 			continue
 		}
-		for _, want := range []string{"CredentialsRequest.cloudcredential.openshift.io", "ServiceMonitor.monitoring.coreos.com", "Infrastructure.config.openshift.io"} {
+		for _, want := range []string{"CredentialsRequest.cloudcredential.openshift.io", "ServiceMonitor.monitoring.coreos.com", "Infrastructure.config.openshift.io",
+			"Proxy.config.openshift.io", "APIServer.config.openshift.io"} {
 			if !strings.Contains(condition.Message, want) {
 				t.Errorf("message %q does not say that %s is left out", condition.Message, want)
 			}

@@ -98,9 +98,13 @@ func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credenti
 	if credentials.Optional {
 		pods = "the driver works without it, except for One Zone volumes in another zone"
 	}
-	return fmt.Sprintf("%s: Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s, or set %s to an IAM role in the "+
-		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, pods,
-		credentials.WantedKeys(), credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
+	role := ""
+	if cfg.Kinds[driver.CredentialsRequestKind()] {
+		role = fmt.Sprintf(", or set %s to an IAM role in the operator's environment", credentials.RoleARNVariable)
+	}
+	return fmt.Sprintf("%s: Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"%s iam-policy %s\" prints "+
+		"the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
+		r.Driver.Operator, credentials.Workload)
 }
 
 // problems are what the cloud-credential-operator says about a request.

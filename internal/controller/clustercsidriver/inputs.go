@@ -125,7 +125,8 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 
 // stillLate is the rest of lateInput since an object was made.
 func (r *Reconciler) stillLate(object client.Object) time.Duration {
-	return max(0, lateInput-r.Now().Sub(object.GetCreationTimestamp().Time))
+	// Clocks may differ.
+	return min(lateInput, max(0, lateInput-r.Now().Sub(object.GetCreationTimestamp().Time)))
 }
 
 // formerInputs are the hashes that the live workloads were made with.
