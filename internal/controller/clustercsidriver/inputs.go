@@ -117,8 +117,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
-		// The cache holds the hash in its place.
-		return content, 0, nil
+		return shortHash(content), 0, nil
 	}
 	return "", r.stillLate(bundle), nil
 }
@@ -167,8 +166,7 @@ func (r *Reconciler) secret(ctx context.Context, name string) (string, []string,
 	for _, key := range keys {
 		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
 	}
-	sum := sha256.Sum256([]byte(content))
-	return shortHash(sum[:]), keys, nil
+	return shortHash(content), keys, nil
 }
 
 // HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
@@ -176,8 +174,7 @@ func (r *Reconciler) secret(ctx context.Context, name string) (string, []string,
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		for key, value := range secret.Data {
-			sum := sha256.Sum256(value)
-			secret.Data[key] = []byte(hex.EncodeToString(sum[:]))
+			secret.Data[key] = []byte(hashed(string(value)))
 		}
 		secret.ManagedFields, secret.Annotations = nil, nil
 	}
@@ -188,14 +185,28 @@ func HashSecret(object any) (any, error) {
 func hashBundle(object any) (any, error) {
 	if config, ok := object.(*corev1.ConfigMap); ok && config.Labels[injectTrustedCA] == "true" {
 		for key, value := range config.Data {
-			sum := sha256.Sum256([]byte(value))
-			config.Data[key] = shortHash(sum[:])
+			config.Data[key] = hashed(value)
 		}
 	}
 	return object, nil
 }
 
+// hashed returns the hash of a value, and a hash as it is: a cache may transform an object twice, for instance when it is
+// filled by a stream.
+func hashed(value string) string {
+	const prefix = "sha256-"
+	if hash, found := strings.CutPrefix(value, prefix); found && len(hash) == hex.EncodedLen(sha256.Size) {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return prefix + hex.EncodeToString(sum[:])
+}
+
 // injectTrustedCA is the label that asks OpenShift's network operator to fill in a ConfigMap.
 const injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 
-func shortHash(sum []byte) string { return hex.EncodeToString(sum[:16]) }
+// shortHash is what goes into an annotation.
+func shortHash(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:16])
+}
