@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -67,6 +70,53 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 		t.Error("the operator has ended")
 	default:
 	}
+}
+
+// A change that asks for nothing but a status leads to one write. If that fails, no event comes to the help of an operator
+// that does not try again.
+func TestAFailureAloneIsRetried(t *testing.T) {
+	t.Parallel()
+	cluster := own(t)
+	through := newProxy(t, cluster)
+	operator := operate(t, cluster, through, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	life()[0].begin(t, cluster)
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	levels := []operatorv1.LogLevel{operatorv1.Trace, operatorv1.Debug}
+	step := 0
+	for name, answer := range map[string]fault{
+		"a conflict":                    failure(http.StatusConflict, metav1.StatusReasonConflict),
+		"too many requests":             tooMany(),
+		"an internal error":             failure(http.StatusInternalServerError, metav1.StatusReasonInternalError),
+		"an API server that shuts down": failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable),
+		"a connection that is dropped":  func(w http.ResponseWriter, _ func(http.ResponseWriter)) { drop(w) },
+		"an answer that does not come in": func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			forward(httptest.NewRecorder())
+			drop(w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env.Quiet(t, operator)
+			failed := false
+			through.set(func(r *http.Request) fault {
+				if failed || !isWrite(r) {
+					return nil
+				}
+				failed = true
+				return answer
+			})
+			step++
+			patch := fmt.Sprintf(`{"spec":{"operatorLogLevel":%q}}`, levels[step%len(levels)])
+			env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
+			env.Eventually(t, "the change observed", func() error { return cluster.Settled(t.Context()) })
+			env.Quiet(t, operator)
+			if made := through.work(); !failed || len(made) > 2 {
+				t.Errorf("a write failed: %t; requests, of which one or two are enough:\n%s", failed, strings.Join(made, "\n"))
+			}
+		})
+	}
+	through.set(nil)
+	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 // chance decides which request fails, and how. Conflicts and too many requests are what happens in busy clusters.

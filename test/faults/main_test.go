@@ -28,7 +28,7 @@ const (
 
 // TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "5"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
