@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +76,9 @@ func start(ctx context.Context, options options) error {
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("reconcile", controller.Alive); err != nil {
-		return fmt.Errorf("add health check: %w", err)
+	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache())...)
+	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
+		return fmt.Errorf("add health checks: %w", err)
 	}
 	mgr.GetLogger().Info("starting", "driver", efs.Name, "namespace", namespace, "version", os.Getenv("OPERATOR_IMAGE_VERSION"))
 	if err := mgr.Start(ctx); err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -158,6 +157,9 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 	if err != nil {
 		return nil, err
 	}
+	if err := checkCertificates(options); err != nil {
+		return nil, err
+	}
 	lease, renew, retry := leaderElection(singleNode)
 	servers := newServerTLS()
 	manager, err := ctrl.NewManager(config, ctrl.Options{
@@ -185,35 +187,25 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 			}
 		}
 	}
-	synced := &synced{cache: manager.GetCache()}
-	err = errors.Join(manager.Add(synced), manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("caches", synced.check))
-	if err != nil {
-		return nil, fmt.Errorf("add health checks: %w", err)
+	if err := manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add health check: %w", err)
 	}
 	return manager, nil
 }
 
-// synced makes the readiness probe wait until the caches are filled: an operator without the right to watch something
-// never becomes ready, instead of doing nothing unnoticed.
-type synced struct {
-	cache cache.Cache
-	ready atomic.Bool
-}
-
-// NeedLeaderElection is false: an operator that waits for its turn is ready as well.
-func (s *synced) NeedLeaderElection() bool { return false }
-
-// Start waits for the caches.
-func (s *synced) Start(ctx context.Context) error {
-	s.ready.Store(s.cache.WaitForCacheSync(ctx))
-	return nil
-}
-
-func (s *synced) check(*http.Request) error {
-	if !s.ready.Load() {
-		return errors.New("the caches are not filled yet: see the log for kinds that can't be watched")
+// Filled is a check for the readiness probe: an operator without the right to watch something never becomes ready, instead
+// of doing nothing unnoticed. One that waits for its turn to lead watches little, and is ready as well.
+func Filled(caches ...cache.Cache) healthz.Checker {
+	return func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		for _, one := range caches {
+			if !one.WaitForCacheSync(ctx) {
+				return errors.New("the caches are not filled yet: see the log for kinds that can't be watched")
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // leaderElection gives OpenShift's times: they survive a minute without API server, and on a single node its restart.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,6 +86,18 @@ type always struct{ manager.Runnable }
 
 // NeedLeaderElection is false.
 func (always) NeedLeaderElection() bool { return false }
+
+// checkCertificates refuses a folder without certificates: a made-up one would be served instead, which nobody trusts.
+func checkCertificates(options Options) error {
+	if !options.MetricsSecure || options.MetricsAddress == "0" || options.MetricsCertDir == "" {
+		return nil
+	}
+	_, err := tls.LoadX509KeyPair(filepath.Join(options.MetricsCertDir, "tls.crt"), filepath.Join(options.MetricsCertDir, "tls.key"))
+	if err != nil {
+		return fmt.Errorf("--metrics-cert-dir: %w", err)
+	}
+	return nil
+}
 
 // metricsOptions serve metrics with authentication and authorization, which the API server decides (TokenReview and
 // SubjectAccessReview).

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,8 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	env.Must(t, rotate(t, cluster, unusable, "made-up"))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	env.Must(t, state(t.Context(), cluster, controllerCredentials, "AsExpected: manual mode"))
+	// Half a Secret has started nothing.
+	settle(t, cluster, operator, rollouts{1, 1})
 	for _, hidden := range []string{"made-up", "AKIAEXAMPLE"} {
 		for _, form := range []string{hidden, base64.StdEncoding.EncodeToString([]byte(hidden)), hex.EncodeToString([]byte(hidden))} {
 			if strings.Contains(operator.Output(), form) {
@@ -70,29 +73,47 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestRolesReachTheCredentialsRequests(t *testing.T) {
-	cluster := clean(t)
-	manualMode(t, cluster)
-	controller := secret("aws-efs-cloud-credentials")
-	keep(t, cluster, controller)
-	operateWith(t, cluster, "ROLEARN=arn:aws:iam::123456789012:role/controller")
-	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
-	uninstallAtEnd(t, cluster)
-	request := &cloudcredentialv1.CredentialsRequest{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cloudcredentialv1.Namespace, Name: "openshift-aws-efs-csi-driver",
-	}}
-	env.Eventually(t, "the request made", func() error {
-		return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
-	})
-	if request.Spec.ProviderSpec.STSIAMRoleARN != "arn:aws:iam::123456789012:role/controller" ||
-		request.Spec.CloudTokenPath != "/var/run/secrets/openshift/serviceaccount/token" {
-		t.Errorf("request %+v", request.Spec)
+func TestRolesReachTheCredentialsRequestsAndThePodsStartOnce(t *testing.T) {
+	const controllerRole, nodeRole = "arn:aws:iam::123456789012:role/controller", "arn:aws:iam::123456789012:role/node"
+	for name, tc := range map[string]struct {
+		environment []string
+		// roles are those of the CredentialsRequests that are made.
+		roles map[string]string
+	}{
+		"the controller's role alone": {
+			[]string{"ROLEARN=" + controllerRole}, map[string]string{"openshift-aws-efs-csi-driver": controllerRole},
+		},
+		"both roles": {
+			[]string{"ROLEARN=" + controllerRole, "NODE_ROLEARN=" + nodeRole},
+			map[string]string{"openshift-aws-efs-csi-driver": controllerRole, "openshift-aws-efs-csi-driver-node": nodeRole},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := clean(t)
+			tokenMode(t, cluster)
+			operator := operateWith(t, cluster, tc.environment...)
+			install(t, cluster)
+			settle(t, cluster, operator, rollouts{1, 1})
+			env.Must(t, state(t.Context(), cluster, controllerCredentials, "STS with role "+controllerRole))
+			requests := &cloudcredentialv1.CredentialsRequestList{}
+			env.Must(t, cluster.Client.List(t.Context(), requests))
+			got := map[string]string{}
+			for _, request := range requests.Items {
+				got[request.Name] = request.Spec.ProviderSpec.STSIAMRoleARN
+				if request.Spec.CloudTokenPath != "/var/run/secrets/openshift/serviceaccount/token" {
+					t.Errorf("%s: token path %q", request.Name, request.Spec.CloudTokenPath)
+				}
+			}
+			if diff := cmp.Diff(tc.roles, got); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			_, daemonSet := workloads(t, cluster)
+			hash := daemonSet.Spec.Template.Annotations["operator.openshift.io/hash-of-node-aws-efs-cloud-credentials"]
+			if (hash != "") != (len(tc.roles) == 2) {
+				t.Errorf("hash of the nodes' Secret %q with roles %v", hash, tc.roles)
+			}
+		})
 	}
-	env.Eventually(t, "the mode reported", func() error {
-		return state(t.Context(), cluster, controllerCredentials, "STS with role arn:aws:iam::123456789012:role/controller")
-	})
-	request.Name = "openshift-aws-efs-csi-driver-node"
-	env.Must(t, cluster.Gone(t.Context(), request))
 }
 
 func TestPassthroughModeGivesTheNodesNothing(t *testing.T) {

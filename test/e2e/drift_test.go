@@ -111,16 +111,19 @@ func TestEveryDamageIsUndone(t *testing.T) {
 		"the managed fields are wiped": {"daemonset", daemonSet,
 			`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/template/spec/hostNetwork","value":false}]`},
 	}
-	cluster, _ := installed(t)
+	cluster, operator := installed(t)
 	kinds := map[string]bool{}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			env.Eventually(t, "settled before", func() error { return cluster.Settled(t.Context()) })
 			object := find(t, cluster, tc)
 			kinds[object.GetKind()] = true
-			want := env.Content(object)
+			want, before := env.Content(object), generations(t, cluster)
 			env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(tc.patch))))
 			env.Eventually(t, "the damage undone", func() error { return restored(t, cluster, object, want, false) })
+			if tc.kind != "daemonset" && tc.kind != "deployment" {
+				settle(t, cluster, operator, before)
+			}
 		})
 	}
 	if len(kinds) != 14 {

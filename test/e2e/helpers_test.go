@@ -50,6 +50,19 @@ func credentialsMode(t *testing.T, cluster *env.Cluster, mode operatorv1.CloudCr
 	})
 }
 
+// tokenMode makes it a cluster with STS, until the test ends: manual mode, and an issuer that the cloud trusts.
+func tokenMode(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	manualMode(t, cluster)
+	issuer := func(url string) error {
+		_, err := cluster.Kubectl(context.Background(), "patch", "authentication.config.openshift.io", "cluster", "--type=merge",
+			"-p", fmt.Sprintf(`{"spec":{"serviceAccountIssuer":%q}}`, url))
+		return err
+	}
+	env.Must(t, issuer("https://oidc.example"))
+	t.Cleanup(func() { env.Must(t, issuer("")) })
+}
+
 // secret is one that an administrator makes.
 func secret(name string) *corev1.Secret {
 	return &corev1.Secret{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 func TestStartRefusesWhatCannotWork(t *testing.T) {
@@ -120,11 +123,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 			operator, err := env.RunOperator(env.RaceOperator, tc.args, tc.environment)
 			env.Must(t, err)
 			defer operator.Kill()
-			select {
-			case <-operator.Done():
-			case <-t.Context().Done():
-				t.Fatal("the operator did not end")
-			}
+			ends(t, operator)
 			output := operator.Output()
 			for _, want := range tc.want {
 				if !strings.Contains(output, want) {
@@ -184,10 +183,12 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 	} {
 		deleteDefinition(t, cluster, name)
 	}
-	env.Must(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.DashboardNamespace}}))
+	dashboards := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.DashboardNamespace}}
+	env.Must(t, cluster.Client.Delete(t.Context(), dashboards))
+	env.Eventually(t, "no namespace for dashboards", func() error { return cluster.Gone(t.Context(), dashboards) })
 	// Without a cloud-credential-operator the administrator makes it.
 	env.Must(t, cluster.Client.Create(t.Context(), secret("aws-efs-cloud-credentials")))
-	operate(t, cluster)
+	first := operate(t, cluster)
 	install(t, cluster)
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
@@ -202,19 +203,69 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 			}
 		}
 	}
+	requests, err := cluster.Audit.Since(0, env.OperatorUser)
+	env.Must(t, err)
+	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+	}
+	if failed, err := first.Metric(t.Context(), "controller_runtime_reconcile_errors_total"); err != nil || failed != 0 {
+		t.Errorf("%v reconciles have failed (%v):\n%s", failed, err, first.Output())
+	}
 	env.Must(t, cluster.Uninstall(t.Context()))
+
+	isNotReadyWithoutARight(t, cluster)
 
 	deleteDefinition(t, cluster, "clustercsidrivers.operator.openshift.io")
 	operator, err := cluster.StartOperator(t.Context(), nil, nil)
 	env.Must(t, err)
 	defer operator.Kill()
-	select {
-	case <-operator.Done():
-	case <-t.Context().Done():
-	}
+	ends(t, operator)
 	if want := "the cluster does not serve kind ClusterCSIDriver of operator.openshift.io/v1"; !strings.Contains(operator.Output(), want) {
 		t.Errorf("output does not contain %q:\n%s", want, operator.Output())
 	}
+}
+
+// isNotReadyWithoutARight takes the right to watch one kind away from the operator.
+func isNotReadyWithoutARight(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: env.OperatorName}}
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role))
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "poddisruptionbudgets")
+	})
+	env.Must(t, cluster.Client.Update(t.Context(), role))
+	address := listening(t)
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false", "--health-probe-bind-address", address}, nil)
+	env.Must(t, err)
+	defer operator.Kill()
+	env.Eventually(t, "the missing right in the log", func() error {
+		if !strings.Contains(operator.Output(), `poddisruptionbudgets.policy is forbidden`) {
+			return errors.New(operator.Output())
+		}
+		return nil
+	})
+	for path, want := range map[string]int{"/readyz": http.StatusInternalServerError, "/healthz": http.StatusOK} {
+		env.Eventually(t, path, func() error {
+			code, err := get(t.Context(), "http://"+address+path, "", nil)
+			if err == nil && code != want {
+				err = fmt.Errorf("code %d, want %d", code, want)
+			}
+			return err
+		})
+	}
+}
+
+// ends waits until the operator has ended by itself.
+func ends(t *testing.T, operator *env.Operator) {
+	t.Helper()
+	env.Eventually(t, "the operator ends", func() error {
+		select {
+		case <-operator.Done():
+			return nil
+		default:
+			return errors.New("it still runs")
+		}
+	})
 }
 
 func deleteDefinition(t *testing.T, cluster *env.Cluster, name string) {
@@ -272,7 +323,7 @@ func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 	} {
 		operator, err := env.RunOperator(env.RaceOperator, []string{"iam-policy", workload}, nil)
 		env.Must(t, err)
-		<-operator.Done()
+		ends(t, operator)
 		var policy struct {
 			Version   string
 			Statement []struct {

@@ -9,6 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -123,13 +124,26 @@ func (r *reporter) conditions(
 	}
 	if result.removing || result.removed {
 		all = append(all, r.removalConditions(result)...)
-		return status.Sum(all), 0, again
+		all, wait := r.removalStuck(all, result)
+		return status.Sum(all), 0, soonest(again, wait)
 	}
 	services, stable := r.serviceConditions(cr, result, live)
 	all = append(all, services...)
 	all, wait := r.stuck(all, live)
-	all = append(all, r.credentialConditions(cr, result, live)...)
+	again = soonest(again, wait)
+	credentials, wait := r.credentialConditions(cr, result, live)
+	all = append(all, credentials...)
 	return r.explain(status.Sum(all), result), stable, soonest(again, wait)
+}
+
+// removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
+func (r *reporter) removalStuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
+	stuck, again := r.rollouts.Stuck("removal", result.removing && result.err == nil, 0, -int64(result.remaining))
+	if stuck {
+		all = status.Replace(all, status.Condition(r.Driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
+			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.waiting)))
+	}
+	return all, again
 }
 
 // serviceConditions report on the two workloads.
@@ -159,12 +173,16 @@ func (r *reporter) serviceConditions(
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
 func (r *reporter) stuck(all []operatorv1.OperatorCondition, live workloads) ([]operatorv1.OperatorCondition, time.Duration) {
 	var again time.Duration
-	look := func(service string, generation, done int64) {
+	look := func(service string, workload metav1.ObjectMeta, observed int64, done int32) {
 		prefix := r.Driver.ConditionPrefix + service
 		progressing := status.Find(all, prefix+status.Progressing)
 		degraded := status.Find(all, prefix+status.Degraded)
 		underWay := progressing.Status == operatorv1.ConditionTrue && progressing.Reason == status.Deploying
-		stuck, wait := r.rollouts.Stuck(service, underWay, generation, done)
+		if observed < workload.Generation {
+			// The numbers are still those of the last roll-out.
+			done = 0
+		}
+		stuck, wait := r.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
 		again = soonest(again, wait)
 		if stuck && degraded.Status == operatorv1.ConditionFalse {
 			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
@@ -173,10 +191,12 @@ func (r *reporter) stuck(all []operatorv1.OperatorCondition, live workloads) ([]
 		}
 	}
 	if deployment := live.deployment; deployment != nil {
-		look(controllerService, deployment.Generation, int64(deployment.Status.UpdatedReplicas)+int64(deployment.Status.AvailableReplicas))
+		state := deployment.Status
+		look(controllerService, deployment.ObjectMeta, state.ObservedGeneration, state.UpdatedReplicas+state.AvailableReplicas)
 	}
 	if daemonSet := live.daemonSet; daemonSet != nil {
-		look(nodeService, daemonSet.Generation, int64(daemonSet.Status.UpdatedNumberScheduled)+int64(daemonSet.Status.NumberAvailable))
+		state := daemonSet.Status
+		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, state.UpdatedNumberScheduled+state.NumberAvailable)
 	}
 	return all, again
 }

@@ -1,8 +1,10 @@
 package clustercsidriver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +19,7 @@ import (
 // what is to be asked for, they stay as they are.
 func (r *reporter) credentialConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
-) (all []operatorv1.OperatorCondition) {
+) (all []operatorv1.OperatorCondition, again time.Duration) {
 	if result.err != nil {
 		for _, credentials := range r.Driver.Credentials {
 			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
@@ -26,15 +28,29 @@ func (r *reporter) credentialConditions(
 				}
 			}
 		}
-		return all
+		return all, 0
 	}
 	for _, credentials := range r.Driver.Credentials {
 		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
 		degraded, _ := r.failures.Degraded(credentials.Condition, err)
 		available, progressing := r.credentialState(result.cfg, credentials, live)
-		all = append(all, available, progressing, degraded)
+		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
+		absent, wait := r.failures.Degraded(available.Type, missing(available, progressing))
+		if wasAvailable && absent.Status != operatorv1.ConditionTrue {
+			// Secrets are made anew when they are rotated; the pods have read the old one.
+			available.Status = operatorv1.ConditionTrue
+		}
+		all, again = append(all, available, progressing, degraded), soonest(again, wait)
 	}
-	return all
+	return all, again
+}
+
+// missing is an error while somebody is at work to bring what is not available.
+func missing(available, progressing operatorv1.OperatorCondition) error {
+	if available.Status == operatorv1.ConditionTrue || progressing.Status != operatorv1.ConditionTrue {
+		return nil
+	}
+	return errors.New(available.Message)
 }
 
 func (r *reporter) credentialState(

@@ -6,6 +6,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -31,11 +32,12 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 		r.tellChanges(cr, changes)
 	}
 	r.tellAvailability(cr, before, after)
-	progressing := reason(after, status.Progressing)
-	switch {
-	case progressing == reason(before, status.Progressing):
+	// The condition of the nodes, as the sum may hold other reasons as well.
+	kind := r.Driver.ConditionPrefix + nodeService + status.Progressing
+	switch progressing := reason(after, kind); {
+	case progressing == reason(before, kind):
 	case progressing == inUseReason:
-		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, status.Progressing).Message)
+		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, kind).Message)
 	case progressing == removingReason:
 		r.say(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
 	}
@@ -47,18 +49,31 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 }
 
-// tellChanges tells what was done to the objects.
+// tellChanges tells what was done to the objects. Each is the related object of an event of its own, unless there are many:
+// events that differ in nothing but their note are counted as one.
 func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }
-	if created := changes.With(apply.Created); len(created) > 0 {
-		r.say(cr, corev1.EventTypeNormal, eventCreated, "created: "+subjects(created))
-	}
-	if restored := changes.Where(isDrift); len(restored) > 0 {
-		r.say(cr, corev1.EventTypeNormal, eventRestored, "undone what somebody changed: "+subjects(restored))
-	}
-	if updated := changes.With(apply.Configured, apply.Deleted).Where(isNoDrift); len(updated) > 0 {
-		r.say(cr, corev1.EventTypeNormal, eventUpdated, "changed to follow the configuration: "+subjects(updated))
+	for _, did := range []struct {
+		changes      apply.ChangeSet
+		reason, note string
+	}{
+		{changes.With(apply.Created), eventCreated, "created: "},
+		{changes.Where(isDrift), eventRestored, "undone what somebody changed: "},
+		{changes.With(apply.Configured, apply.Deleted).Where(isNoDrift), eventUpdated, "changed to follow the configuration: "},
+	} {
+		const many = 4
+		if len(did.changes) >= many {
+			r.say(cr, corev1.EventTypeNormal, did.reason, did.note+subjects(did.changes))
+			continue
+		}
+		for _, change := range did.changes {
+			related := &unstructured.Unstructured{Object: map[string]any{}}
+			related.SetGroupVersionKind(change.Subject.GroupVersionKind)
+			related.SetNamespace(change.Subject.Namespace)
+			related.SetName(change.Subject.Name)
+			r.Events.Eventf(cr, related, corev1.EventTypeNormal, did.reason, "Reconcile", "%s", did.note+change.Subject.String())
+		}
 	}
 }
 

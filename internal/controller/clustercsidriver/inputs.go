@@ -37,11 +37,12 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 	}
 	cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	for _, credentials := range r.Driver.Credentials {
-		hash, _, err := r.secret(ctx, credentials.Secret)
+		hash, keys, err := r.secret(ctx, credentials.Secret)
 		if err != nil {
 			return nil, 0, err
 		}
-		if hash == "" {
+		if hash == "" || !credentials.Usable(keys) {
+			// A Secret may be made in several steps.
 			hash = before[credentials.Workload][credentials.Secret]
 		}
 		if hash != "" {
@@ -70,7 +71,7 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 		case hash != "":
 			cfg.Inputs[workload][r.Driver.TrustedCABundle()] = hash
 		case wait > 0 && waits[workload] == "":
-			waits[workload] = fmt.Sprintf("waiting for the network operator to fill in ConfigMap %s/%s", r.Namespace, r.Driver.TrustedCABundle())
+			waits[workload] = fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle())
 			again = soonest(again, wait)
 		}
 	}
@@ -181,11 +182,12 @@ func HashSecret(object any) (any, error) {
 	return object, nil
 }
 
-// hashBundle does the same for a ConfigMap that others fill in.
+// hashBundle does the same for the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may
+// change them.
 func hashBundle(object any) (any, error) {
-	if config, ok := object.(*corev1.ConfigMap); ok && config.Labels[injectTrustedCA] == "true" {
-		for key, value := range config.Data {
-			config.Data[key] = hashed(value)
+	if config, ok := object.(*corev1.ConfigMap); ok {
+		if bundle := config.Data[driver.TrustedCAKey]; bundle != "" {
+			config.Data[driver.TrustedCAKey] = hashed(bundle)
 		}
 	}
 	return object, nil
@@ -201,9 +203,6 @@ func hashed(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return prefix + hex.EncodeToString(sum[:])
 }
-
-// injectTrustedCA is the label that asks OpenShift's network operator to fill in a ConfigMap.
-const injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 
 // shortHash is what goes into an annotation.
 func shortHash(content string) string {

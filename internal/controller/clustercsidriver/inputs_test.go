@@ -6,17 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A cache may transform an object more than once. If that counted as a change, a restart of the operator would restart
 // the pods of the driver.
 func TestHashingTwiceChangesNothing(t *testing.T) {
 	secret := &corev1.Secret{Data: map[string][]byte{"key": []byte("made-up"), "empty": nil}}
-	bundle := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{injectTrustedCA: "true"}},
-		Data:       map[string]string{"ca-bundle.crt": "certificates"},
-	}
+	bundle := &corev1.ConfigMap{Data: map[string]string{"ca-bundle.crt": "certificates"}}
 	for _, hash := range []func(any) (any, error){HashSecret, hashBundle} {
 		for _, object := range []any{secret, bundle} {
 			if _, err := hash(object); err != nil {

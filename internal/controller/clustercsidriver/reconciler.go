@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -66,6 +68,9 @@ type Reconciler struct {
 	metrics  *metrics
 	reporter *reporter
 	pending  time.Time
+	inUse    inUse
+	// gone is the ClusterCSIDriver that was removed last.
+	gone types.UID
 	// running is when the reconcile that is under way began, in nanoseconds; 0 while there is none.
 	running atomic.Int64
 }
@@ -79,8 +84,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cr == nil {
-		r.metrics.absent()
+	if cr == nil || cr.UID == r.gone {
+		r.forget()
 		return ctrl.Result{}, nil
 	}
 	r.SetLogLevel(cr.Spec.OperatorLogLevel)
@@ -110,9 +115,9 @@ type outcome struct {
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
 	// removed means that it is complete.
 	inUse, waiting string
-	// blocking is the number of these pods.
-	blocking          int
-	removing, removed bool
+	// blocking is the number of these pods, remaining that of the objects and pods that have still to go.
+	blocking, remaining int
+	removing, removed   bool
 	// again is when to look once more although no event may come.
 	again time.Duration
 }
@@ -185,6 +190,8 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	var again time.Duration
 	var reportErr error
 	if gone := result.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
+		// The cache may go on to show it for a moment.
+		r.gone = cr.UID
 		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
@@ -202,7 +209,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	switch {
 	case err == nil:
 		return ctrl.Result{RequeueAfter: again}, nil
-	case apierrors.IsConflict(err):
+	case onlyConflicts(err):
 		// Somebody else wrote at the same moment: not worth an error in the log.
 		return ctrl.Result{RequeueAfter: soonest(again, time.Second)}, nil
 	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
@@ -212,6 +219,24 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	default:
 		return ctrl.Result{}, fmt.Errorf("ClusterCSIDriver %s: %w", cr.Name, err)
 	}
+}
+
+// forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
+func (r *Reconciler) forget() {
+	r.metrics.absent()
+	r.SetLogLevel("")
+	r.failures = &status.Failures{Now: r.Now}
+	r.rollouts = &status.Rollouts{Now: r.Now}
+	r.inUse = inUse{}
+}
+
+// onlyConflicts tells whether all of joined errors are write conflicts.
+func onlyConflicts(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return apierrors.IsConflict(err)
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !onlyConflicts(one) })
 }
 
 // forgetStale stops to wait for a cache that does not show what was written: its watch may have missed a deletion.

@@ -10,6 +10,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -50,17 +51,25 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if !begun {
 		pods, err := podsInUse(ctx, r.Live, r.Driver.Name)
 		if err != nil {
-			return outcome{err: err}
+			// As far as is known, the same pods use it.
+			return outcome{err: err, inUse: r.inUse.message, blocking: r.inUse.pods}
 		}
 		if len(pods) > 0 {
 			return r.protect(ctx, cr, pods)
 		}
 	}
+	r.inUse = inUse{}
 	for _, workloads := range []bool{true, false} {
 		left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return workloads == (subject.Group == appsv1.GroupName) })
 		if len(left) > 0 {
 			logChanges(ctx, left)
-			return outcome{changes: left, removing: true, waiting: waitingFor(left), again: removalInterval}
+			pods, err := r.leaving(ctx)
+			if err != nil {
+				return outcome{err: err, removing: true}
+			}
+			return outcome{
+				changes: left, removing: true, waiting: waitingFor(left, pods), remaining: len(left) + len(pods), again: removalInterval,
+			}
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr); err != nil {
@@ -114,15 +123,35 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		kept = r.observe(ctx, cr)
 	}
 	kept.again = inUseInterval
-	kept.blocking = len(pods)
-	kept.inUse = fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
+	r.inUse = inUse{pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
 		"(%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
-		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)
+		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
+	kept.inUse, kept.blocking = r.inUse.message, r.inUse.pods
 	return kept
 }
 
-// waitingFor names what has still to go, and the finalizers that hold it.
-func waitingFor(left apply.ChangeSet) string {
+// inUse remembers which pods hold up a removal.
+type inUse struct {
+	pods    int
+	message string
+}
+
+// leaving names the nodes on which pods of the driver are still there, sorted.
+func (r *Reconciler) leaving(ctx context.Context) ([]string, error) {
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the driver's pods: %w", err)
+	}
+	var nodes []string
+	for _, pod := range pods.Items {
+		nodes = append(nodes, pod.Name+" on "+pod.Spec.NodeName)
+	}
+	sort.Strings(nodes)
+	return nodes, nil
+}
+
+// waitingFor names what has still to go, the finalizers that hold it, and the pods that are left.
+func waitingFor(left apply.ChangeSet, pods []string) string {
 	var names []string
 	for _, change := range left {
 		name := change.Subject.String()
@@ -132,5 +161,9 @@ func waitingFor(left apply.ChangeSet) string {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	return "waiting for the end of " + status.Shorten(names)
+	text := "waiting for the end of " + status.Shorten(names)
+	if len(pods) > 0 {
+		text += "; pods that are left: " + status.Shorten(pods)
+	}
+	return text
 }

@@ -252,8 +252,13 @@ func (r *Reconciler) prepare() error {
 	if err != nil {
 		return err
 	}
+	// One list decides what is looked at and what can be ours.
+	namespaces := map[string]bool{"": true}
+	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
+		namespaces[watch.namespace], namespaces[watch.another] = true, true
+	}
 	for _, object := range everything {
-		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) {
+		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) && namespaces[subject.Namespace] {
 			r.applier.Known = append(r.applier.Known, subject)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -56,7 +57,7 @@ func refusedTag(cfg driver.Config, tag configv1.AWSResourceTag) string {
 	// The limits and characters of EFS, https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html.
 	allowed := regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 	switch {
-	case tag.Key == "" || len(tag.Key) > 128 || len(tag.Value) > 256:
+	case tag.Key == "" || utf8.RuneCountInString(tag.Key) > 128 || utf8.RuneCountInString(tag.Value) > 256:
 		return "AWS allows keys of 1 to 128 and values of up to 256 characters"
 	case !allowed.MatchString(tag.Key) || !allowed.MatchString(tag.Value):
 		return "AWS allows letters, digits, spaces and _ . : / = + - @ only"
@@ -65,7 +66,7 @@ func refusedTag(cfg driver.Config, tag configv1.AWSResourceTag) string {
 	case tag.Key == driverTag || tag.Key == clusterTag(cfg):
 		return "the driver sets this key itself"
 	case strings.Contains(tag.Key+tag.Value, " "):
-		return "the driver's flag --tags separates tags by spaces and knows no way to write one; use another character"
+		return "the driver's flag --tags separates tags by spaces, and drivers before 2.2 have no way to write one; use another character"
 	default:
 		return ""
 	}
