@@ -24,19 +24,7 @@ import (
 
 // start joins everything: environment, checks, manager, controller.
 func start(ctx context.Context, options options) error {
-	efs, err := awsefs.Driver()
-	if err != nil {
-		return err
-	}
-	images := environment(efs.Images())
-	if err := efs.CheckImages(images); err != nil {
-		return err
-	}
-	settings, err := efs.ReadSettings(os.Getenv)
-	if err != nil {
-		return err
-	}
-	fips, err := fipsMode(os.Getenv("FIPS_ENABLED"))
+	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -49,6 +37,7 @@ func start(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
+	efs := controller.Driver
 	mgr, err := manager.New(config, options.Options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace, cluster.kinds))
 	if err != nil {
 		return err
@@ -57,22 +46,10 @@ func start(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
-	controller := &clustercsidriver.Reconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Driver:      efs,
-		Namespace:   namespace,
-		Secrets:     secrets,
-		Events:      mgr.GetEventRecorder(efs.Operator),
-		Images:      images,
-		RoleARNs:    environment(roleVariables(efs)),
-		Settings:    settings,
-		FIPS:        fips,
-		SetLogLevel: options.verbosity.follow,
-		Version:     os.Getenv("OPERAND_IMAGE_VERSION"),
-		Kinds:       cluster.kinds,
-		Now:         time.Now,
-	}
+	controller.Client, controller.Live, controller.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
+	controller.Events = mgr.GetEventRecorder(efs.Operator)
+	controller.Namespace, controller.Kinds = namespace, cluster.kinds
+	controller.SetLogLevel, controller.Now = options.verbosity.follow, time.Now
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -131,6 +108,28 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 	return found, nil
 }
 
+// fromEnvironment makes a controller with all that the environment says, and refuses what is wrong there.
+func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
+	efs, err := awsefs.Driver()
+	if err != nil {
+		return nil, err
+	}
+	controller := &clustercsidriver.Reconciler{
+		Driver:   efs,
+		Images:   values(efs.Images(), lookup),
+		RoleARNs: values(roleVariables(efs), lookup),
+		Version:  lookup("OPERAND_IMAGE_VERSION"),
+	}
+	if err := efs.CheckImages(controller.Images); err != nil {
+		return nil, err
+	}
+	if controller.Settings, err = efs.ReadSettings(lookup); err != nil {
+		return nil, err
+	}
+	controller.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
+	return controller, err
+}
+
 // fipsMode tells whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
 // operator's own node does, as all nodes of a cluster are installed in the same mode.
 func fipsMode(variable string) (bool, error) {
@@ -154,10 +153,10 @@ func roleVariables(d driver.Driver) []string {
 	return names
 }
 
-func environment(names []string) map[string]string {
-	values := map[string]string{}
-	for _, name := range names {
-		values[name] = os.Getenv(name)
+func values(variables []string, lookup func(string) string) map[string]string {
+	found := map[string]string{}
+	for _, name := range variables {
+		found[name] = lookup(name)
 	}
-	return values
+	return found
 }

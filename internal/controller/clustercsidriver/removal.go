@@ -123,8 +123,8 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		kept = r.observe(ctx, cr)
 	}
 	kept.again = inUseInterval
-	r.inUse = inUse{pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do "+
-		"(%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+	r.inUse = inUse{pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang "+
+		"without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 	kept.inUse, kept.blocking = r.inUse.message, r.inUse.pods
 	return kept

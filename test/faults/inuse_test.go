@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// While a removal waits for pods, the operator looks them up again and again. A look-up that fails is no news about them.
+func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
+	t.Parallel()
+	cluster := own(t)
+	through := newProxy(t, cluster)
+	operator := operate(t, cluster, through, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	life()[0].begin(t, cluster)
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	_, claim, pod := env.Workload()
+	// The volume and its claim are among the bystanders; only the pod that uses them is missing.
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	env.Must(t, cluster.Client.Create(t.Context(), pod))
+	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	env.Eventually(t, "the pod named", func() error { return waits(t, cluster) })
+
+	failures := 0
+	through.set(func(r *http.Request) fault {
+		if !strings.HasSuffix(r.URL.Path, "/persistentvolumes") {
+			return nil
+		}
+		failures++
+		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	})
+	failed := func() int {
+		through.mutex.Lock()
+		defer through.mutex.Unlock()
+		return failures
+	}
+	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x")
+	env.Must(t, err)
+	env.Eventually(t, "three look-ups that fail", func() error {
+		if count := failed(); count < 3 {
+			return fmt.Errorf("%d so far", count)
+		}
+		return nil
+	})
+	env.Must(t, waits(t, cluster))
+	blocking, err := operator.Metric(t.Context(), "csi_operator_removal_blocking_pods")
+	env.Must(t, err)
+	left, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if blocking != 1 || len(left) != len(owned) {
+		t.Errorf("%v pods block the removal in the metrics, want 1; %d of %d objects are left", blocking, len(left), len(owned))
+	}
+	through.set(nil)
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
+}
+
+// waits checks that the status names the pod that holds up the removal.
+func waits(t *testing.T, cluster *env.Cluster) error {
+	t.Helper()
+	cr := env.EFS("")
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err
+	}
+	for _, condition := range cr.Status.Conditions {
+		if condition.Type == "AWSEFSDriverNodeServiceControllerProgressing" && condition.Reason == "VolumesInUse" &&
+			strings.Contains(condition.Message, "default/app") {
+			return nil
+		}
+	}
+	return errors.New("the status does not name the pod")
+}
