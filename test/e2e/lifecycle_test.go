@@ -62,11 +62,12 @@ func matrix() []cell {
 
 func TestLifeCycleMatrix(t *testing.T) {
 	cluster := clean(t)
+	// Once, because what belongs to objects of one cell may go later than they do.
+	before, err := cluster.Take(t.Context())
+	env.Must(t, err)
 	operator := operate(t, cluster)
 	for _, c := range matrix() {
 		t.Run(c.String(), func(t *testing.T) {
-			before, err := cluster.Take(t.Context())
-			env.Must(t, err)
 			olderOperator(t, cluster)
 			uninstallAtEnd(t, cluster)
 			env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
