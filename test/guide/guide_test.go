@@ -1,0 +1,103 @@
+// Package guide runs the commands of the guides as a reader would copy them.
+package guide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// block is one command block of a guide.
+type block struct {
+	place, text string
+}
+
+// blocks are those that are marked as bash. What can't run here, because it never ends for instance, is marked as sh.
+func blocks(t *testing.T, root, name string) []block {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "guide", name))
+	env.Must(t, err)
+	var found []block
+	fence := regexp.MustCompile("(?ms)^( *)```bash\n(.*?)^ *```$")
+	for _, at := range fence.FindAllSubmatchIndex(text, -1) {
+		indent, body := string(text[at[2]:at[3]]), string(text[at[4]:at[5]])
+		var lines []string
+		for _, line := range strings.Split(body, "\n") {
+			lines = append(lines, strings.TrimPrefix(line, indent))
+		}
+		line := strings.Count(string(text[:at[0]]), "\n") + 1
+		found = append(found, block{fmt.Sprintf("%s:%d", name, line), strings.Join(lines, "\n")})
+	}
+	return found
+}
+
+func TestTheCommandsOfTheGuidesWork(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	cluster, err := env.Start(t.Context(), "--nodes", "4")
+	env.Must(t, err)
+	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
+	env.Must(t, cluster.InstallRBAC(t.Context()))
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
+	env.Must(t, err)
+	t.Cleanup(func() { env.Must(t, operator.Stop()) })
+	home := surroundings(t, cluster, root)
+	ran := 0
+	for _, name := range []string{"driver.md", "configuration.md"} {
+		for _, b := range blocks(t, root, name) {
+			t.Run(b.place, func(t *testing.T) {
+				installed(t, cluster)
+				command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", b.text)
+				command.Dir = home
+				command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
+				if output, err := command.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s\n%s", err, b.text, output)
+				}
+			})
+			ran++
+		}
+	}
+	if ran < 12 {
+		t.Errorf("%d command blocks were found in the guides: the fences are not read", ran)
+	}
+}
+
+// surroundings makes a folder as the reader has it: the repository's config, and the programs that the guides name.
+func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
+	t.Helper()
+	home := t.TempDir()
+	env.Must(t, os.Symlink(filepath.Join(root, "config"), filepath.Join(home, "config")))
+	operator, err := env.Binary(env.OperatorName)
+	env.Must(t, err)
+	env.Must(t, os.Symlink(operator, filepath.Join(home, env.OperatorName)))
+	devcluster, err := env.Binary("devcluster")
+	env.Must(t, err)
+	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)
+	//nolint:gosec // It is to be executed.
+	env.Must(t, os.WriteFile(filepath.Join(home, "kubectl"), []byte(script), 0o700))
+	return home
+}
+
+// installed makes sure that the driver is there and managed, whatever the block before has done.
+func installed(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	env.Eventually(t, "a ClusterCSIDriver that stays", func() error {
+		cr := env.EFS("")
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err == nil && cr.DeletionTimestamp != nil {
+			return errors.New("it is still being deleted")
+		}
+		_, err := cluster.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "config", "samples", "clustercsidriver.yaml"))
+		return err
+	})
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+}
