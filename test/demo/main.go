@@ -50,9 +50,9 @@ func run(ctx context.Context, keep bool) (failure error) {
 			failure = errors.Join(failure, d.stop())
 		}
 	}()
-	steps := []func(context.Context) error{d.install, d.list, d.damage, d.uninstall}
+	steps := []func(context.Context) error{d.install, d.list, d.configure, d.damage, d.uninstall}
 	if keep {
-		steps = steps[:3]
+		steps = steps[:4]
 	}
 	if err := d.start(ctx, keep); err != nil {
 		return err

@@ -83,7 +83,6 @@ func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
 	devcluster, err := env.Binary("devcluster")
 	env.Must(t, err)
 	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)
-	//nolint:gosec // It is to be executed.
 	env.Must(t, os.WriteFile(filepath.Join(home, "kubectl"), []byte(script), 0o700))
 	return home
 }

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// configure gives the cluster a proxy and shows what follows.
+func (d *demo) configure(ctx context.Context) error {
+	before, err := d.versions(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("Giving the cluster a proxy. The pods of the driver are restarted with it, once:")
+	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".svc"}}`
+	if err := d.cluster.Client.Status().Patch(ctx, proxy, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		return fmt.Errorf("configure the proxy: %w", err)
+	}
+	var after map[string]int64
+	err = env.Await(ctx, "the proxy in the pods", func() error {
+		if after, err = d.versions(ctx); err != nil {
+			return err
+		}
+		for name, version := range before {
+			if after[name] == version {
+				return errors.New(name + " is as it was")
+			}
+		}
+		return d.cluster.Settled(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"DaemonSet efs-csi-node", "Deployment aws-efs-csi-driver-controller"} {
+		fmt.Printf("           %-45s version %d -> %d, rolled out\n", name, before[name], after[name])
+	}
+	return nil
+}
+
+// versions are the generations of the two workloads.
+func (d *demo) versions(ctx context.Context) (map[string]int64, error) {
+	daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
+	for name, object := range map[string]client.Object{"efs-csi-node": daemonSet, "aws-efs-csi-driver-controller": deployment} {
+		if err := d.cluster.Client.Get(ctx, client.ObjectKey{Namespace: env.OperatorNamespace, Name: name}, object); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	return map[string]int64{
+		"DaemonSet efs-csi-node": daemonSet.Generation, "Deployment aws-efs-csi-driver-controller": deployment.Generation,
+	}, nil
+}
