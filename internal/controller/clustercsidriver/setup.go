@@ -22,7 +22,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -30,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -54,7 +52,7 @@ type watched struct {
 	optional schema.GroupKind
 	// transform, if set, drops what is not needed from memory.
 	transform toolscache.TransformFunc
-	// matters, if set, tells whether an update is worth a reconcile.
+	// matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
 	matters func(before, after client.Object) bool
 }
 
@@ -209,21 +207,22 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
 	})
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
-		var predicates []builder.WatchesOption
-		if watch.matters != nil {
-			predicates = append(predicates, builder.WithPredicates(predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false },
-				DeleteFunc: func(event.DeleteEvent) bool { return false },
-				UpdateFunc: func(e event.UpdateEvent) bool { return watch.matters(e.ObjectOld, e.ObjectNew) },
-			}))
+		if watch.matters == nil {
+			build = build.Watches(watch.object, r.wake())
+			continue
 		}
-		build = build.Watches(watch.object, r.wake(), predicates...)
+		build = build.Watches(watch.object, handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if watch.matters(e.ObjectOld, e.ObjectNew) {
+				// Many at once are one look: what they change is a message, which is not written more often either.
+				q.AddAfter(r.request(), messageInterval)
+			}
+		}})
 	}
 	for _, secret := range r.Secrets {
 		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.wake()))
 	}
 	// Without a ClusterCSIDriver there is no event, but something to tell.
-	build = build.WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
 		return nil
 	}))
@@ -265,6 +264,9 @@ func (r *Reconciler) prepare() error {
 	return nil
 }
 
+// queue is where events go.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 // request is the only one that there is.
 func (r *Reconciler) request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
@@ -279,7 +281,6 @@ func (r *Reconciler) serves(kind schema.GroupKind) bool {
 // wake turns every event into one request for the one ClusterCSIDriver. A deletion is remembered as such, because the
 // cache can't tell an object that has gone from one that has not come yet.
 func (r *Reconciler) wake() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	request := r.request()
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.Add(request) },
