@@ -5,6 +5,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,8 +83,18 @@ func external(workers configv1.TopologyMode) func(*driver.Config) {
 	}
 }
 
-func servers(profile tlsprofile.Profile) func(*driver.Config) {
-	return func(cfg *driver.Config) { cfg.TLS = profile }
+// servers takes the TLS profile that an APIServer names.
+func servers(spec map[string]any) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		apiServer := map[string]any{"spec": map[string]any{"tlsSecurityProfile": spec}}
+		if cluster, err := tlsprofile.Of(&unstructured.Unstructured{Object: apiServer}); err == nil {
+			cfg.TLS = cluster.Profile
+		}
+	}
+}
+
+func custom(cipher string) map[string]any {
+	return map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": "VersionTLS12", "ciphers": []any{cipher}}}
 }
 
 func set(variable, value string) func(*driver.Config) {
@@ -129,10 +140,11 @@ func variants() map[string]func(*driver.Config) {
 				{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1:b"}, {Key: "name", Value: "John Doe"},
 			}
 		},
-		"tls-old":                     servers(tlsprofile.Profile{MinVersion: "VersionTLS10", Ciphers: []string{"TLS_RSA_WITH_AES_128_CBC_SHA"}}),
-		"tls-modern":                  servers(tlsprofile.Profile{MinVersion: "VersionTLS13"}),
-		"tls-custom":                  servers(tlsprofile.Profile{MinVersion: "VersionTLS12", Ciphers: []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}}),
-		"tls-custom-without-http2":    servers(tlsprofile.Profile{MinVersion: "VersionTLS12", Ciphers: []string{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}}),
+		"tls-old":                     servers(map[string]any{"type": "Old"}),
+		"tls-intermediate":            servers(map[string]any{"type": "Intermediate"}),
+		"tls-modern":                  servers(map[string]any{"type": "Modern"}),
+		"tls-custom":                  servers(custom("ECDHE-RSA-AES128-GCM-SHA256")),
+		"tls-custom-without-http2":    servers(custom("ECDHE-RSA-AES256-GCM-SHA384")),
 		"log-level":                   func(cfg *driver.Config) { cfg.Spec.LogLevel = operatorv1.Debug },
 		"volume-metrics":              volumeMetricsOf(nil),
 		"volume-metrics-with-numbers": volumeMetricsOf(&operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig{RefreshPeriodMinutes: 60, FSRateLimit: 10}),
