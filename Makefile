@@ -51,8 +51,9 @@ verify: tools generate ## Regenerate what is generated and fail if it differs fr
 		printf 'these files are not as "make generate" makes them; commit them:\n%s\n' "$$changes"; git diff -- config internal api; exit 1; fi
 
 .PHONY: generate
-generate: tools ## Write config/rbac and deep copies from the markers in the code.
+generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.
 	$(TOOL) controller-gen object paths=./internal/cloudcredential/...
+	$(TOOL) controller-gen object crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 
 .PHONY: lint
