@@ -94,7 +94,7 @@ func run(ctx context.Context, options options) (failure error) {
 			break
 		}
 	}
-	return errors.Join(failure, writeTable(os.Stdout, report), writeFile(options.json, report))
+	return errors.Join(failure, writeTable(os.Stdout, report), writeFile(options.json, report), report.overBudget())
 }
 
 func contestants(options options) ([]contestant, error) {

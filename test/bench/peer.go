@@ -30,11 +30,14 @@ type contestant struct {
 	start func(context.Context, *env.Cluster) (*env.Operator, error)
 }
 
+// oursName is the name of our operator in the report.
+const oursName = "ours"
+
 // ours is the operator of this repository, under the rights that are shipped.
 func ours() (contestant, error) {
 	file, err := env.Binary(env.OperatorName)
 	return contestant{
-		name: "ours", user: env.OperatorUser, file: file,
+		name: oursName, user: env.OperatorUser, file: file,
 		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
 			cluster.Operator = env.OperatorName
 			return cluster.StartOperator(ctx, []string{"--metrics-bind-address", "0"}, nil)

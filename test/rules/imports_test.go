@@ -32,9 +32,10 @@ func allowed() map[string][]string {
 		"internal/controller/clustercsidriver": {
 			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status", "internal/tlsprofile",
 		},
+		"internal/controller/sharedvolume": {"api/v1alpha1"},
 		// Only programs join things.
-		"cmd/":  {"internal/"},
-		"test/": {"internal/", "test/env"},
+		"cmd/":  {"internal/", "api/"},
+		"test/": {"internal/", "api/", "test/env"},
 	}
 }
 

@@ -1,0 +1,41 @@
+package sharedvolume
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+const (
+	// longestName is the limit of names of claims and volumes, longestLabel that of label values.
+	longestName  = 253
+	longestLabel = 63
+)
+
+// claimName is the name of the claim of a SharedVolume.
+func claimName(name string) string { return fit("pvc-"+name, longestName) }
+
+// volumeName is the name of the volume of a SharedVolume. Two SharedVolumes may want the same one, "a/b-c" and "a-b/c" for
+// instance.
+func volumeName(namespace, name string) string { return fit("pv-"+namespace+"-"+name, longestName) }
+
+// otherVolumeName is the name where somebody else has the usual one. It depends on the UID, so that nobody can know it
+// before the SharedVolume exists and take it as well.
+func otherVolumeName(namespace, name, uid string) string {
+	const suffix = 11
+	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + digest(uid)[:suffix-1]
+}
+
+// fit cuts a text to a limit. What is cut is replaced by a hash of the whole, so that different texts stay different. The end
+// of what is kept is a letter or digit if the text's is, as names need it.
+func fit(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const hash = 10
+	return text[:limit-hash-1] + "x" + digest(text)[:hash]
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,83 @@
+package sharedvolume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+const (
+	// StorageClass joins volumes and claims; it need not exist.
+	StorageClass = "efs-sc"
+
+	// ownedLabel and the two labels of the owner are those of the community's operator. Other people's tools read them.
+	ownedLabel          = "openshift.io/aws-efs-operator-owned"
+	ownerNamespaceLabel = "openshift.io/aws-efs-operator-shared-volume-owner-namespace"
+	ownerNameLabel      = "openshift.io/aws-efs-operator-shared-volume-owner-name"
+
+	// ownerUIDAnnotation says which SharedVolume a volume was made for: names can be used again, and labels can be cut.
+	ownerUIDAnnotation = "aws-efs.managed.openshift.io/shared-volume-uid"
+)
+
+// capacity is arbitrary: EFS grows as needed, and Kubernetes wants a number.
+func capacity() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+}
+
+// labels of the volume and the claim.
+func labels(owner *v1alpha1.SharedVolume) map[string]string {
+	return map[string]string{
+		ownedLabel:          "true",
+		ownerNamespaceLabel: fit(owner.Namespace, longestLabel),
+		ownerNameLabel:      fit(owner.Name, longestLabel),
+	}
+}
+
+// newVolume is the volume of a SharedVolume. It names its claim from the start, so that no other claim can bind it.
+func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolume {
+	mode := corev1.PersistentVolumeFilesystem
+	return &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: labels(owner), Annotations: map[string]string{ownerUIDAnnotation: string(owner.UID)},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:         capacity(),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			VolumeMode:       &mode,
+			StorageClassName: StorageClass,
+			// The data is not ours.
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: claimName(owner.Name),
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: DriverName, VolumeHandle: share{owner.Spec.FileSystemID, owner.Spec.AccessPointID}.handle(),
+			}},
+		},
+	}
+}
+
+// newClaim is the claim of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
+// to drop.
+func newClaim(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
+	class, mode := StorageClass, corev1.PersistentVolumeFilesystem
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.Namespace, Name: claimName(owner.Name), Labels: labels(owner),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: owner.Name, UID: owner.UID,
+			}},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			VolumeMode:       &mode,
+			StorageClassName: &class,
+			VolumeName:       volume,
+			Resources:        corev1.VolumeResourceRequirements{Requests: capacity()},
+		},
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
+	result := func(requests, writes, idle, kibibytes int, repair float64) Result {
+		return Result{
+			Operator: oursName,
+			Converge: &ConvergeCost{Requests: requests, Writes: writes},
+			Idle:     &IdleCost{Requests: idle, ResidentKibibytes: kibibytes},
+			Repair:   &RepairCost{Milliseconds: map[string]float64{"DaemonSet efs-csi-node": repair}},
+			Remove:   &RemoveCost{},
+		}
+	}
+	small, large := Scenario{Nodes: 12}, Scenario{Nodes: 500, ForeignVolumes: 10000}
+	bad := result(29, 28, 0, 49*1024, 95)
+	bad.Repair.NotRepaired, bad.Remove.ObjectsLeft = []string{"Role a"}, []string{"Role b"}
+	peer := result(285, 120, 30, 95*1024, 60000)
+	peer.Operator = "peer"
+	for name, tc := range map[string]struct {
+		scenario Scenario
+		result   Result
+		want     string
+	}{
+		"within":                        {small, result(45, 30, 0, 60*1024, 1000), ""},
+		"a large cluster may cost more": {large, result(60, 40, 0, 90*1024, 999), ""},
+		"a peer may cost what it wants": {small, peer, ""},
+		"requests":                      {small, result(46, 30, 0, 1, 1), "requests to converge: 46, at most 45"},
+		"writes":                        {small, result(45, 31, 0, 1, 1), "writes to converge: 31, at most 30"},
+		"idle":                          {large, result(1, 1, 1, 1, 1), "requests while idle: 1"},
+		"memory":                        {small, result(1, 1, 0, 62*1024, 1), "MiB of resident memory: 62, at most 60"},
+		"memory of a large cluster":     {large, result(1, 1, 0, 92*1024, 1), "MiB of resident memory: 92, at most 90"},
+		"a slow repair":                 {small, result(1, 1, 0, 1, 1200), "milliseconds to repair DaemonSet efs-csi-node: 1200, at most 1000"},
+		"no repair":                     {small, bad, "Role a was not repaired"},
+		"leftovers":                     {small, bad, "objects left after removal: [Role b]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Report{Scenarios: []ScenarioReport{{Scenario: tc.scenario, Results: []Result{tc.result}}}}.overBudget()
+			if tc.want == "" && err != nil {
+				t.Errorf("got %v, want nothing", err)
+			}
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
