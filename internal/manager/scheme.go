@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 )
 
@@ -22,6 +23,7 @@ func Scheme() (*runtime.Scheme, error) {
 		configv1.Install,
 		monitoringv1.AddToScheme,
 		cloudcredentialv1.AddToScheme,
+		v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register API types: %w", err)
