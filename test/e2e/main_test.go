@@ -94,14 +94,7 @@ func operateWith(t *testing.T, cluster *env.Cluster, environment ...string) *env
 	t.Helper()
 	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, environment)
 	env.Must(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the operator printed:\n%s", operator.Output())
-		}
-		if err := operator.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	env.StopAtEnd(t, operator)
 	return operator
 }
 

@@ -127,18 +127,7 @@ func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
 
 func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	cluster, _ := installed(t)
-	volume, claim, pod := env.Workload()
-	for _, object := range []client.Object{volume, claim, pod} {
-		env.Must(t, cluster.Client.Create(t.Context(), object))
-		t.Cleanup(func() { forceDelete(t, cluster, object) })
-	}
-	env.Eventually(t, "the pod runs", func() error {
-		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
-		if err == nil && pod.Status.Phase != corev1.PodRunning {
-			err = errors.New("pod is " + string(pod.Status.Phase))
-		}
-		return err
-	})
+	pod := useVolume(t, cluster)
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the removal says what it waits for", func() error {
 		cr := env.EFS("")

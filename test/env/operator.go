@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -230,6 +231,19 @@ func (o *Operator) Output() string {
 
 // Stop ends the operator as a kubelet does and returns an error if it does not end cleanly.
 func (o *Operator) Stop() error { return o.end(syscall.SIGTERM) }
+
+// StopAtEnd ends the operator with the test, and shows what it has printed if the test fails.
+func StopAtEnd(t *testing.T, operator *Operator) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator printed:\n%s", operator.Output())
+		}
+		if err := operator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // Kill ends the operator without notice.
 func (o *Operator) Kill() { _ = o.end(syscall.SIGKILL) }

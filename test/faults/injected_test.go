@@ -76,12 +76,7 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 // that does not try again.
 func TestAFailureAloneIsRetried(t *testing.T) {
 	t.Parallel()
-	cluster := own(t)
-	through := newProxy(t, cluster)
-	operator := operate(t, cluster, through, alone)
-	env.Eventually(t, "the operator works", operator.Started)
-	life()[0].begin(t, cluster)
-	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	cluster, through, operator := installed(t)
 	levels := []operatorv1.LogLevel{operatorv1.Trace, operatorv1.Debug}
 	step := 0
 	for name, answer := range map[string]fault{

@@ -16,12 +16,7 @@ import (
 // While a removal waits for pods, the operator looks them up again and again. A look-up that fails is no news about them.
 func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
 	t.Parallel()
-	cluster := own(t)
-	through := newProxy(t, cluster)
-	operator := operate(t, cluster, through, alone)
-	env.Eventually(t, "the operator works", operator.Started)
-	life()[0].begin(t, cluster)
-	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	cluster, through, operator := installed(t)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	_, claim, pod := env.Workload()

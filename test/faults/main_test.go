@@ -145,15 +145,20 @@ func operate(t *testing.T, cluster *env.Cluster, through *proxy, args ...string)
 	}
 	operator, err := cluster.StartOperator(t.Context(), args, nil)
 	env.Must(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the operator printed:\n%s", operator.Output())
-		}
-		if err := operator.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	env.StopAtEnd(t, operator)
 	return operator
+}
+
+// installed gives a test a control plane of its own with an installed driver, whose operator works through a proxy.
+func installed(t *testing.T) (*env.Cluster, *proxy, *env.Operator) {
+	t.Helper()
+	cluster := own(t)
+	through := newProxy(t, cluster)
+	operator := operate(t, cluster, through, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	life()[0].begin(t, cluster)
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	return cluster, through, operator
 }
 
 // alone lets an operator work at once, whoever held the lease before.
