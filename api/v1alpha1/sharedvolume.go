@@ -47,6 +47,11 @@ const (
 	ConditionReady = "Ready"
 	// ConditionBound is True if the claim is bound to the volume.
 	ConditionBound = "Bound"
+	// ConditionDriverInstalled is True if the cluster has the driver that mounts the volume.
+	ConditionDriverInstalled = "DriverInstalled"
+	// ConditionAllowed says whether the namespace may use the access point. It is absent where nobody limits that. A claim
+	// that is bound stays so when it is False.
+	ConditionAllowed = "Allowed"
 )
 
 // SharedVolume makes a PersistentVolumeClaim for an access point of an EFS file system, in its namespace and for all pods
@@ -110,7 +115,7 @@ type SharedVolumeStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready and Bound, with a reason each.
+	// conditions are Ready, Bound, DriverInstalled and, where the namespace is limited, Allowed, with a reason each.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -17,8 +17,8 @@ package main
 // The Secrets that the driver's pods read when they start, by name; the operator keeps hashes of them.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials;node-aws-efs-cloud-credentials,verbs=list;watch
 //
-// Events on the ClusterCSIDriver; those of a cluster-scoped object are in namespace default.
-// +kubebuilder:rbac:groups=events.k8s.io,namespace=default,resources=events,verbs=create;patch
+// Events on the ClusterCSIDriver and on SharedVolumes, which are in their namespaces.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //
 // Leader election.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
@@ -57,6 +57,22 @@ package main
 // Credentials are asked for in the namespace of the cloud-credential-operator.
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,verbs=list;watch
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
+//
+// SharedVolumes: the objects, their volumes and claims, and what their namespaces may use.
+// +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=sharedvolumes.aws-efs.managed.openshift.io,verbs=list;watch
+//
+// The community's operator is never worked beside.
+// +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=aws-efs-operator,verbs=list;watch
+//
+// The admission policies of SharedVolumes. Who makes a policy that reads ClusterCSIDrivers must be allowed to read all.
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=sharedvolumes.aws-efs.managed.openshift.io;unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,verbs=get
 //
 // A removal looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list

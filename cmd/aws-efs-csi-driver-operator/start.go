@@ -13,10 +13,12 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -38,7 +40,9 @@ func start(ctx context.Context, options options) error {
 		return err
 	}
 	efs := controller.Driver
-	mgr, err := manager.New(config, options.Options, cluster.singleNode, clustercsidriver.CacheOptions(efs, namespace, cluster.kinds))
+	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
+	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.policies))
+	mgr, err := manager.New(config, options.Options, cluster.singleNode, caches)
 	if err != nil {
 		return err
 	}
@@ -53,6 +57,9 @@ func start(ctx context.Context, options options) error {
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
+	if err := serveSharedVolumes(mgr, efs.Operator, namespace, cluster.policies); err != nil {
+		return err
+	}
 	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache())...)
 	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
 		return fmt.Errorf("add health checks: %w", err)
@@ -64,10 +71,30 @@ func start(ctx context.Context, options options) error {
 	return nil
 }
 
+// serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
+func serveSharedVolumes(mgr ctrl.Manager, operator, namespace string, policies bool) error {
+	community, err := sharedvolume.NewCommunity(mgr)
+	if err != nil {
+		return err
+	}
+	shared := &sharedvolume.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(operator), Owner: operator,
+		Community: community, Policies: policies, Now: time.Now,
+	}
+	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Community: community}
+	admission := &sharedvolume.AdmissionReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Owner: operator, Namespace: namespace, Policies: policies,
+		Serve: func() error { return errors.Join(shared.SetupWithManager(mgr), volumes.SetupWithManager(mgr)) },
+	}
+	return admission.SetupWithManager(mgr)
+}
+
 // cluster is what has to be known before the manager starts.
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
+	// policies tells whether the API server has admission policies.
+	policies bool
 }
 
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
@@ -101,6 +128,9 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 		if found.kinds[kind], err = preflight.Serves(kind, version); err != nil {
 			return cluster{}, err
 		}
+	}
+	if found.policies, err = preflight.Serves(sharedvolume.PolicyKind()); err != nil {
+		return cluster{}, err
 	}
 	if found.kinds[clustercsidriver.InfrastructureKind()] {
 		found.singleNode = preflight.SingleNode(ctx)

@@ -83,7 +83,7 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 	if err != nil {
 		return report, "", err
 	}
-	if err := errors.Join(cluster.InstallRBAC(ctx), installPeer(ctx, cluster)); err != nil {
+	if err := errors.Join(cluster.InstallManifests(ctx), installPeer(ctx, cluster)); err != nil {
 		return report, version, err
 	}
 	if err := createVolumes(ctx, cluster, s.ForeignVolumes); err != nil {

@@ -85,7 +85,7 @@ func (d *demo) start(ctx context.Context, keep bool) error {
 		return err
 	}
 	d.cluster.Operator = env.OperatorName
-	if err := d.cluster.InstallRBAC(ctx); err != nil {
+	if err := d.cluster.InstallManifests(ctx); err != nil {
 		return err
 	}
 	d.say("Starting the operator as ServiceAccount %s/%s.", env.OperatorNamespace, env.OperatorName)

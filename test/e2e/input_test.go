@@ -175,7 +175,7 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 			t.Error(err)
 		}
 	})
-	env.Must(t, cluster.InstallRBAC(t.Context()))
+	env.Must(t, cluster.InstallManifests(t.Context()))
 	for _, name := range []string{
 		"credentialsrequests.cloudcredential.openshift.io", "servicemonitors.monitoring.coreos.com",
 		"infrastructures.config.openshift.io", "cloudcredentials.operator.openshift.io",

@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	if err := cluster.InstallRBAC(ctx); err != nil {
+	if err := cluster.InstallManifests(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -120,7 +120,7 @@ func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 			_, err := cluster.Kubectl(context.Background(), "-n", namespace, "delete", kind, env.OperatorName)
 			env.Must(t, err)
 		}
-		env.Must(t, cluster.InstallRBAC(context.Background()))
+		env.Must(t, cluster.InstallManifests(context.Background()))
 	})
 	operator, err := cluster.StartOperatorIn(t.Context(), namespace)
 	env.Must(t, err)

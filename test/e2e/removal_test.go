@@ -10,7 +10,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,17 +23,10 @@ import (
 func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
-	for _, object := range append(env.Bystanders(), sharedVolumeDefinition()) {
+	for _, object := range env.Bystanders() {
 		keep(t, cluster, object)
 	}
-	shared := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "aws-efs.managed.openshift.io/v1alpha1", "kind": "SharedVolume",
-		"metadata": map[string]any{"namespace": "default", "name": "sv1"},
-		"spec":     map[string]any{"fileSystemID": "fs-1234cdef", "accessPointID": "fsap-0123456789abcdef"},
-	}}
-	env.Eventually(t, "the SharedVolume created", func() error {
-		return cluster.Client.Create(t.Context(), shared.DeepCopy())
-	})
+	share(t, cluster, "default", "sv1")
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	install(t, cluster)
@@ -174,27 +166,6 @@ func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	env.Must(t, cluster.Uninstall(t.Context()))
-}
-
-// sharedVolumeDefinition stands for the SharedVolume API of the community operator.
-func sharedVolumeDefinition() *unstructured.Unstructured {
-	preserve := true
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: "sharedvolumes.aws-efs.managed.openshift.io"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "aws-efs.managed.openshift.io",
-			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "SharedVolume", ListKind: "SharedVolumeList", Plural: "sharedvolumes", Singular: "sharedvolume"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: &preserve,
-				}},
-			}},
-		},
-	}
-	return convert(crd)
 }
 
 func setState(t *testing.T, cluster *env.Cluster, state operatorv1.ManagementState) {

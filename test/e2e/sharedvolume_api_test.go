@@ -2,21 +2,18 @@ package e2e
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// sharedVolume is one as a developer writes it.
-func sharedVolume(name, fileSystem, accessPoint string) *unstructured.Unstructured {
+// raw is a SharedVolume with any IDs.
+func raw(name, fileSystem, accessPoint string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "aws-efs.managed.openshift.io/v1alpha1", "kind": "SharedVolume",
 		"metadata": map[string]any{"namespace": "default", "name": name},
@@ -24,24 +21,17 @@ func sharedVolume(name, fileSystem, accessPoint string) *unstructured.Unstructur
 	}}
 }
 
-// serveSharedVolumes applies the definition until the test ends.
-func serveSharedVolumes(t *testing.T, cluster *env.Cluster) {
+// stored puts a SharedVolume into the cluster as an older definition let it in, until the test ends.
+func stored(t *testing.T, cluster *env.Cluster, object client.Object) {
 	t.Helper()
-	root, err := env.Root()
-	env.Must(t, err)
-	env.Must(t, cluster.ApplyFile(t.Context(), filepath.Join(root, "config", "crd", "aws-efs.managed.openshift.io_sharedvolumes.yaml")))
-	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "sharedvolumes.aws-efs.managed.openshift.io"}}
-	crd.SetGroupVersionKind(sharedVolumeDefinition().GroupVersionKind())
-	t.Cleanup(func() { forceDelete(t, cluster, crd) })
+	env.Must(t, as(t, cluster, env.OperatorUser, "system:masters").Create(t.Context(), object))
+	t.Cleanup(func() { forceDelete(t, cluster, object) })
 }
 
 // The API as the community's manual has it: short name, columns, what it takes and what not.
 func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 	cluster := clean(t)
-	serveSharedVolumes(t, cluster)
-	first := sharedVolume("sv1", "fs-1234cdef", "fsap-0123456789abcdef")
-	env.Eventually(t, "the SharedVolume created", func() error { return cluster.Client.Create(t.Context(), first.DeepCopy()) })
-
+	stored(t, cluster, raw("sv1", fileSystem, accessPoint))
 	table, err := cluster.Kubectl(t.Context(), "get", "sv", "sv1")
 	env.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
@@ -60,7 +50,7 @@ func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 		}
 	}
 	// What the community's operator may have stored must be taken: IDs of any length.
-	env.Must(t, cluster.Client.Create(t.Context(), sharedVolume("short", "fs-1", "fsap-1")))
+	stored(t, cluster, raw("short", "fs-1", "fsap-1"))
 	for name, ids := range map[string][2]string{
 		"capitals":              {"fs-1234CDEF", "fsap-0123456789abcdef"},
 		"no prefix":             {"1234cdef", "fsap-0123456789abcdef"},
@@ -72,7 +62,7 @@ func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 		"the IDs are exchanged": {"fsap-0123456789abcdef", "fs-1234cdef"},
 		"nothing":               {"", ""},
 	} {
-		err := cluster.Client.Create(t.Context(), sharedVolume("bad", ids[0], ids[1]), client.DryRunAll)
+		err := cluster.Client.Create(t.Context(), raw("bad", ids[0], ids[1]), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "should match") {
 			t.Errorf("%s: error %v, want one that names the pattern", name, err)
 		}
@@ -81,60 +71,55 @@ func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 
 func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 	cluster := clean(t)
-	serveSharedVolumes(t, cluster)
+	operate(t, cluster)
+	policed(t, cluster)
 	// Stored before there was a policy.
-	old := sharedVolume("old", "fs-1", "fsap-1")
-	env.Eventually(t, "the SharedVolume created", func() error { return cluster.Client.Create(t.Context(), old) })
-	objects, err := sharedvolume.Policy(cluster.Scheme, env.OperatorNamespace)
-	env.Must(t, err)
-	for _, object := range objects {
-		keep(t, cluster, object)
+	old := sharedVolume("default", "old")
+	old.Spec = v1alpha1.SharedVolumeSpec{FileSystemID: "fs-1", AccessPointID: "fsap-1"}
+	stored(t, cluster, old)
+	t.Cleanup(func() { unshare(t, cluster, old) })
+	good := share(t, cluster, "default", "sv1")
+	for _, sv := range []*v1alpha1.SharedVolume{old, good} {
+		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
 	}
-	env.Eventually(t, "the policy in force", func() error {
-		if cluster.Client.Create(t.Context(), sharedVolume("bad", "fs-1", "fsap-01234567"), client.DryRunAll) == nil {
-			return errors.New("a short ID is accepted")
-		}
-		return nil
-	})
-	good := sharedVolume("sv1", "fs-1234cdef", "fsap-0123456789abcdef")
-	env.Must(t, cluster.Client.Create(t.Context(), good))
-	env.Must(t, cluster.Client.Create(t.Context(), sharedVolume("longest", "fs-"+strings.Repeat("a", 40), "fsap-"+strings.Repeat("0", 40))))
+	longest := raw("longest", "fs-"+strings.Repeat("a", 40), "fsap-"+strings.Repeat("0", 40))
+	env.Must(t, cluster.Client.Create(t.Context(), longest, client.DryRunAll))
 	for _, id := range badIDs() {
 		for name, bad := range map[string]*unstructured.Unstructured{
-			"spec.fileSystemID": sharedVolume("bad", "fs-"+id, "fsap-01234567"), "spec.accessPointID": sharedVolume("bad", "fs-01234567", "fsap-"+id),
+			"spec.fileSystemID": raw("bad", "fs-"+id, "fsap-01234567"), "spec.accessPointID": raw("bad", "fs-01234567", "fsap-"+id),
 		} {
 			if err := cluster.Client.Create(t.Context(), bad, client.DryRunAll); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s with %q: error %v, want one that names the field", name, id, err)
 			}
 		}
 	}
-	change := func(who client.Client, object *unstructured.Unstructured, id string) error {
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"fileSystemID":"`+id+`"}}`))
-		return who.Patch(t.Context(), object.DeepCopy(), patch, client.DryRunAll)
+	change := func(who client.Client, sv *v1alpha1.SharedVolume) error {
+		change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"fileSystemID":"fs-76543210"}}`))
+		return who.Patch(t.Context(), sv.DeepCopy(), change, client.DryRunAll)
 	}
 	// The operator puts back what an older definition let somebody change, and nobody else does, whatever their rights.
-	env.Must(t, change(as(t, cluster, env.OperatorUser), good, "fs-76543210"))
-	if err := change(as(t, cluster, env.OperatorUserIn("default")), good, "fs-76543210"); err == nil {
+	env.Must(t, change(as(t, cluster, env.OperatorUser, "system:masters"), good))
+	if err := change(as(t, cluster, env.OperatorUserIn("default"), "system:masters"), good); err == nil {
 		t.Error("an account of the same name in another namespace may change IDs")
 	}
-	for _, object := range []*unstructured.Unstructured{old, good} {
-		if err := change(cluster.Client, object, "fs-76543210"); err == nil || !strings.Contains(err.Error(), "make another SharedVolume") {
-			t.Errorf("%s: error %v, want one that says what to do instead", object.GetName(), err)
+	for _, sv := range []*v1alpha1.SharedVolume{old, good} {
+		if err := change(cluster.Client, sv); err == nil || !strings.Contains(err.Error(), "make another SharedVolume") {
+			t.Errorf("%s: error %v, want one that says what to do instead", sv.Name, err)
 		}
 		// All else can be changed, also of those that are older than the policy.
-		_, err := cluster.Kubectl(t.Context(), "annotate", "sv", object.GetName(), "example.com/note=x")
-		env.Must(t, err)
+		env.Must(t, patch(cluster, sv, `{"metadata":{"annotations":{"example.com/note":"x"}}}`))
 	}
 }
 
-// as is a client that has every right, under another name.
-func as(t *testing.T, cluster *env.Cluster, user string) client.Client {
+// policed waits until the API server enforces the policy.
+func policed(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
-	config := rest.CopyConfig(cluster.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters", "system:authenticated"}}
-	other, err := client.New(config, client.Options{Scheme: cluster.Scheme})
-	env.Must(t, err)
-	return other
+	env.Eventually(t, "the policy in force", func() error {
+		if cluster.Client.Create(t.Context(), raw("bad", "fs-1", "fsap-01234567"), client.DryRunAll) == nil {
+			return errors.New("a short ID is accepted")
+		}
+		return nil
+	})
 }
 
 // badIDs are what follows the prefix of something that is no ID.

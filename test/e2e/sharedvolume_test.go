@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,121 +8,249 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// runSharedVolumes runs the controller in the test, as no program does yet.
-func runSharedVolumes(t *testing.T, cluster *env.Cluster) {
-	t.Helper()
-	again := true
-	manager, err := ctrl.NewManager(cluster.Config, ctrl.Options{
-		Scheme: cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
-	})
+// What the community's manual walks its reader through, with two namespaces on one access point.
+func TestTheWalkThroughOfTheManual(t *testing.T) {
+	cluster, operator := installed(t)
+	namespace(t, cluster, "proj2", nil)
+	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
-	controller := &sharedvolume.Reconciler{Client: manager.GetClient(), Owner: env.OperatorName}
-	env.Must(t, controller.SetupWithManager(manager))
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	first, second := share(t, cluster, "proj2", "sv1"), share(t, cluster, "default", "sv1")
+	third := share(t, cluster, "default", "sv2")
+	all := []*v1alpha1.SharedVolume{first, second, third}
+	for _, sv := range all {
+		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	}
+	env.Quiet(t, operator)
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	if writes := env.Filter(requests, env.Request.IsWrite); len(writes) != 3*len(all) {
+		t.Errorf("%d writes, want a volume, a claim and a status each:\n%s", len(writes), env.Describe(writes))
+	}
+	row := func(namespace string, arguments ...string) string {
+		t.Helper()
+		table, err := cluster.Kubectl(t.Context(), append([]string{"-n", namespace, "get", "--no-headers"}, arguments...)...)
+		env.Must(t, err)
+		return strings.Join(strings.Fields(table), " ")
+	}
+	if got := row("proj2", "sv", "sv1"); got != "sv1 fs-1234cdef fsap-0123456789abcdef Ready pvc-sv1" {
+		t.Errorf("SharedVolume: %s", got)
+	}
+	if got := row("proj2", "pvc", "pvc-sv1"); !strings.HasPrefix(got, "pvc-sv1 Bound pv-proj2-sv1 1Gi RWX efs-sc ") {
+		t.Errorf("claim: %s", got)
+	}
+	// Pods of one namespace share a claim, one pod uses several, another namespace the same access point.
+	application(t, cluster, "proj2", "one", "pvc-sv1")
+	application(t, cluster, "default", "two", "pvc-sv1", "pvc-sv2")
+	pod := application(t, cluster, "default", "three", "pvc-sv1")
+
+	// Cleaning up: pods first, then the SharedVolume; the rest goes by itself.
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	unshare(t, cluster, third.DeepCopy())
 }
 
-// ready checks that a SharedVolume says Ready, and that its claim is bound to its volume.
-func ready(ctx context.Context, cluster *env.Cluster, namespace, name string) error {
-	sv := &v1alpha1.SharedVolume{}
-	if err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sv); err != nil {
-		return err
-	}
-	if sv.Status.Phase != v1alpha1.Ready {
-		return fmt.Errorf("%s/%s is %s: %s", namespace, name, sv.Status.Phase, sv.Status.Message)
-	}
-	claim := &corev1.PersistentVolumeClaim{}
-	if err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: sv.Status.ClaimRef.Name}, claim); err != nil {
-		return err
-	}
-	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != sv.Status.VolumeName {
-		return fmt.Errorf("claim %s is %s to %s, the status says %s", claim.Name, claim.Status.Phase, claim.Spec.VolumeName, sv.Status.VolumeName)
-	}
-	return nil
-}
-
-// share creates a SharedVolume; at the end it goes, and its volume, which outlives it so far.
-func share(t *testing.T, cluster *env.Cluster, namespace, name string) {
-	t.Helper()
-	sv := sharedVolume(name, "fs-1234cdef", "fsap-0123456789abcdef")
-	sv.SetNamespace(namespace)
-	env.Eventually(t, "the SharedVolume created", func() error { return cluster.Client.Create(t.Context(), sv.DeepCopy()) })
-	t.Cleanup(func() {
-		live := &v1alpha1.SharedVolume{}
-		_ = cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(sv), live)
-		forceDelete(t, cluster, sv)
-		// Kubernetes can't tell that an owner has gone once its kind has gone.
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: live.Status.ClaimRef.Name}}
-		if err := env.Await(context.Background(), "claim gone", func() error { return cluster.Gone(context.Background(), claim) }); err != nil {
-			t.Error(err)
-		}
-		forceDelete(t, cluster, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: live.Status.VolumeName}})
-	})
-}
-
-func TestASharedVolumeBecomesABoundClaim(t *testing.T) {
+func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	cluster := clean(t)
-	serveSharedVolumes(t, cluster)
-	env.Eventually(t, "the kind served", func() error {
-		return cluster.Client.List(t.Context(), &v1alpha1.SharedVolumeList{})
-	})
-	for _, name := range []string{"a", "a-b"} {
-		keep(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	runSharedVolumes(t, cluster)
-	share(t, cluster, "default", "sv1")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, "default", "sv1") })
-	table, err := cluster.Kubectl(t.Context(), "get", "sv", "sv1", "--no-headers")
-	env.Must(t, err)
-	if got := strings.Join(strings.Fields(table), " "); got != "sv1 fs-1234cdef fsap-0123456789abcdef Ready pvc-sv1" {
-		t.Errorf("row %s", got)
-	}
-	// These two want one name for their volumes.
-	share(t, cluster, "a", "b-c")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, "a", "b-c") })
-	share(t, cluster, "a-b", "c")
-	env.Eventually(t, "Ready", func() error {
-		return errors.Join(ready(t.Context(), cluster, "a-b", "c"), ready(t.Context(), cluster, "a", "b-c"))
-	})
-	// A lost claim is made again and gets the volume back.
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pvc-sv1"}}
+	operate(t, cluster)
+	old := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, old) })
+	claim := claimOf(old)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	lost := claim.UID
-	env.Must(t, cluster.Client.Delete(t.Context(), claim))
-	env.Eventually(t, "another claim bound", func() error {
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	pod := application(t, cluster, "default", "app", "pvc-sv1")
+	env.Must(t, cluster.Client.Delete(t.Context(), old))
+	env.Eventually(t, "the SharedVolume gone", func() error { return cluster.Gone(t.Context(), old.DeepCopy()) })
+	// Another one of the same name must not get the claim that is on its way out.
+	next := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "the next one waits", func() error {
+		if err := phase(t.Context(), cluster, next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "former SharedVolume") {
+			return fmt.Errorf("%w %q", err, next.Status.Message)
+		}
+		return nil
+	})
+	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, next) })
+	env.Eventually(t, "the former pair gone", func() error { return gone(t.Context(), cluster, old) })
+}
+
+func TestNamesThatCollideOrAreTooLong(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	namespace(t, cluster, "a", nil)
+	namespace(t, cluster, "a-b", nil)
+	long := strings.Repeat("n", 253)
+	all := []*v1alpha1.SharedVolume{
+		share(t, cluster, "a", "b-c"), share(t, cluster, "a-b", "c"), share(t, cluster, "a", long), share(t, cluster, "a-b", long[:252]),
+	}
+	seen := map[string]bool{}
+	for _, sv := range all {
+		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+		if seen[sv.Status.VolumeName] {
+			t.Errorf("two SharedVolumes have volume %s", sv.Status.VolumeName)
+		}
+		seen[sv.Status.VolumeName] = true
+	}
+	// The deletion of one must not touch the other's.
+	unshare(t, cluster, all[0].DeepCopy())
+	env.Must(t, ready(t.Context(), cluster, all[1]))
+}
+
+// Volumes and claims of others stay theirs, and nobody gets ours.
+func TestNothingIsStolen(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	namespace(t, cluster, "thief", nil)
+	volume, claim, _ := env.Workload()
+	volume.Name = "pv-default-sv1"
+	keep(t, cluster, volume)
+	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-of-nobody"
+	keep(t, cluster, claim)
+	sv := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	if sv.Status.VolumeName == volume.Name {
+		t.Error("the volume of somebody else was used")
+	}
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+	if volume.Labels != nil || volume.Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] != "" {
+		t.Errorf("the volume of somebody else was changed: %v %v", volume.Labels, volume.Annotations)
+	}
+	taken := share(t, cluster, "default", "taken")
+	env.Eventually(t, "Failed", func() error { return phase(t.Context(), cluster, taken, v1alpha1.Failed) })
+	if !strings.Contains(taken.Status.Message, "PersistentVolumeClaim pvc-taken is not of this SharedVolume") {
+		t.Errorf("message %q", taken.Status.Message)
+	}
+	// A claim that asks for our volume does not get it.
+	_, foreign, _ := env.Workload()
+	foreign.Namespace, foreign.Spec.VolumeName = "thief", sv.Status.VolumeName
+	keep(t, cluster, foreign)
+	// What came later is bound: so the first one has been looked at.
+	later := share(t, cluster, "thief", "later")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, later) })
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))
+	if foreign.Status.Phase == corev1.ClaimBound {
+		t.Error("a foreign claim got our volume")
+	}
+	env.Must(t, ready(t.Context(), cluster, sv))
+	// It recovers by itself when the cause has gone.
+	forceDelete(t, cluster, claim)
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, taken) })
+}
+
+func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	sv := share(t, cluster, "default", "sv1")
+	whole := func() error { return ready(t.Context(), cluster, sv) }
+	env.Eventually(t, "Ready", whole)
+	damage := func(what string, object client.Object, change func() error) {
+		t.Helper()
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		before := object.GetUID()
+		env.Must(t, change())
+		env.Eventually(t, what, func() error {
+			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+			if object.GetUID() == before && strings.HasPrefix(what, "another") {
+				return errors.New("it is still the old one")
+			}
+			return whole()
+		})
+	}
+	claim, volume := claimOf(sv), volumeOf(sv)
+	damage("another claim", claim, func() error { return cluster.Client.Delete(t.Context(), claim) })
+	damage("another volume", volume, func() error { return cluster.Client.Delete(t.Context(), volume) })
+	// A volume that is taken away by force is made again for the claim that is there, and its pods go on.
+	pod := application(t, cluster, "default", "app", claim.Name)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	used := claim.UID
+	damage("another volume under a pod", volume, func() error {
+		return errors.Join(cluster.Client.Delete(t.Context(), volume), patch(cluster, volume, `{"metadata":{"finalizers":null}}`))
+	})
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	if claim.UID != used {
+		t.Error("the claim was replaced under a pod")
+	}
+	env.Must(t, running(t.Context(), cluster, pod))
+	// Deleted politely, it waits for the pod, and the message says so.
+	env.Must(t, cluster.Client.Delete(t.Context(), volume))
+	env.Eventually(t, "the message", func() error {
+		if err := phase(t.Context(), cluster, sv, v1alpha1.Failed); err != nil {
 			return err
 		}
-		if claim.UID == lost {
-			return errors.New("it is still the old one")
+		if !strings.Contains(sv.Status.Message, "pods use it: app") {
+			return errors.New(sv.Status.Message)
 		}
-		return ready(t.Context(), cluster, "default", "sv1")
+		return nil
 	})
-	// An edit that a cluster without the policy lets through is put back.
-	sv := &v1alpha1.SharedVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sv1"}}
-	env.Must(t, cluster.Client.Patch(t.Context(), sv, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"fileSystemID":"fs-76543210"}}`))))
+	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Client.Delete(t.Context(), claim))
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.Eventually(t, "both made again", whole)
+	// Marks that others remove come back, and so does what keeps the data.
+	for _, field := range []string{"labels", "ownerReferences"} {
+		damage(field, claim, func() error { return patch(cluster, claim, `{"metadata":{"`+field+`":null}}`) })
+		env.Eventually(t, field+" put back", func() error {
+			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+			if len(claim.Labels) != 3 || len(claim.OwnerReferences) != 1 {
+				return fmt.Errorf("claim %v %v", claim.Labels, claim.OwnerReferences)
+			}
+			return nil
+		})
+	}
+	damage("labels", volume, func() error {
+		return patch(cluster, volume, `{"metadata":{"labels":null},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	})
+	env.Eventually(t, "marks and policy put back", func() error {
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+		if len(volume.Labels) != 3 || volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			return fmt.Errorf("volume %v %s", volume.Labels, volume.Spec.PersistentVolumeReclaimPolicy)
+		}
+		return whole()
+	})
+}
+
+func TestAnEditThatAnOlderDefinitionLetThroughIsUndone(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	sv := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	generation := sv.Generation
+	edit(t, cluster, sv, "fs-76543210")
 	env.Eventually(t, "the edit undone", func() error {
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(sv), sv))
-		if sv.Spec.FileSystemID != "fs-1234cdef" || sv.Status.ObservedGeneration != sv.Generation {
-			return fmt.Errorf("it is %s, generation %d of %d", sv.Spec.FileSystemID, sv.Status.ObservedGeneration, sv.Generation)
+		if err := ready(t.Context(), cluster, sv); err != nil {
+			return err
 		}
-		return ready(t.Context(), cluster, "default", "sv1")
+		if sv.Spec.FileSystemID != fileSystem || sv.Generation == generation {
+			return fmt.Errorf("%s, generation %d after %d", sv.Spec.FileSystemID, sv.Generation, generation)
+		}
+		return nil
 	})
+	env.Eventually(t, "an event that says so", func() error { return told(t.Context(), cluster, sv, "IDsRestored", "put back") })
+}
+
+// A namespace goes with all its SharedVolumes, and their volumes go with it.
+func TestANamespaceWithSharedVolumesIsDeleted(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
+	env.Must(t, cluster.Client.Create(t.Context(), project))
+	var all []*v1alpha1.SharedVolume
+	for i := range 5 {
+		sv := sharedVolume(project.Name, fmt.Sprintf("sv%d", i))
+		env.Must(t, cluster.Client.Create(t.Context(), sv))
+		all = append(all, sv)
+	}
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, all[0]) })
+	// The others may still be on their way.
+	env.Must(t, cluster.Client.Delete(t.Context(), project))
+	env.Eventually(t, "the namespace gone", func() error { return cluster.Gone(t.Context(), project) })
+	for _, sv := range all {
+		env.Eventually(t, "nothing left", func() error { return gone(t.Context(), cluster, sv) })
+	}
 }

@@ -53,19 +53,22 @@ func Images() map[string]string {
 	return images
 }
 
-// InstallRBAC applies the ServiceAccount, roles and bindings of the operator, as they are shipped.
-func (c *Cluster) InstallRBAC(ctx context.Context) error {
+// InstallManifests applies the definition of SharedVolumes and the ServiceAccount, roles and bindings of the operator, as they
+// are shipped.
+func (c *Cluster) InstallManifests(ctx context.Context) error {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(root, "config", "rbac", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no manifests in config/rbac: run 'make generate' (%w)", err)
-	}
-	for _, name := range files {
-		if err := c.ApplyFile(ctx, name); err != nil {
-			return err
+	for _, folder := range []string{"crd", "rbac"} {
+		files, err := filepath.Glob(filepath.Join(root, "config", folder, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			return fmt.Errorf("no manifests in config/%s: run 'make generate' (%w)", folder, err)
+		}
+		for _, name := range files {
+			if err := c.ApplyFile(ctx, name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -211,10 +214,12 @@ func (o *Operator) PID() int { return o.command.Process.Pid }
 // Started returns an error until the operator has filled its caches and its controller works. With leader election, that
 // is when it leads.
 func (o *Operator) Started() error {
-	if !strings.Contains(o.Output(), "Starting workers") {
-		return errors.New("the operator has not started its workers")
+	for line := range strings.SplitSeq(o.Output(), "\n") {
+		if strings.Contains(line, "Starting workers") && strings.Contains(line, "clustercsidriver") {
+			return nil
+		}
 	}
-	return nil
+	return errors.New("the operator has not started its workers")
 }
 
 // Done is closed when the operator has ended.

@@ -15,7 +15,7 @@ import (
 )
 
 // Snapshot maps "Kind.group namespace/name" to the UID of every object in the cluster but those that come and go by
-// themselves: events, leases, and the API server's internals.
+// themselves: events, leases, the API server's internals, and what belongs to a CustomResourceDefinition.
 type Snapshot map[string]string
 
 // Kinds are all kinds that the API server can list.
@@ -85,6 +85,9 @@ func (c *Cluster) each(ctx context.Context, visit func(string, *metav1.PartialOb
 		}
 		for i := range list.Items {
 			item := &list.Items[i]
+			if belongsToDefinition(item) {
+				continue
+			}
 			// The items of a list do not say their kind.
 			item.SetGroupVersionKind(kind)
 			visit(fmt.Sprintf("%s %s/%s", kind.GroupKind(), item.Namespace, item.Name), item)
@@ -117,8 +120,8 @@ func (s Snapshot) Differs(later Snapshot) error {
 	return fmt.Errorf("the cluster differs:\n  %s", strings.Join(lines, "\n  "))
 }
 
-// Owned lists all objects that carry the operator's label and were applied by it. The label alone is not enough: the
-// endpoints of a Service inherit its labels.
+// Owned lists all objects of the driver: they carry the operator's label and were applied by it. The label alone is not
+// enough: the endpoints of a Service inherit its labels.
 func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error) {
 	kinds, err := c.Kinds()
 	if err != nil {
@@ -136,12 +139,22 @@ func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {
-			if appliedByOperator(&list.Items[i]) {
+			if appliedByOperator(&list.Items[i]) && !belongsToDefinition(&list.Items[i]) {
 				found = append(found, list.Items[i])
 			}
 		}
 	}
 	return found, nil
+}
+
+// belongsToDefinition is true for the admission policies of an API, which come and go with it, not with the driver.
+func belongsToDefinition(object metav1.Object) bool {
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.Kind == "CustomResourceDefinition" {
+			return true
+		}
+	}
+	return false
 }
 
 func appliedByOperator(object client.Object) bool {

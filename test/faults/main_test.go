@@ -68,7 +68,7 @@ func own(t *testing.T) *env.Cluster {
 			t.Error(err)
 		}
 	})
-	env.Must(t, cluster.InstallRBAC(t.Context()))
+	env.Must(t, cluster.InstallManifests(t.Context()))
 	bystanders := env.Bystanders()
 	for _, object := range bystanders {
 		env.Must(t, cluster.Client.Create(t.Context(), object))

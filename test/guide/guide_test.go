@@ -47,7 +47,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	cluster, err := env.Start(t.Context(), "--nodes", "4")
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
-	env.Must(t, cluster.InstallRBAC(t.Context()))
+	env.Must(t, cluster.InstallManifests(t.Context()))
 	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })

@@ -39,7 +39,7 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 	})
 	// The race detector would need memory of its own.
 	cluster.Operator = env.OperatorName
-	env.Must(t, cluster.InstallRBAC(t.Context()))
+	env.Must(t, cluster.InstallManifests(t.Context()))
 	operator, err := cluster.StartOperator(t.Context(), nil, nil)
 	env.Must(t, err)
 	t.Cleanup(func() {

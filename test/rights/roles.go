@@ -47,7 +47,8 @@ func shipped(name string) ([]Role, error) {
 	}
 }
 
-// Granted are the roles that the operator makes for the driver, in a cluster that lacks nothing.
+// Granted is what the operator must hold without using it: the roles that it makes for the driver, in a cluster that lacks
+// nothing, and what the API server asks of it.
 func Granted() ([]Role, error) {
 	efs, err := awsefs.Driver()
 	if err != nil {
@@ -65,7 +66,10 @@ func Granted() ([]Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	var granted []Role
+	// Whoever makes an admission policy with parameters must be allowed to read all objects of their kind, and reads none.
+	granted := []Role{{Name: "parameters of admission policies", Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"operator.openshift.io"}, Resources: []string{"clustercsidrivers"}, Verbs: []string{"get"},
+	}}}}
 	for _, object := range objects {
 		switch role := object.(type) {
 		case *rbacv1.ClusterRole:

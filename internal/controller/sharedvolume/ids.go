@@ -2,10 +2,11 @@
 package sharedvolume
 
 import (
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
 // DriverName is the CSI driver of the volumes.
@@ -16,17 +17,18 @@ type share struct {
 	fileSystem, accessPoint string
 }
 
-// The patterns of IDs. They hold neither colons nor commas, so that an ID can't become more of a handle or a mount option
-// than an ID. New objects are held to AWS's own, stricter patterns by the API server.
-const (
-	fileSystemPattern  = `^fs-[0-9a-f]+$`
-	accessPointPattern = `^fsap-[0-9a-f]+$`
-)
+// valid tells whether both IDs are IDs: they hold neither colons nor commas, so that an ID can't become more of a handle or a
+// mount option than an ID. New objects are held to AWS's own, stricter patterns by the API server.
+func (s share) valid() bool { return isID("fs-", s.fileSystem) && isID("fsap-", s.accessPoint) }
 
-// valid tells whether both IDs are IDs.
-func (s share) valid() bool {
-	return regexp.MustCompile(fileSystemPattern).MatchString(s.fileSystem) &&
-		regexp.MustCompile(accessPointPattern).MatchString(s.accessPoint)
+func isID(prefix, text string) bool {
+	digits, found := strings.CutPrefix(text, prefix)
+	return found && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// shareIn is the share that a SharedVolume asks for.
+func shareIn(owner *v1alpha1.SharedVolume) share {
+	return share{owner.Spec.FileSystemID, owner.Spec.AccessPointID}
 }
 
 // handle is the driver's name of the volume: FILE_SYSTEM:PATH:ACCESS_POINT, without a path.

@@ -17,8 +17,14 @@ const (
 	ownerNamespaceLabel = "openshift.io/aws-efs-operator-shared-volume-owner-namespace"
 	ownerNameLabel      = "openshift.io/aws-efs-operator-shared-volume-owner-name"
 
-	// ownerUIDAnnotation says which SharedVolume a volume was made for: names can be used again, and labels can be cut.
-	ownerUIDAnnotation = "aws-efs.managed.openshift.io/shared-volume-uid"
+	// These annotations say which SharedVolume a volume was made for: names can be used again, and labels can be cut.
+	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
+	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
+
+	// CommunityFinalizer is what the community's operator puts on every SharedVolume.
+	CommunityFinalizer = "finalizer.awsefs.managed.openshift.io"
+
+	kind = "SharedVolume"
 )
 
 // capacity is arbitrary: EFS grows as needed, and Kubernetes wants a number.
@@ -41,7 +47,8 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 	return &corev1.PersistentVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: labels(owner), Annotations: map[string]string{ownerUIDAnnotation: string(owner.UID)},
+			Name: name, Labels: labels(owner),
+			Annotations: map[string]string{ownerNameAnnotation: owner.Name, ownerUIDAnnotation: string(owner.UID)},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:         capacity(),
@@ -54,7 +61,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: claimName(owner.Name),
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: DriverName, VolumeHandle: share{owner.Spec.FileSystemID, owner.Spec.AccessPointID}.handle(),
+				Driver: DriverName, VolumeHandle: shareIn(owner).handle(),
 			}},
 		},
 	}
@@ -69,7 +76,7 @@ func newClaim(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVol
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.Namespace, Name: claimName(owner.Name), Labels: labels(owner),
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: owner.Name, UID: owner.UID,
+				APIVersion: v1alpha1.GroupVersion().String(), Kind: kind, Name: owner.Name, UID: owner.UID,
 			}},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{

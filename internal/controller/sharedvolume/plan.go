@@ -2,166 +2,286 @@ package sharedvolume
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
+
+// patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for. Less would be one
+// more write for every SharedVolume.
+const patience = time.Minute
 
 // world is what the cluster has of a SharedVolume's names; nil means absent.
 type world struct {
 	// usual and other are the volumes of the two names that it may have.
 	usual, other *corev1.PersistentVolume
 	claim        *corev1.PersistentVolumeClaim
+	// live is false if this was read from the cache, which holds only what carries our label.
+	live bool
+	// denied says why the namespace may not use the share; empty if it may. restricted is true if somebody limits that.
+	denied     string
+	restricted bool
+	// noDriver is true if no driver is installed that could mount the volume.
+	noDriver bool
+	// users are the pods that use the claim; nil if nobody has looked.
+	users []string
+	now   time.Time
 }
 
-// plan is the next step, and what the status says meanwhile. At most one of the steps is set.
+// look is something that a plan needs to know, and that is read only then.
+type look int
+
+const (
+	lookLive look = iota + 1
+	lookUsers
+)
+
+// plan is the next step, and what the status says meanwhile.
 type plan struct {
 	phase v1alpha1.Phase
-	// reason and message say why the phase is not Ready.
+	// reason and message say why the phase is what it is.
 	reason, message string
-	// restore are the IDs to put back into the spec: those of the volume.
-	restore *share
-	// createVolume and createClaim are to be made.
-	createVolume *corev1.PersistentVolume
-	createClaim  *corev1.PersistentVolumeClaim
-	// rejoin is a volume whose claim has gone; its claim reference is to lose the UID, so that the next claim can bind it.
-	rejoin *corev1.PersistentVolume
+	// bound tells whether the claim is bound.
+	bound bool
 	// volume is the name of the volume, once it is known.
 	volume string
+	// look is what to find out before anything else.
+	look look
+	// do is the one write to make; nil if there is none.
+	do *change
+	// retry is when to look again at what is not watched; 0 for never.
+	retry time.Duration
 }
 
-// next decides what to do for a SharedVolume that is not being deleted. It never touches what belongs to somebody else.
+// next decides what to do for a SharedVolume. It never touches what belongs to somebody else.
 func next(owner *v1alpha1.SharedVolume, w world) plan {
-	volume, step := volumeOf(owner, w)
-	if volume == nil {
-		return step
+	volume := volumeOf(owner, w)
+	var p plan
+	switch {
+	case owner.DeletionTimestamp != nil:
+		p = ending(owner, w, volume)
+	case volume == nil:
+		p = withoutVolume(owner, w)
+	default:
+		if p = volumeProblem(owner, w, volume); p.phase == "" {
+			p = withVolume(owner, w, volume)
+		}
+		p.volume = volume.Name
 	}
+	if w.claim != nil && isClaimOf(w.claim, owner) {
+		p.bound = w.claim.Status.Phase == corev1.ClaimBound
+	}
+	return p
+}
+
+// withoutVolume makes the volume.
+func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
+	usual := volumeName(owner.Namespace, owner.Name)
+	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
+	if p := claimProblem(owner, w, usual, other); p.phase != "" {
+		return p
+	}
+	name := usual
+	switch {
+	case w.claim != nil && w.claim.Spec.VolumeName == other && w.other == nil:
+		name = other
+	case w.usual == nil:
+	case isOfFormer(w.usual, owner):
+		return waitForFormer("PersistentVolume", w.usual.Name)
+	case w.other == nil:
+		name = other
+	default:
+		return failed("NameTaken", "PersistentVolumes %s and %s belong to somebody else: rename the SharedVolume, or delete one "+
+			"of them if nobody needs it", usual, other)
+	}
+	switch {
+	case w.denied != "":
+		return failed("NotAllowed", "%s", w.denied)
+	case !shareIn(owner).valid():
+		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point", owner.Spec.FileSystemID, owner.Spec.AccessPointID)
+	}
+	volume := newVolume(owner, name)
+	if w.claim != nil {
+		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod.
+		volume.Spec.ClaimRef.UID = w.claim.UID
+	}
+	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
+}
+
+// volumeProblem is what is wrong with the volume, and what is done about it. The phase is empty if nothing is.
+func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
 	is, known := shareOf(volume)
-	if !known {
+	switch {
+	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
 			"SharedVolume when no pod uses its claim", volume.Name)
-	}
-	if is != (share{owner.Spec.FileSystemID, owner.Spec.AccessPointID}) {
-		return plan{phase: v1alpha1.Pending, reason: "Restoring", message: "the IDs can't be changed and are put back", restore: &is, volume: volume.Name}
-	}
-	if volume.DeletionTimestamp != nil {
-		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when its claim has gone: delete the claim "+
-			"%s when no pod uses it, and both are made again", volume.Name, claimName(owner.Name))
-	}
-	return claimOf(owner, w.claim, volume)
-}
-
-// volumeOf finds the volume of a SharedVolume, or says what to do without one.
-func volumeOf(owner *v1alpha1.SharedVolume, w world) (*corev1.PersistentVolume, plan) {
-	for _, volume := range []*corev1.PersistentVolume{w.usual, w.other} {
-		if volume != nil && isVolumeOf(volume, owner) {
-			return volume, plan{}
+	case is != shareIn(owner):
+		return plan{
+			phase: v1alpha1.Pending, reason: "Restoring", message: "the IDs can't be changed and are put back", do: restoring(owner, is),
 		}
-	}
-	create := func(name string) (*corev1.PersistentVolume, plan) {
-		return nil, plan{phase: v1alpha1.Pending, reason: "Creating", createVolume: newVolume(owner, name), volume: name}
-	}
-	switch {
-	case w.usual == nil:
-		return create(volumeName(owner.Namespace, owner.Name))
-	case isOfFormer(w.usual, owner):
-		return nil, plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: fmt.Sprintf(
-			"waiting for the end of PersistentVolume %s, which belongs to a former SharedVolume of this name", w.usual.Name)}
-	case w.other == nil:
-		return create(otherVolumeName(owner.Namespace, owner.Name, string(owner.UID)))
+	case volume.DeletionTimestamp != nil:
+		return rebuild(owner, w, volume)
 	default:
-		return nil, failed("NameTaken", "PersistentVolumes %s and %s belong to somebody else: rename the SharedVolume, or delete one "+
-			"of them if nobody needs it", w.usual.Name, w.other.Name)
-	}
-}
-
-// isVolumeOf tells whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
-// names only and left the claim reference to Kubernetes.
-func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
-	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != claimName(owner.Name)) {
-		return false
-	}
-	if uid, found := volume.Annotations[ownerUIDAnnotation]; found {
-		return uid == string(owner.UID)
-	}
-	return isLabelled(volume, owner)
-}
-
-// isOfFormer tells whether a volume was made for another SharedVolume of the same name.
-func isOfFormer(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
-	uid, found := volume.Annotations[ownerUIDAnnotation]
-	return found && uid != string(owner.UID) && isLabelled(volume, owner)
-}
-
-func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
-	for key, value := range labels(owner) {
-		if object.GetLabels()[key] != value {
-			return false
+		if marking := marking(owner, volume); marking != nil {
+			return plan{phase: v1alpha1.Pending, reason: "Adopting", do: marking}
 		}
+		return plan{}
 	}
-	return true
 }
 
-// claimOf brings the claim and its volume together.
-func claimOf(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
-	pending := plan{phase: v1alpha1.Pending, volume: volume.Name}
-	ref := volume.Spec.ClaimRef
+// rebuild ends a volume that is being deleted, which Kubernetes does only when its claim has gone. Both are made again.
+func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
 	switch {
-	case claim == nil && ref != nil && ref.UID != "":
-		// The claim that the volume was bound to has gone, so that no pod can use it.
-		pending.reason, pending.rejoin = "Rejoining", volume
-		return pending
+	case w.claim == nil || !isClaimOf(w.claim, owner) || w.claim.DeletionTimestamp != nil:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted, which ends when "+
+			"no claim and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
+	case w.users == nil:
+		return plan{phase: v1alpha1.Failed, look: lookUsers}
+	case len(w.users) > 0:
+		p := failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
+			"volume are made again", volume.Name, list(w.users))
+		p.retry = patience
+		return p
+	default:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: w.claim}}
+	}
+}
+
+// claimProblem is what keeps the claim from being used with a volume of one of these names.
+func claimProblem(owner *v1alpha1.SharedVolume, w world, volumes ...string) plan {
+	claim := w.claim
+	switch {
 	case claim == nil:
-		pending.reason, pending.createClaim = "Creating", newClaim(owner, volume.Name)
-		return pending
+		return plan{}
 	case isClaimOfFormer(claim, owner):
-		pending.reason, pending.message = "WaitingForFormer", fmt.Sprintf(
-			"waiting for the end of claim %s, which belongs to a former SharedVolume of this name", claim.Name)
-		return pending
+		return waitForFormer("claim", claim.Name)
 	case !isClaimOf(claim, owner):
-		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete or rename it, or rename the SharedVolume", claim.Name)
+		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete it if nobody needs it, or give the "+
+			"SharedVolume another name", claim.Name)
+	case claim.DeletionTimestamp != nil && w.users == nil:
+		return plan{phase: v1alpha1.Failed, look: lookUsers}
+	case claim.DeletionTimestamp != nil && len(w.users) == 0:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of claim " + claim.Name + finalizers(claim.Finalizers)}
 	case claim.DeletionTimestamp != nil:
-		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted, which ends when no pod uses it any more; then it is "+
-			"made again", claim.Name)
-	case claim.Spec.VolumeName != volume.Name:
-		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %q instead of %s: delete it when no pod uses it, and it is made again",
-			claim.Name, claim.Spec.VolumeName, volume.Name)
-	case ref != nil && ref.UID != "" && ref.UID != claim.UID:
-		return failed("VolumeTaken", "PersistentVolume %s is bound to a former claim: delete claim %s when no pod uses it, and it is made again",
-			volume.Name, claim.Name)
-	case claim.Status.Phase == corev1.ClaimBound:
-		return plan{phase: v1alpha1.Ready, reason: "Bound", volume: volume.Name}
+		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted, which ends when no pod uses it any more%s; then it is "+
+			"made again", claim.Name, usedBy(w.users))
+	case claim.Spec.VolumeName == "" || slices.Contains(volumes, claim.Spec.VolumeName):
+		return plan{}
+	case claim.Status.Phase == corev1.ClaimPending && w.users == nil:
+		return plan{phase: v1alpha1.Failed, look: lookUsers}
+	case claim.Status.Phase == corev1.ClaimPending && len(w.users) == 0:
+		// It can't hold data. The community's operator left such claims where two SharedVolumes wanted one volume.
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: claim}}
 	default:
-		pending.reason, pending.message = "Binding", fmt.Sprintf("waiting for Kubernetes to bind claim %s to volume %s", claim.Name, volume.Name)
-		return pending
+		p := failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the claim when nobody needs it, and it "+
+			"is made again", claim.Name, claim.Spec.VolumeName, volumes[0], usedBy(w.users))
+		p.retry = patience
+		return p
 	}
 }
 
-// isClaimOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
-func isClaimOf(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	uid := ownerUID(claim)
-	return uid == owner.UID || (uid == "" && isLabelled(claim, owner))
+// withVolume brings the claim and its volume together.
+func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+	if p := claimProblem(owner, w, volume.Name); p.phase != "" {
+		return p
+	}
+	claim, ref := w.claim, volume.Spec.ClaimRef
+	isApart := ref.UID != "" && (claim == nil || claim.UID != ref.UID)
+	switch {
+	case isApart && !w.live:
+		// The cache does not show a claim that has lost our label.
+		return plan{phase: v1alpha1.Pending, look: lookLive}
+	case (isApart || claim == nil) && w.denied != "":
+		return failed("NotAllowed", "%s", w.denied)
+	case isApart:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claim)}
+	case claim == nil:
+		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createClaim, object: newClaim(owner, volume.Name)}}
+	}
+	if adopting := adopting(owner, claim); adopting != nil {
+		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: adopting}
+	}
+	if dropping := dropping(owner); dropping != nil {
+		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: dropping}
+	}
+	return waiting(w, claim, volume)
 }
 
-// isClaimOfFormer tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
-func isClaimOfFormer(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	uid := ownerUID(claim)
-	return uid != "" && uid != owner.UID
-}
-
-// ownerUID is that of the SharedVolume that owns a claim, empty if none does.
-func ownerUID(claim *corev1.PersistentVolumeClaim) types.UID {
-	for _, ref := range claim.OwnerReferences {
-		if ref.Kind == "SharedVolume" {
-			return ref.UID
+// waiting is what is so when there is nothing left to do.
+func waiting(w world, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
+	age := w.now.Sub(claim.CreationTimestamp.Time)
+	switch {
+	case claim.Status.Phase == corev1.ClaimBound && w.noDriver:
+		return plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage}
+	case claim.Status.Phase == corev1.ClaimBound:
+		return plan{phase: v1alpha1.Ready, reason: "Bound"}
+	case age < patience:
+		return plan{phase: v1alpha1.Pending, reason: "Binding", retry: patience - age}
+	default:
+		return plan{
+			phase: v1alpha1.Pending, reason: "Binding",
+			message: fmt.Sprintf("waiting for Kubernetes to bind claim %s to volume %s; \"oc describe\" of both tells why it does not",
+				claim.Name, volume.Name),
 		}
 	}
-	return ""
+}
+
+// ending hands over what a SharedVolume of the community's operator leaves, so that its finalizer can go.
+func ending(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+	p := plan{phase: v1alpha1.Deleting, reason: "Deleting"}
+	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
+	if len(others) < len(owner.Finalizers) {
+		if volume != nil && volume.DeletionTimestamp == nil {
+			p.do = marking(owner, volume)
+		}
+		if p.do == nil && w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) {
+			p.do = adopting(owner, w.claim)
+		}
+		if p.do == nil {
+			p.do = dropping(owner)
+		}
+		return p
+	}
+	p.message = "it goes when its finalizers have been dropped by those who set them: " + strings.Join(others, ", ")
+	return p
+}
+
+func waitForFormer(kind, name string) plan {
+	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: fmt.Sprintf(
+		"waiting for the end of %s %s of a former SharedVolume of this name, which comes when no pod uses it any more", kind, name)}
 }
 
 func failed(reason, format string, args ...any) plan {
 	return plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// noDriverMessage tells a developer why a bound claim is of no use yet.
+const noDriverMessage = "the claim is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
+	"cluster to create the ClusterCSIDriver " + DriverName
+
+func usedBy(pods []string) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	return " (used by " + list(pods) + ")"
+}
+
+func finalizers(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " (finalizers: " + strings.Join(names, ", ") + ")"
+}
+
+// list names the first few.
+func list(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

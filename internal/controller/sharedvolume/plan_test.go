@@ -13,9 +13,10 @@ import (
 
 // pair is what the cluster has when all is well; change damages it.
 func pair(sv *v1alpha1.SharedVolume, change func(*world)) world {
-	w := world{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name))}
+	w := world{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0)}
 	w.claim = newClaim(sv, w.usual.Name)
 	w.claim.UID = "uid-of-claim"
+	w.claim.CreationTimestamp = metav1.NewTime(w.now)
 	w.usual.Spec.ClaimRef.UID = w.claim.UID
 	w.claim.Status.Phase = corev1.ClaimBound
 	if change != nil {
@@ -27,16 +28,14 @@ func pair(sv *v1alpha1.SharedVolume, change func(*world)) world {
 // step names what a plan does.
 func step(p plan) string {
 	switch {
-	case p.restore != nil:
-		return "restore " + p.restore.handle()
-	case p.createVolume != nil:
-		return "create volume " + p.createVolume.Name
-	case p.createClaim != nil:
-		return "create claim " + p.createClaim.Name + " for " + p.createClaim.Spec.VolumeName
-	case p.rejoin != nil:
-		return "rejoin " + p.rejoin.Name
-	default:
+	case p.look == lookLive:
+		return "look at the cluster"
+	case p.look == lookUsers:
+		return "look for pods"
+	case p.do == nil:
 		return "nothing"
+	default:
+		return string(p.do.what) + " " + p.do.object.GetName()
 	}
 }
 
@@ -52,35 +51,63 @@ func TestTheNextStep(t *testing.T) {
 		// message must contain this.
 		message string
 	}{
-		"nothing is there":                      {world{}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume is there":                   {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1 for pv-ns-sv1", v1alpha1.Pending, ""},
-		"both are there, not bound":             {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
-		"bound":                                 {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
-		"the spec was changed":                  {pair(sv, func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore fs-99999999::fsap-99999999", v1alpha1.Pending, "put back"},
-		"the claim was deleted":                 {pair(sv, func(w *world) { w.claim = nil }), "rejoin pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim is being deleted":            {pair(sv, func(w *world) { w.claim.DeletionTimestamp = &now }), "nothing", v1alpha1.Failed, "when no pod uses it"},
-		"the volume is being deleted":           {pair(sv, func(w *world) { w.usual.DeletionTimestamp = &now }), "nothing", v1alpha1.Failed, "delete the claim pvc-sv1"},
-		"the claim wants another volume":        {pair(sv, func(w *world) { w.claim.Spec.VolumeName = "pv-x" }), "nothing", v1alpha1.Failed, `"pv-x"`},
-		"the volume is bound to a former claim": {pair(sv, func(w *world) { w.usual.Spec.ClaimRef.UID = "former" }), "nothing", v1alpha1.Failed, "former claim"},
-		"the volume is no share any more":       {pair(sv, func(w *world) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
-		"somebody else has the volume's name":   {world{usual: foreign}, "create volume " + other, v1alpha1.Pending, ""},
-		"the volume has the other name": {pair(sv, func(w *world) {
-			w.other, w.usual = w.usual, foreign
-			w.other.Name, w.claim.Spec.VolumeName = other, other
-		}), "nothing", v1alpha1.Ready, ""},
-		"somebody else has both names": {world{usual: foreign, other: foreign}, "nothing", v1alpha1.Failed, "belong to somebody else"},
-		"somebody else has the claim's name": {pair(sv, func(w *world) {
-			w.claim.OwnerReferences, w.claim.Labels = nil, nil
-		}), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
-		"the claim is of a former SharedVolume": {pair(sv, func(w *world) { w.claim.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"the volume is of a former SharedVolume": {pair(sv, func(w *world) {
-			w.usual.Annotations[ownerUIDAnnotation] = "former"
-		}), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"a forged volume for another claim": {pair(sv, func(w *world) { w.usual.Spec.ClaimRef.Namespace = "victim" }), "create volume " + other, v1alpha1.Pending, ""},
+		"nothing is there":          {world{}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"nothing may be used":       {world{denied: "not yours"}, "nothing", v1alpha1.Failed, "not yours"},
+		"the volume is there":       {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"both are there, not bound": {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
+		"not bound for long": {pair(sv, func(w *world) {
+			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
+		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
+		"bound":                                  {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
+		"bound, but no driver is there":          {pair(sv, func(w *world) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
+		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.denied = "not yours" }), "nothing", v1alpha1.Ready, ""},
+		"the spec was changed":                   {pair(sv, func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
+		"the cache has no claim":                 {pair(sv, func(w *world) { w.claim = nil }), "look at the cluster", v1alpha1.Pending, ""},
+		"the claim was deleted":                  {pair(sv, func(w *world) { w.claim, w.live = nil, true }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.live, w.denied = nil, true, "not yours" }), "nothing", v1alpha1.Failed, "not yours"},
+		"the claim is being deleted":             {pair(sv, func(w *world) { w.claim.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the claim is being deleted under a pod": {pair(sv, func(w *world) {
+			w.claim.DeletionTimestamp, w.users = &now, []string{"app"}
+		}), "nothing", v1alpha1.Failed, "used by app"},
+		"the claim is about to go":    {pair(sv, func(w *world) { w.claim.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of claim"},
+		"the volume is being deleted": {pair(sv, func(w *world) { w.usual.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the volume is being deleted under a pod": {pair(sv, func(w *world) {
+			w.usual.DeletionTimestamp, w.users = &now, []string{"app"}
+		}), "nothing", v1alpha1.Failed, "pods use it: app"},
+		"the volume is being deleted, nobody uses it": {pair(sv, func(w *world) {
+			w.usual.DeletionTimestamp, w.users = &now, []string{}
+		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
+		"the volume is about to go": {pair(sv, func(w *world) { w.usual.DeletionTimestamp, w.claim = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
+		"the volume was deleted":    {pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"a bound claim wants another volume": {pair(sv, func(w *world) {
+			w.claim.Spec.VolumeName = "pv-x"
+		}), "nothing", v1alpha1.Failed, "wants volume pv-x instead of pv-ns-sv1"},
+		"a claim that waits for another volume": {pair(sv, func(w *world) {
+			w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{}
+		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
+		"a claim under a pod that waits for another volume": {pair(sv, func(w *world) {
+			w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
+		}), "nothing", v1alpha1.Failed, "used by app"},
+		"the volume is bound to a former claim": {pair(sv, func(w *world) {
+			w.usual.Spec.ClaimRef.UID, w.live = "former", true
+		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume is no share any more":        {pair(sv, func(w *world) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
+		"deleting the volume would lose data":    {pair(sv, func(w *world) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume has lost its label":          {pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim has lost its label":           {pair(sv, func(w *world) { w.claim.Labels = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
+		"the claim has lost its owner":           {pair(sv, func(w *world) { w.claim.OwnerReferences = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
+		"somebody else has the volume's name":    {world{usual: foreign}, "create volume " + other, v1alpha1.Pending, ""},
+		"the volume has the other name":          {pair(sv, func(w *world) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
+		"the volume of the other name was lost":  {pair(sv, func(w *world) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
+		"somebody else has both names":           {world{usual: foreign, other: foreign}, "nothing", v1alpha1.Failed, "belong to somebody else"},
+		"somebody else has the claim's name":     {pair(sv, func(w *world) { w.claim.OwnerReferences, w.claim.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		"the claim is of a former SharedVolume":  {pair(sv, func(w *world) { w.claim.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
+		"the volume is of a former SharedVolume": {pair(sv, func(w *world) { w.claim, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
+		"a forged volume for another claim":      {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
 		"made by the community's operator": {pair(sv, func(w *world) {
 			w.usual.Annotations, w.claim.OwnerReferences = nil, nil
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
-		}), "nothing", v1alpha1.Ready, ""},
+		}), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,10 +115,52 @@ func TestTheNextStep(t *testing.T) {
 			if step(got) != tc.step || got.phase != tc.phase || !strings.Contains(got.message, tc.message) {
 				t.Errorf("%s, %s %q; want %s, %s with %q", step(got), got.phase, got.message, tc.step, tc.phase, tc.message)
 			}
-			if got.phase == v1alpha1.Failed && (got.message == "" || got.reason == "") {
+			if got.phase == v1alpha1.Failed && got.look == 0 && (got.message == "" || got.reason == "") {
 				t.Errorf("a failure without reason or message: %+v", got)
 			}
 		})
+	}
+}
+
+// otherName is a world in which the SharedVolume has the volume of its other name.
+func otherName(w *world, usual *corev1.PersistentVolume, other string) {
+	w.other, w.usual = w.usual, usual
+	w.other.Name, w.claim.Spec.VolumeName = other, other
+}
+
+func TestALostVolumeIsMadeAgainForTheClaimThatIsThere(t *testing.T) {
+	sv := owner("ns", "sv1")
+	got := next(sv, pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }))
+	volume, ok := got.do.object.(*corev1.PersistentVolume)
+	if !ok || volume.Spec.ClaimRef.UID != "uid-of-claim" {
+		t.Errorf("the volume does not name the claim by UID, so that it would stay lost: %+v", got.do.object)
+	}
+}
+
+// A SharedVolume of the community's operator that is being deleted goes only when nothing of it would stay behind.
+func TestTheEndOfACommunitysSharedVolume(t *testing.T) {
+	sv := owner("ns", "sv1")
+	now := metav1.NewTime(time.Unix(0, 0))
+	sv.DeletionTimestamp, sv.Finalizers = &now, []string{"example.com/other", CommunityFinalizer}
+	w := pair(sv, func(w *world) { w.usual.Annotations, w.claim.OwnerReferences = nil, nil })
+	var steps []string
+	for range 3 {
+		p := next(sv, w)
+		steps = append(steps, step(p))
+		switch p.do.what {
+		case markVolume:
+			w.usual.Annotations = newVolume(sv, "").Annotations
+		case adoptClaim:
+			w.claim.OwnerReferences = newClaim(sv, "").OwnerReferences
+		default:
+			sv.Finalizers = []string{"example.com/other"}
+		}
+	}
+	if got := strings.Join(steps, ", "); got != "mark volume pv-ns-sv1, adopt claim pvc-sv1, drop finalizer sv1" {
+		t.Error(got)
+	}
+	if p := next(sv, w); p.phase != v1alpha1.Deleting || p.do != nil || !strings.Contains(p.message, "example.com/other") {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -105,8 +174,9 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 	if step(got) != "create volume "+otherVolumeName("a-b", "c", "second") {
 		t.Fatalf("%s %s", step(got), got.message)
 	}
-	if claim := got.createVolume.Spec.ClaimRef; claim.Namespace != "a-b" || got.createVolume.Spec.CSI.VolumeHandle != "fs-99999999::fsap-0123456789abcdef" {
-		t.Errorf("the volume is %s for %v", got.createVolume.Spec.CSI.VolumeHandle, claim)
+	volume, ok := got.do.object.(*corev1.PersistentVolume)
+	if !ok || volume.Spec.ClaimRef.Namespace != "a-b" || volume.Spec.CSI.VolumeHandle != "fs-99999999::fsap-0123456789abcdef" {
+		t.Errorf("the volume is %+v", got.do.object)
 	}
 	if again := next(first, taken); again.phase != v1alpha1.Ready {
 		t.Errorf("the first one is %s: %s", again.phase, again.message)

@@ -5,22 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
@@ -30,208 +24,164 @@ const (
 	workers = 20
 	// lag is how long the cache may take to show what was just made.
 	lag = time.Second
+	// mostSteps bounds the writes for one look at a SharedVolume.
+	mostSteps = 10
 )
 
 // Reconciler brings SharedVolumes, their volumes and their claims together.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
 	// Owner is the field manager.
 	Owner string
+	// Community is the operator that we never work beside.
+	Community *Community
+	// Policies tells whether the cluster has admission policies.
+	Policies bool
+	Now      func() time.Time
+
+	metrics *metrics
+	// made says when something was last made for the SharedVolume of a UID.
+	made sync.Map
 }
 
-// Reconcile looks after one SharedVolume. One that is being deleted needs nothing: its claim goes with it.
+// Reconcile looks after one SharedVolume.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	owner := &v1alpha1.SharedVolume{}
-	err := r.Client.Get(ctx, request.NamespacedName, owner)
-	if apierrors.IsNotFound(err) || (err == nil && owner.DeletionTimestamp != nil) {
-		return ctrl.Result{}, nil
-	}
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("read SharedVolume %s: %w", request, err)
-	}
-	found, err := r.world(ctx, owner)
+	there, err := get(ctx, r.Client, request.NamespacedName, owner)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step := next(owner, found)
-	err = r.carryOut(ctx, owner, step)
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-		// The cache is behind.
-		return ctrl.Result{RequeueAfter: lag}, nil
+	if !there {
+		r.metrics.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
 	}
-	if err == nil && step.createVolume != nil {
-		// The claim need not wait for the volume to come back through the cache.
-		err = r.carryOut(ctx, owner, plan{createClaim: newClaim(owner, step.volume)})
-		if apierrors.IsAlreadyExists(err) {
-			err = nil
+	if running, err := r.Community.Running(ctx); err != nil || running != "" {
+		r.leaveAlone(owner, running)
+		return ctrl.Result{}, err
+	}
+	before := owner.DeepCopy()
+	step, found, err := r.pursue(ctx, owner)
+	switch {
+	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: lag}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The SharedVolume goes with its namespace.
+		return ctrl.Result{}, nil
+	case err != nil && isTransient(err):
+		return ctrl.Result{}, err
+	case err != nil:
+		step = refused(step, err)
+	}
+	return ctrl.Result{RequeueAfter: step.retry}, errors.Join(err, r.report(ctx, before, owner, found, step))
+}
+
+// leaveAlone only tells that a SharedVolume is the community's operator's business as long as that runs.
+func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running string) {
+	if running != "" && r.metrics.observe(owner) {
+		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, eventLeftAlone, "Reconcile",
+			"left to Deployment %s, the community's operator; uninstall that, and this one takes over", running)
+	}
+}
+
+// pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
+func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, world, error) {
+	found, err := r.world(ctx, r.Client, owner)
+	var step plan
+	for range mostSteps {
+		if err != nil {
+			return step, found, err
 		}
+		step = next(owner, found)
+		switch {
+		case step.look == lookLive:
+			found, err = r.world(ctx, r.Live, owner)
+		case step.look == lookUsers:
+			found.users, err = r.usersOf(ctx, owner)
+		case step.do == nil:
+			return step, found, nil
+		case isCreation(step.do) && !found.live && r.madeLately(owner):
+			err = errBehind
+		default:
+			err = r.carryOut(ctx, owner, &found, step.do)
+			if apierrors.IsAlreadyExists(err) && !found.live {
+				// It is somebody else's, or it has lost our label.
+				found, err = r.world(ctx, r.Live, owner)
+			}
+			if step.do.what == deleteClaim && err == nil {
+				return step, found, nil
+			}
+		}
+	}
+	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
+}
+
+// carryOut makes one change.
+func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, do *change) error {
+	object, ok := do.object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", do.object)
+	}
+	uid, version := do.object.GetUID(), do.object.GetResourceVersion()
+	var err error
+	switch {
+	case isCreation(do):
+		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
+		r.made.Store(owner.UID, r.Now())
+	case do.what == deleteClaim:
+		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	default:
+		err = r.patch(ctx, object, do.fields, uid, version)
 	}
 	if err != nil {
-		step = failed("Refused", "%s", err)
+		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)
 	}
-	return ctrl.Result{}, errors.Join(err, r.report(ctx, owner, step))
-}
-
-// world reads what a plan depends on.
-func (r *Reconciler) world(ctx context.Context, owner *v1alpha1.SharedVolume) (world, error) {
-	var found world
-	volumes := map[string]**corev1.PersistentVolume{
-		volumeName(owner.Namespace, owner.Name):                         &found.usual,
-		otherVolumeName(owner.Namespace, owner.Name, string(owner.UID)): &found.other,
-	}
-	for name, volume := range volumes {
-		read := &corev1.PersistentVolume{}
-		err := r.Client.Get(ctx, client.ObjectKey{Name: name}, read)
-		switch {
-		case err == nil:
-			*volume = read
-		case !apierrors.IsNotFound(err):
-			return found, fmt.Errorf("read PersistentVolume %s: %w", name, err)
-		}
-	}
-	claim := &corev1.PersistentVolumeClaim{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, claim)
-	switch {
-	case err == nil:
-		found.claim = claim
-	case !apierrors.IsNotFound(err):
-		return found, fmt.Errorf("read claim %s: %w", claimName(owner.Name), err)
-	}
-	return found, nil
-}
-
-// carryOut does the one step of a plan.
-func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, step plan) error {
-	switch {
-	case step.restore != nil:
-		return r.patch(ctx, owner.DeepCopy(), map[string]any{
-			"metadata": map[string]any{"uid": owner.UID, "resourceVersion": owner.ResourceVersion},
-			"spec":     map[string]any{"fileSystemID": step.restore.fileSystem, "accessPointID": step.restore.accessPoint},
-		})
-	case step.createVolume != nil:
-		return r.create(ctx, step.createVolume)
-	case step.createClaim != nil:
-		return r.create(ctx, step.createClaim)
-	case step.rejoin != nil:
-		return r.patch(ctx, step.rejoin.DeepCopy(), map[string]any{
-			"metadata": map[string]any{"uid": step.rejoin.UID, "resourceVersion": step.rejoin.ResourceVersion},
-			"spec":     map[string]any{"claimRef": map[string]any{"uid": nil, "resourceVersion": nil}},
-		})
-	default:
-		return nil
-	}
-}
-
-func (r *Reconciler) create(ctx context.Context, object client.Object) error {
-	if err := r.Client.Create(ctx, object, client.FieldOwner(r.Owner)); err != nil {
-		return fmt.Errorf("create %s: %w", object.GetName(), err)
-	}
+	r.tellChange(owner, do)
+	found.put(owner, object)
 	return nil
 }
 
-func (r *Reconciler) patch(ctx context.Context, object client.Object, change map[string]any) error {
+// isCreation tells whether a change makes a new object.
+func isCreation(do *change) bool { return do.what == createVolume || do.what == createClaim }
+
+// patch changes some fields of an object as it was read.
+func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any, uid types.UID, version string) error {
+	metadata := map[string]any{"uid": uid, "resourceVersion": version}
+	if more, ok := fields["metadata"].(map[string]any); ok {
+		for key, value := range more {
+			metadata[key] = value
+		}
+	}
+	change := map[string]any{"metadata": metadata}
+	if spec, ok := fields["spec"]; ok {
+		change["spec"] = spec
+	}
 	encoded, err := json.Marshal(change)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, encoded), client.FieldOwner(r.Owner)); err != nil {
-		return fmt.Errorf("change %s: %w", object.GetName(), err)
-	}
-	return nil
+	//nolint:wrapcheck // The caller says what was changed.
+	return r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, encoded), client.FieldOwner(r.Owner))
 }
 
-// report writes the status if it is new. That a SharedVolume is pending without a reason to wait is the schema's default, and
-// costs no write.
-func (r *Reconciler) report(ctx context.Context, owner *v1alpha1.SharedVolume, step plan) error {
-	if step.phase == v1alpha1.Pending && step.message == "" && owner.Status.ObservedGeneration == 0 {
-		return nil
-	}
-	wanted := statusOf(owner, step)
-	if reflect.DeepEqual(wanted, owner.Status) {
-		return nil
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
-	if err != nil {
-		return fmt.Errorf("convert status: %w", err)
-	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	patch.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("SharedVolume"))
-	patch.SetNamespace(owner.Namespace)
-	patch.SetName(owner.Name)
-	patch.SetUID(owner.UID)
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.Owner), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of SharedVolume %s/%s: %w", owner.Namespace, owner.Name, err)
-	}
-	return nil
+// isTransient tells whether an error says nothing about the SharedVolume, and goes without anybody's help.
+func isTransient(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err) || apierrors.IsAlreadyExists(err)
 }
 
-// statusOf is the status that a plan leads to.
-func statusOf(owner *v1alpha1.SharedVolume, step plan) v1alpha1.SharedVolumeStatus {
-	wanted := *owner.Status.DeepCopy()
-	wanted.Phase, wanted.Message, wanted.VolumeName = step.phase, step.message, step.volume
-	wanted.ObservedGeneration = owner.Generation
-	ready := metav1.ConditionFalse
-	if step.phase == v1alpha1.Ready {
-		group := ""
-		ready, wanted.ClaimRef = metav1.ConditionTrue, v1alpha1.ClaimReference{
-			APIGroup: &group, Kind: "PersistentVolumeClaim", Name: claimName(owner.Name),
-		}
-	}
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionBound} {
-		meta.SetStatusCondition(&wanted.Conditions, metav1.Condition{
-			Type: kind, Status: ready, Reason: step.reason, Message: step.message, ObservedGeneration: owner.Generation,
-		})
-	}
-	return wanted
-}
-
-// SetupWithManager adds the controller to the manager.
-func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(&v1alpha1.SharedVolume{}).
-		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(r.ofVolume)).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim)).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up controller sharedvolume: %w", err)
-	}
-	return nil
-}
-
-// ofVolume finds the SharedVolume of a volume by the claim that the volume is for.
-func (r *Reconciler) ofVolume(ctx context.Context, object client.Object) []reconcile.Request {
-	volume, ok := object.(*corev1.PersistentVolume)
-	if !ok || volume.Spec.ClaimRef == nil || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != DriverName {
-		return nil
-	}
-	return r.of(ctx, volume.Spec.ClaimRef.Namespace, volume.Spec.ClaimRef.Name)
-}
-
-func (r *Reconciler) ofClaim(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.of(ctx, object.GetNamespace(), object.GetName())
-}
-
-// of finds the SharedVolume of a claim. Names that were cut do not tell it.
-func (r *Reconciler) of(ctx context.Context, namespace, claim string) []reconcile.Request {
-	name, found := strings.CutPrefix(claim, claimName(""))
+// refused says why the API server does not take what a plan wants to write.
+func refused(step plan, err error) plan {
+	told := failed("Refused", "%s", err)
 	switch {
-	case !found:
-		return nil
-	case len(claim) < longestName:
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+	case strings.Contains(err.Error(), "exceeded quota"):
+		told = failed("QuotaExceeded", "%s: delete claims that nobody needs, or ask for a larger quota; the size is 1Gi on paper only", err)
+	case apierrors.IsForbidden(err):
+		told = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
 	}
-	list := &v1alpha1.SharedVolumeList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list SharedVolumes", "namespace", namespace)
-		return nil
-	}
-	for i := range list.Items {
-		if claimName(list.Items[i].Name) == claim {
-			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}}
-		}
-	}
-	return nil
+	told.volume, told.bound = step.volume, step.bound
+	return told
 }

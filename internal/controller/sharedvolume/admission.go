@@ -1,0 +1,158 @@
+package sharedvolume
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const (
+	// definition is the name of the CustomResourceDefinition.
+	definition = "sharedvolumes.aws-efs.managed.openshift.io"
+	// unlistedPolicy is the name of the policy for namespaces without a list.
+	unlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
+
+	managedByLabel = "app.kubernetes.io/managed-by"
+)
+
+// AdmissionReconciler follows the CustomResourceDefinition: where it is, SharedVolumes are served, and the API server holds
+// them to the policies. The policies belong to the definition and go with it; bundles of OLM can't carry them.
+type AdmissionReconciler struct {
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
+	Client client.Client
+	Live   client.Reader
+	// Owner is the field manager and the name of the operator's ServiceAccount; Namespace is where that is.
+	Owner, Namespace string
+	// Policies tells whether the cluster has admission policies.
+	Policies bool
+	// Serve starts the controllers of SharedVolumes.
+	Serve func() error
+
+	served  bool
+	applier *apply.Applier
+}
+
+// Reconcile looks at the definition and the policies.
+func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	crd := crdObject()
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, crd)
+	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !isEstablished(crd) {
+		return ctrl.Result{}, err
+	}
+	if r.Policies {
+		err = r.applyPolicies(ctx, crd)
+	}
+	if !r.served {
+		if serving := r.Serve(); serving != nil {
+			return ctrl.Result{}, errors.Join(err, serving)
+		}
+		r.served = true
+	}
+	return ctrl.Result{}, err
+}
+
+// applyPolicies brings the policies up to date.
+func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructured.Unstructured) error {
+	objects, err := r.load("assets/policy.yaml", crd)
+	if err != nil {
+		return err
+	}
+	unlisted, err := r.load("assets/unlisted.yaml", crd)
+	if err != nil {
+		return err
+	}
+	cr := &operatorv1.ClusterCSIDriver{}
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
+	if err != nil {
+		return err
+	}
+	if there && isClosed(cr.Annotations) {
+		objects = append(objects, unlisted...)
+	}
+	err = r.applier.Set(ctx, objects).Err()
+	if there && !isClosed(cr.Annotations) {
+		// Without a ClusterCSIDriver nobody has said that it may go.
+		err = errors.Join(err, r.remove(ctx, unlisted))
+	}
+	return err
+}
+
+// remove deletes objects that are there.
+func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Object) error {
+	var failures []error
+	for _, object := range objects {
+		there, err := get(ctx, r.Client, client.ObjectKeyFromObject(object), object)
+		if err == nil && there && object.GetDeletionTimestamp() == nil {
+			uid := object.GetUID()
+			err = client.IgnoreNotFound(r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
+		}
+		if err != nil {
+			failures = append(failures, fmt.Errorf("remove %T %s: %w", object, object.GetName(), err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// load renders one file of policies, owned by the definition.
+func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) ([]client.Object, error) {
+	objects, err := Policies(r.Client.Scheme(), file, r.Namespace, r.Owner)
+	for _, object := range objects {
+		object.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: crd.GetAPIVersion(), Kind: crd.GetKind(), Name: crd.GetName(), UID: crd.GetUID(),
+		}})
+	}
+	return objects, err
+}
+
+// Policies renders a file of admission policies and their bindings. The ServiceAccount of that name in that namespace may put
+// IDs back that were changed before there was a policy.
+func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client.Object, error) {
+	objects, err := manifest.LoadFile(assets, file, manifest.Values{"NAMESPACE": namespace, "OPERATOR": account}, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("admission policies of SharedVolumes: %w", err)
+	}
+	for _, object := range objects {
+		object.SetLabels(ownLabels(account))
+	}
+	return objects, nil
+}
+
+// PolicyKind is served by clusters of Kubernetes 1.30 and later.
+func PolicyKind() (kind schema.GroupKind, version string) {
+	return schema.GroupKind{Group: admissionv1.GroupName, Kind: "ValidatingAdmissionPolicy"}, "v1"
+}
+
+func ownLabels(operator string) map[string]string { return map[string]string{managedByLabel: operator} }
+
+func crdObject() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return object
+}
+
+func isEstablished(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, entry := range conditions {
+		condition, ok := entry.(map[string]any)
+		if ok && condition["type"] == "Established" {
+			return condition["status"] == "True"
+		}
+	}
+	return false
+}

@@ -1,0 +1,112 @@
+package sharedvolume
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// what a change does.
+type what string
+
+const (
+	createVolume  what = "create volume"
+	createClaim   what = "create claim"
+	deleteClaim   what = "delete claim"
+	rejoinVolume  what = "rejoin volume"
+	markVolume    what = "mark volume"
+	adoptClaim    what = "adopt claim"
+	restoreIDs    what = "restore IDs"
+	dropFinalizer what = "drop finalizer"
+)
+
+// change is one write. Patches and deletions hold only for the object as it was read: its UID and resource version are
+// preconditions.
+type change struct {
+	what what
+	// object is to be made, changed or deleted.
+	object client.Object
+	// fields are those of a merge patch.
+	fields map[string]any
+}
+
+// restoring puts the IDs back that the volume holds.
+func restoring(owner *v1alpha1.SharedVolume, is share) *change {
+	return &change{what: restoreIDs, object: owner, fields: map[string]any{
+		"spec": map[string]any{"fileSystemID": is.fileSystem, "accessPointID": is.accessPoint},
+	}}
+}
+
+// rejoining makes a volume whose claim has gone ready for the next claim of that name; or for this one, if it is there.
+func rejoining(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) *change {
+	ref := map[string]any{"uid": nil, "resourceVersion": nil}
+	if claim != nil {
+		ref["uid"] = claim.UID
+	}
+	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
+}
+
+// marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
+func marking(owner *v1alpha1.SharedVolume, volume *corev1.PersistentVolume) *change {
+	wanted := newVolume(owner, volume.Name)
+	fields := map[string]any{}
+	if metadata := missing(wanted, volume); len(metadata) > 0 {
+		fields["metadata"] = metadata
+	}
+	spec := map[string]any{}
+	if volume.Spec.PersistentVolumeReclaimPolicy != wanted.Spec.PersistentVolumeReclaimPolicy {
+		spec["persistentVolumeReclaimPolicy"] = wanted.Spec.PersistentVolumeReclaimPolicy
+	}
+	if volume.Spec.ClaimRef == nil {
+		spec["claimRef"] = wanted.Spec.ClaimRef
+	}
+	if len(spec) > 0 {
+		fields["spec"] = spec
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &change{what: markVolume, object: volume, fields: fields}
+}
+
+// adopting makes the claim go with its SharedVolume, and keeps it in sight; nil if all is well.
+func adopting(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim) *change {
+	wanted := newClaim(owner, "")
+	metadata := missing(wanted, claim)
+	if ownerOf(claim).UID != owner.UID {
+		metadata["ownerReferences"] = append(slices.Clone(claim.OwnerReferences), wanted.OwnerReferences...)
+	}
+	if len(metadata) == 0 {
+		return nil
+	}
+	return &change{what: adoptClaim, object: claim, fields: map[string]any{"metadata": metadata}}
+}
+
+// missing are the labels and annotations that an object lacks.
+func missing(wanted, live metav1.Object) map[string]any {
+	found := map[string]any{}
+	for field, values := range map[string][2]map[string]string{
+		"labels": {wanted.GetLabels(), live.GetLabels()}, "annotations": {wanted.GetAnnotations(), live.GetAnnotations()},
+	} {
+		lacks := maps.Clone(values[0])
+		maps.DeleteFunc(lacks, func(key, value string) bool { return values[1][key] == value })
+		if len(lacks) > 0 {
+			found[field] = lacks
+		}
+	}
+	return found
+}
+
+// dropping lets a SharedVolume of the community's operator go without that operator; nil if nothing holds it.
+func dropping(owner *v1alpha1.SharedVolume) *change {
+	kept := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
+	if len(kept) == len(owner.Finalizers) {
+		return nil
+	}
+	return &change{what: dropFinalizer, object: owner, fields: map[string]any{"metadata": map[string]any{"finalizers": kept}}}
+}

@@ -1,0 +1,103 @@
+package sharedvolume
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// The names of the metrics. Alerts read them; docs/guide/alerts.md explains.
+const (
+	MetricCount      = "csi_operator_shared_volumes"
+	MetricNotAllowed = "csi_operator_shared_volumes_not_allowed"
+	MetricReady      = "csi_operator_shared_volume_ready_seconds"
+)
+
+// metrics are what the controller tells Prometheus.
+type metrics struct {
+	count      *prometheus.GaugeVec
+	notAllowed prometheus.Gauge
+	ready      prometheus.Histogram
+
+	mutex sync.Mutex
+	known map[types.NamespacedName]tally
+}
+
+// tally is what one SharedVolume adds to the metrics.
+type tally struct {
+	phase      v1alpha1.Phase
+	notAllowed bool
+}
+
+// newMetrics registers the metrics.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		count: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricCount, Help: "SharedVolumes by phase."}, []string{"phase"}),
+		notAllowed: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: MetricNotAllowed, Help: "SharedVolumes of a share that their namespace may not use (any more).",
+		}),
+		ready: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: MetricReady, Help: "Seconds from the creation of a SharedVolume until it was first Ready.",
+			Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 1800},
+		}),
+		known: map[types.NamespacedName]tally{},
+	}
+	for _, phase := range []v1alpha1.Phase{v1alpha1.Pending, v1alpha1.Ready, v1alpha1.Deleting, v1alpha1.Failed} {
+		m.count.WithLabelValues(string(phase))
+	}
+	for _, collector := range []prometheus.Collector{m.count, m.notAllowed, m.ready} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// observe counts a SharedVolume as it is. It returns true if that was not known before.
+func (m *metrics) observe(owner *v1alpha1.SharedVolume) bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	key := client.ObjectKeyFromObject(owner)
+	before, found := m.known[key]
+	now := tally{owner.Status.Phase, meta.IsStatusConditionFalse(owner.Status.Conditions, v1alpha1.ConditionAllowed)}
+	if found && before == now {
+		return false
+	}
+	if found {
+		m.add(before, -1)
+	}
+	m.add(now, 1)
+	m.known[key] = now
+	return true
+}
+
+// forget stops counting a SharedVolume.
+func (m *metrics) forget(key types.NamespacedName) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if before, found := m.known[key]; found {
+		m.add(before, -1)
+		delete(m.known, key)
+	}
+}
+
+func (m *metrics) add(one tally, sign float64) {
+	m.count.WithLabelValues(string(one.phase)).Add(sign)
+	if one.notAllowed {
+		m.notAllowed.Add(sign)
+	}
+}
+
+// observeReady takes the time until a SharedVolume is Ready for the first time.
+func (m *metrics) observeReady(before, after *v1alpha1.SharedVolume, now time.Time) {
+	if before.Status.ClaimRef.Name == "" && after.Status.Phase == v1alpha1.Ready {
+		m.ready.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
+	}
+}

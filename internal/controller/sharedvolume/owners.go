@@ -1,0 +1,87 @@
+package sharedvolume
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// volumeOf finds the volume of a SharedVolume; nil if there is none.
+func volumeOf(owner *v1alpha1.SharedVolume, w world) *corev1.PersistentVolume {
+	for _, volume := range []*corev1.PersistentVolume{w.usual, w.other} {
+		if volume != nil && isVolumeOf(volume, owner) {
+			return volume
+		}
+	}
+	return nil
+}
+
+// isVolumeOf tells whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
+// names only and left the claim reference to Kubernetes.
+func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
+	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != claimName(owner.Name)) {
+		return false
+	}
+	if uid, found := volume.Annotations[ownerUIDAnnotation]; found {
+		return uid == string(owner.UID)
+	}
+	return isLabelled(volume, owner)
+}
+
+// isOfFormer tells whether a volume was made for another SharedVolume of the same name.
+func isOfFormer(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
+	uid, found := volume.Annotations[ownerUIDAnnotation]
+	return found && uid != string(owner.UID) && isLabelled(volume, owner)
+}
+
+func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
+	for key, value := range labels(owner) {
+		if object.GetLabels()[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// isClaimOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
+func isClaimOf(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	uid := ownerOf(claim).UID
+	return uid == owner.UID || (uid == "" && isLabelled(claim, owner))
+}
+
+// isClaimOfFormer tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
+func isClaimOfFormer(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	uid := ownerOf(claim).UID
+	return uid != "" && uid != owner.UID
+}
+
+// ownerOf is the reference to the SharedVolume that owns a claim, empty if none does.
+func ownerOf(claim *corev1.PersistentVolumeClaim) metav1.OwnerReference {
+	for _, ref := range claim.OwnerReferences {
+		if ref.Kind == kind && strings.HasPrefix(ref.APIVersion, v1alpha1.GroupVersion().Group+"/") {
+			return ref
+		}
+	}
+	return metav1.OwnerReference{}
+}
+
+// origin is the SharedVolume that a volume was made for.
+type origin struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// originOf reads it from the volume. It is false for volumes that were not made, or not marked, by us.
+func originOf(volume *corev1.PersistentVolume) (origin, bool) {
+	from := origin{name: volume.Annotations[ownerNameAnnotation], uid: types.UID(volume.Annotations[ownerUIDAnnotation])}
+	ref := volume.Spec.ClaimRef
+	if from.name == "" || from.uid == "" || ref == nil || ref.Name != claimName(from.name) {
+		return origin{}, false
+	}
+	from.namespace = ref.Namespace
+	return from, true
+}

@@ -1,0 +1,154 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// The reasons of events on SharedVolumes. Failures have the reason of their condition.
+const (
+	eventLeftAlone  = "LeftToCommunityOperator"
+	eventAdopted    = "Adopted"
+	eventRestored   = "IDsRestored"
+	eventRebuilt    = "Rebuilt"
+	eventRecovered  = "Recovered"
+	eventNotAllowed = "NotAllowed"
+)
+
+// report writes the status if it is new. That a SharedVolume is pending without a reason to wait is the schema's default, and
+// costs no write.
+func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found world, step plan) error {
+	wanted := statusOf(owner, found, step)
+	isNew := owner.Status.ObservedGeneration == 0
+	owner.Status = wanted
+	r.metrics.observe(owner)
+	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(wanted, before.Status) {
+		return nil
+	}
+	if err := r.writeStatus(ctx, owner); err != nil {
+		return err
+	}
+	r.metrics.observeReady(before, owner, r.Now())
+	r.tell(before, owner)
+	return nil
+}
+
+// writeStatus applies the whole status. Empty fields are sent as well: others may have filled them in.
+func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolume) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&owner.Status)
+	if err != nil {
+		return fmt.Errorf("convert status: %w", err)
+	}
+	fields["message"] = owner.Status.Message
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
+	patch.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
+	patch.SetNamespace(owner.Namespace)
+	patch.SetName(owner.Name)
+	patch.SetUID(owner.UID)
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.Owner), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of SharedVolume %s/%s: %w", owner.Namespace, owner.Name, err)
+	}
+	return nil
+}
+
+// statusOf is the status that a plan leads to.
+func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.SharedVolumeStatus {
+	wanted := *owner.Status.DeepCopy()
+	wanted.Phase, wanted.Message, wanted.ObservedGeneration = step.phase, clip(step.message), owner.Generation
+	if step.volume != "" {
+		wanted.VolumeName = step.volume
+	}
+	if step.phase == v1alpha1.Ready {
+		group := ""
+		wanted.ClaimRef = v1alpha1.ClaimReference{APIGroup: &group, Kind: "PersistentVolumeClaim", Name: claimName(owner.Name)}
+	}
+	set := func(kind string, isTrue bool, reason, message string) {
+		state := metav1.ConditionFalse
+		if isTrue {
+			state = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&wanted.Conditions, metav1.Condition{
+			Type: kind, Status: state, Reason: reason, Message: clip(message), ObservedGeneration: owner.Generation,
+		})
+	}
+	set(v1alpha1.ConditionReady, step.phase == v1alpha1.Ready, step.reason, step.message)
+	if step.bound {
+		set(v1alpha1.ConditionBound, true, "Bound", "")
+	} else {
+		set(v1alpha1.ConditionBound, false, step.reason, step.message)
+	}
+	if found.noDriver {
+		set(v1alpha1.ConditionDriverInstalled, false, "NoCSIDriver", noDriverMessage)
+	} else {
+		set(v1alpha1.ConditionDriverInstalled, true, "Installed", "")
+	}
+	switch {
+	case found.denied != "":
+		set(v1alpha1.ConditionAllowed, false, "NotListed", found.denied)
+	case found.restricted:
+		set(v1alpha1.ConditionAllowed, true, "Listed", "")
+	default:
+		meta.RemoveStatusCondition(&wanted.Conditions, v1alpha1.ConditionAllowed)
+	}
+	slices.SortFunc(wanted.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	return wanted
+}
+
+// tell records events for what differs between two statuses.
+func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
+	was, is := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
+	isNews := was == nil || was.Reason != is.Reason
+	switch {
+	case after.Status.Phase == v1alpha1.Failed && isNews:
+		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
+	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase == v1alpha1.Failed:
+		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+	}
+	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
+	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&
+		!meta.IsStatusConditionFalse(before.Status.Conditions, v1alpha1.ConditionAllowed) {
+		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "it stays bound, but "+denied.Message)
+	}
+}
+
+// tellChange records an event for a change that somebody may wonder about.
+func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
+	switch do.what {
+	case restoreIDs:
+		r.say(owner, corev1.EventTypeWarning, eventRestored, "the IDs were changed, which a SharedVolume does not allow; those of its volume are put "+
+			"back. Make another SharedVolume for another access point")
+	case dropFinalizer:
+		r.say(owner, corev1.EventTypeNormal, eventAdopted, "taken over from the community's operator")
+	case createClaim, createVolume:
+		if owner.Status.ClaimRef.Name != "" {
+			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())
+		}
+	case rejoinVolume, markVolume, adoptClaim, deleteClaim:
+	}
+}
+
+func (r *Reconciler) say(owner *v1alpha1.SharedVolume, kind, reason, note string) {
+	r.Events.Eventf(owner, nil, kind, reason, "Reconcile", "%s", clip(note))
+}
+
+// clip keeps a text within what an event may hold (1024 bytes, KEP-383).
+func clip(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}

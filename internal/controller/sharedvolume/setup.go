@@ -1,0 +1,250 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// CacheOptions tells the manager which part of each kind to hold in memory. The CSIDriver and the ClusterCSIDriver are looked
+// at as well, and are in the cache of the controller that they belong to.
+func CacheOptions(operator string, policies bool) map[client.Object]cache.ByObject {
+	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
+	options := map[client.Object]cache.ByObject{
+		&v1alpha1.SharedVolume{}:        {Transform: stripMetadata},
+		&corev1.PersistentVolume{}:      {Label: owned, Transform: stripVolume},
+		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripClaim},
+		namespaceMetadata():             {Transform: stripNamespace},
+		crdObject():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
+	}
+	if policies {
+		ours := k8slabels.SelectorFromSet(ownLabels(operator))
+		options[&admissionv1.ValidatingAdmissionPolicy{}] = cache.ByObject{Label: ours}
+		options[&admissionv1.ValidatingAdmissionPolicyBinding{}] = cache.ByObject{Label: ours}
+	}
+	return options
+}
+
+func stripMetadata(object any) (any, error) {
+	if found, ok := object.(client.Object); ok {
+		found.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// stripVolume keeps what a plan depends on.
+func stripVolume(object any) (any, error) {
+	if volume, ok := object.(*corev1.PersistentVolume); ok {
+		volume.ManagedFields = nil
+		maps.DeleteFunc(volume.Annotations, func(key, _ string) bool { return key != ownerNameAnnotation && key != ownerUIDAnnotation })
+		spec := corev1.PersistentVolumeSpec{
+			ClaimRef: volume.Spec.ClaimRef, MountOptions: volume.Spec.MountOptions, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy,
+		}
+		if source := volume.Spec.CSI; source != nil {
+			spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
+		}
+		volume.Spec, volume.Status = spec, corev1.PersistentVolumeStatus{Phase: volume.Status.Phase}
+	}
+	return object, nil
+}
+
+func stripClaim(object any) (any, error) {
+	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		claim.ManagedFields, claim.Annotations = nil, nil
+		claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName}
+		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: claim.Status.Phase}
+	}
+	return object, nil
+}
+
+func stripNamespace(object any) (any, error) {
+	if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
+		namespace.ManagedFields, namespace.Labels = nil, nil
+		maps.DeleteFunc(namespace.Annotations, func(key, _ string) bool { return key != AllowedAnnotation })
+	}
+	return object, nil
+}
+
+func stripDefinition(object any) (any, error) {
+	if crd, ok := object.(*unstructured.Unstructured); ok {
+		crd.SetManagedFields(nil)
+		delete(crd.Object, "spec")
+	}
+	return object, nil
+}
+
+// SetupWithManager adds the controller to the manager.
+func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
+	r.applier = &apply.Applier{
+		Client: r.Client, Live: r.Live, Owner: r.Owner, Labels: ownLabels(r.Owner), Written: apply.NewWritten(),
+	}
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: definition}}}
+	})
+	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
+		Watches(crdObject(), wake).
+		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(changed(UnlistedAnnotation)))
+	if r.Policies {
+		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, wake).Watches(&admissionv1.ValidatingAdmissionPolicyBinding{}, wake)
+	}
+	if err := build.Complete(r); err != nil {
+		return fmt.Errorf("set up controller sharedvolume-admission: %w", err)
+	}
+	return nil
+}
+
+// SetupWithManager adds the controller to the manager, which may run already.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	var err error
+	if r.metrics, err = newMetrics(registry.Registry); err != nil {
+		return err
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "") })
+	err = ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
+		For(&v1alpha1.SharedVolume{}).
+		// The pair, whoever changes it.
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		// What a namespace may use.
+		Watches(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
+			return r.in(ctx, object.GetName())
+		}), builder.WithPredicates(changed(AllowedAnnotation))).
+		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
+		// The driver comes and goes.
+		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
+		// The community's operator ends.
+		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), all)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller sharedvolume: %w", err)
+	}
+	return nil
+}
+
+// SetupWithManager adds the controller to the manager, which may run already.
+func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
+	volume := func(names ...string) []reconcile.Request {
+		requests := make([]reconcile.Request, 0, len(names))
+		for _, name := range names {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+		}
+		return requests
+	}
+	gone := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+	})
+	err := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-volumes").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
+		For(&corev1.PersistentVolume{}).
+		Watches(&v1alpha1.SharedVolume{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, owner client.Object) []reconcile.Request {
+			return volume(volumeName(owner.GetNamespace(), owner.GetName()), otherVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
+		}), gone).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok && claim.Spec.VolumeName != "" {
+				return volume(claim.Spec.VolumeName)
+			}
+			return nil
+		}), gone).
+		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), handler.EnqueueRequestsFromMapFunc(r.all))).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller sharedvolume-volumes: %w", err)
+	}
+	return nil
+}
+
+// limiter spaces tries after errors. What the API server refuses may be allowed soon, and nothing tells when.
+func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
+}
+
+// changed lets objects pass that come, go, or change an annotation.
+func changed(annotation string) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, was := e.ObjectOld.GetAnnotations()[annotation]
+		after, is := e.ObjectNew.GetAnnotations()[annotation]
+		return was != is || before != after
+	}}
+}
+
+// in lists the SharedVolumes of a namespace, or of all.
+func (r *Reconciler) in(ctx context.Context, namespace string) []reconcile.Request {
+	list := &v1alpha1.SharedVolumeList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list SharedVolumes", "namespace", namespace)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// all lists the volumes.
+func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &corev1.PersistentVolumeList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list PersistentVolumes")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
+func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
+	key := client.ObjectKey{Namespace: object.GetLabels()[ownerNamespaceLabel], Name: object.GetLabels()[ownerNameLabel]}
+	if volume, ok := object.(*corev1.PersistentVolume); ok {
+		if from, marked := originOf(volume); marked {
+			key = client.ObjectKey{Namespace: from.namespace, Name: from.name}
+		}
+	}
+	if key.Namespace == "" || key.Name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// ofClaim finds the SharedVolume of a claim: its owner, or the one that its name tells.
+func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
+	name := ""
+	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		name = ownerOf(claim).Name
+	}
+	if name == "" {
+		name, _ = strings.CutPrefix(object.GetName(), claimName(""))
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
+}

@@ -1,0 +1,87 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// VolumeReconciler deletes volumes whose SharedVolume and claim have gone. It looks at each of them when it starts, so that
+// nothing waits for an operator that was away. The data stays.
+type VolumeReconciler struct {
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
+	Client    client.Client
+	Live      client.Reader
+	Community *Community
+}
+
+// Reconcile looks at one volume. If anything is in doubt, it stays.
+func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	volume := &corev1.PersistentVolume{}
+	there, err := get(ctx, r.Client, request.NamespacedName, volume)
+	if err != nil || !there || volume.DeletionTimestamp != nil || !isLetGo(volume) {
+		return ctrl.Result{}, err
+	}
+	from, ours := originOf(volume)
+	if !ours {
+		return ctrl.Result{}, nil
+	}
+	if running, err := r.Community.Running(ctx); err != nil || running != "" {
+		return ctrl.Result{}, err
+	}
+	// The cache first, which costs nothing, then the cluster.
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		if needed, err := isNeeded(ctx, reader, from, volume); err != nil || needed {
+			return ctrl.Result{}, err
+		}
+	}
+	uid, version := volume.UID, volume.ResourceVersion
+	err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	switch {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case apierrors.IsConflict(err):
+		// The event of that change comes.
+		return ctrl.Result{RequeueAfter: lag}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of SharedVolume %s/%s, which has gone: %w", volume.Name, from.namespace, from.name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("deleted the volume of a SharedVolume that has gone", "sharedVolume", from.namespace+"/"+from.name)
+	return ctrl.Result{}, nil
+}
+
+// isLetGo tells whether no claim holds the volume: Kubernetes has released it from the one that it was bound to, or it was
+// never bound to any.
+func isLetGo(volume *corev1.PersistentVolume) bool {
+	ref := volume.Spec.ClaimRef
+	switch volume.Status.Phase {
+	case corev1.VolumeReleased:
+		return ref != nil && ref.UID != ""
+	case corev1.VolumeAvailable, corev1.VolumePending, "":
+		return ref != nil && ref.UID == ""
+	default:
+		return false
+	}
+}
+
+// isNeeded tells whether the SharedVolume of a volume, or the claim that it is for, exists.
+func isNeeded(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
+	owner := &v1alpha1.SharedVolume{}
+	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: from.name}, owner)
+	if err != nil || (there && owner.UID == from.uid) {
+		return true, err
+	}
+	claim, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
+	there, err = get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
+	if err != nil || !there {
+		return err != nil, err
+	}
+	// A volume that was never bound is for any claim of that name.
+	return ref.UID == "" || claim.UID == ref.UID, nil
+}

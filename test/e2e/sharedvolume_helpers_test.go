@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The IDs of the manual.
+const (
+	fileSystem  = "fs-1234cdef"
+	accessPoint = "fsap-0123456789abcdef"
+)
+
+// sharedVolume is one as a developer writes it.
+func sharedVolume(namespace, name string) *v1alpha1.SharedVolume {
+	return &v1alpha1.SharedVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: fileSystem, AccessPointID: accessPoint},
+	}
+}
+
+// share creates a SharedVolume. At the end of the test it has gone, with its claim and volume; see unshare.
+func share(t *testing.T, cluster *env.Cluster, namespace, name string) *v1alpha1.SharedVolume {
+	t.Helper()
+	sv := sharedVolume(namespace, name)
+	env.Must(t, cluster.Client.Create(t.Context(), sv))
+	t.Cleanup(func() { unshare(t, cluster, sv) })
+	return sv
+}
+
+// unshare deletes a SharedVolume and waits until its claim and volume have gone as well. The operator must be running.
+func unshare(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
+	t.Helper()
+	ctx := context.Background()
+	live := sv.DeepCopy()
+	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(sv), live); err != nil {
+		return
+	}
+	forceDelete(t, cluster, live)
+	if err := env.Await(ctx, "SharedVolume "+sv.Name+" gone with all that is its", func() error {
+		return errors.Join(cluster.Gone(ctx, live), gone(ctx, cluster, live))
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// gone checks that the claim and the volume of a SharedVolume have gone.
+func gone(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume) error {
+	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	if err := errors.Join(cluster.Client.List(ctx, claims, client.InNamespace(sv.Namespace)), cluster.Client.List(ctx, volumes)); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		for _, owner := range claims.Items[i].OwnerReferences {
+			if owner.UID == sv.UID {
+				return fmt.Errorf("claim %s is still there", claims.Items[i].Name)
+			}
+		}
+	}
+	for i := range volumes.Items {
+		if volumes.Items[i].Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] == string(sv.UID) {
+			return fmt.Errorf("volume %s is still there, %s", volumes.Items[i].Name, volumes.Items[i].Status.Phase)
+		}
+	}
+	return nil
+}
+
+// phase checks the phase of a SharedVolume, and fills it in.
+func phase(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume, want v1alpha1.Phase) error {
+	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(sv), sv); err != nil {
+		return err
+	}
+	if sv.Status.Phase != want {
+		return fmt.Errorf("%s/%s is %s, not %s: %s", sv.Namespace, sv.Name, sv.Status.Phase, want, sv.Status.Message)
+	}
+	return nil
+}
+
+// ready checks that a SharedVolume says Ready, and that its claim is bound to its volume, which is for this claim alone.
+func ready(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume) error {
+	if err := phase(ctx, cluster, sv, v1alpha1.Ready); err != nil {
+		return err
+	}
+	claim, volume := claimOf(sv), volumeOf(sv)
+	err := errors.Join(
+		cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim), cluster.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume))
+	if err != nil {
+		return err
+	}
+	ref := volume.Spec.ClaimRef
+	switch {
+	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != volume.Name:
+		return fmt.Errorf("claim %s is %s to %s, the status says %s", claim.Name, claim.Status.Phase, claim.Spec.VolumeName, volume.Name)
+	case ref == nil || ref.UID != claim.UID:
+		return fmt.Errorf("volume %s is for %v", volume.Name, ref)
+	case !meta.IsStatusConditionTrue(sv.Status.Conditions, "Ready") || !meta.IsStatusConditionTrue(sv.Status.Conditions, "Bound"):
+		return fmt.Errorf("conditions %v", sv.Status.Conditions)
+	case sv.Status.ObservedGeneration != sv.Generation:
+		return fmt.Errorf("generation %d of %d", sv.Status.ObservedGeneration, sv.Generation)
+	}
+	return nil
+}
+
+// claimOf and volumeOf are what the status names.
+func claimOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: sv.Namespace, Name: sv.Status.ClaimRef.Name}}
+}
+
+func volumeOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: sv.Status.VolumeName}}
+}
+
+// namespace makes one until the test ends.
+func namespace(t *testing.T, cluster *env.Cluster, name string, annotations map[string]string) *corev1.Namespace {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+	keep(t, cluster, object)
+	return object
+}
+
+// application is a running pod that uses claims.
+func application(t *testing.T, cluster *env.Cluster, namespace, name string, claims ...string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}}},
+	}
+	for _, claim := range claims {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+	}
+	env.Eventually(t, "pod "+name+" created", func() error { return cluster.Client.Create(t.Context(), pod) })
+	t.Cleanup(func() { forceDelete(t, cluster, pod) })
+	env.Eventually(t, "pod "+name+" runs", func() error { return running(t.Context(), cluster, pod) })
+	return pod
+}
+
+func running(ctx context.Context, cluster *env.Cluster, pod *corev1.Pod) error {
+	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
+	}
+	return nil
+}
+
+// as is a client of somebody else. With the group system:masters it has every right, else what RBAC gives.
+func as(t *testing.T, cluster *env.Cluster, user string, groups ...string) client.Client {
+	t.Helper()
+	config := rest.CopyConfig(cluster.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	other, err := client.New(config, client.Options{Scheme: cluster.Scheme})
+	env.Must(t, err)
+	return other
+}
+
+// edit changes a file system ID past the admission policy, as it was possible with an older definition.
+func edit(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume, id string) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"fileSystemID":%q}}`, id))
+	env.Must(t, as(t, cluster, env.OperatorUser, "system:masters").Patch(t.Context(), sv.DeepCopy(), patch))
+}
+
+func patch(cluster *env.Cluster, object client.Object, fields string) error {
+	return cluster.Client.Patch(context.Background(), object, client.RawPatch("application/merge-patch+json", []byte(fields)))
+}
+
+// told checks that an event on a SharedVolume has a reason and a text.
+func told(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume, reason, text string) error {
+	events := &corev1.EventList{}
+	if err := cluster.Client.List(ctx, events, client.InNamespace(sv.Namespace)); err != nil {
+		return err
+	}
+	for i := range events.Items {
+		event := &events.Items[i]
+		if event.InvolvedObject.UID == sv.UID && event.Reason == reason && strings.Contains(event.Message, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event %s about %s with %q", reason, sv.Name, text)
+}
