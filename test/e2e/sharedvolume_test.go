@@ -46,12 +46,13 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 	}
 	// Pods of one namespace share a claim, one pod uses several, another namespace the same access point.
 	application(t, cluster, "proj2", "one", "pvc-sv1")
-	application(t, cluster, "default", "two", "pvc-sv1", "pvc-sv2")
-	pod := application(t, cluster, "default", "three", "pvc-sv1")
+	pod := application(t, cluster, "default", "two", "pvc-sv1", "pvc-sv2")
+	application(t, cluster, "default", "three", "pvc-sv1")
 
 	// Cleaning up: pods first, then the SharedVolume; the rest goes by itself.
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, third.DeepCopy())
+	env.Must(t, ready(t.Context(), cluster, second))
 }
 
 func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
