@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/manifest"
@@ -29,6 +30,9 @@ func knownMetrics() []string {
 		clustercsidriver.MetricCredentialsMissing,
 		clustercsidriver.MetricNodePods,
 		clustercsidriver.MetricRemovalBlocking,
+		sharedvolume.MetricCount,
+		sharedvolume.MetricNotAllowed,
+		sharedvolume.MetricReady,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

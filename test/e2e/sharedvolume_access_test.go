@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// listing is an annotation that limits a namespace.
+func listing(list string) map[string]string {
+	return map[string]string{sharedvolume.AllowedAnnotation: list}
+}
+
+// try asks the API server whether it would take a SharedVolume.
+func try(t *testing.T, cluster *env.Cluster, namespace string) error {
+	t.Helper()
+	return cluster.Client.Create(t.Context(), sharedVolume(namespace, "tried"), client.DryRunAll)
+}
+
+// denied checks that an error is the one of a list, and says whom to ask.
+func denied(err error) error {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask an administrator of the cluster") {
+		return errors.New("want it forbidden with what to do, got: " + errorText(err))
+	}
+	return nil
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return err.Error()
+}
+
+func TestAListOfTheNamespaceSaysWhatItMayUse(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	policed(t, cluster)
+	limited := namespace(t, cluster, "limited", listing("fs-99999999"))
+	namespace(t, cluster, "free", nil)
+	env.Eventually(t, "the list enforced", func() error { return denied(try(t, cluster, "limited")) })
+	env.Must(t, try(t, cluster, "free"))
+	// The same lists as in the unit test of the controller: the API server must read them alike.
+	for list, want := range map[string]bool{
+		"": false, "*": true, fileSystem: true, " " + fileSystem + " ": true, fileSystem + "/" + accessPoint: true,
+		"fs-99999999,\n " + fileSystem: true, fileSystem + "/fsap-99999999": false, fileSystem + "0": false, "fs-1234cde": false,
+		accessPoint: false, "fs-99999999/" + accessPoint: false, fileSystem + "/": false, fileSystem + "/*": false,
+		fileSystem + " fs-99999999": false, "FS-1234CDEF": false, ",": false, fileSystem + "::" + accessPoint: false, "**": false, "fs-*": false,
+	} {
+		env.Must(t, annotate(cluster, limited, sharedvolume.AllowedAnnotation, list))
+		env.Eventually(t, "list "+list, func() error {
+			err := try(t, cluster, "limited")
+			if want {
+				return err
+			}
+			return denied(err)
+		})
+	}
+}
+
+// What is bound stays bound, and says that it would not be any more.
+func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
+	cluster := clean(t)
+	operator := operate(t, cluster)
+	project := namespace(t, cluster, "project", nil)
+	sv := share(t, cluster, "project", "sv1")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	pod := application(t, cluster, "project", "app", sv.Status.ClaimRef.Name)
+	if meta.FindStatusCondition(sv.Status.Conditions, "Allowed") != nil {
+		t.Errorf("condition Allowed although nobody limits anything: %v", sv.Status.Conditions)
+	}
+	allowed := func(want metav1.ConditionStatus) func() error {
+		return func() error {
+			if err := ready(t.Context(), cluster, sv); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionPresentAndEqual(sv.Status.Conditions, "Allowed", want) {
+				return errors.New("condition Allowed is not " + string(want))
+			}
+			return nil
+		}
+	}
+	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, "fs-99999999"))
+	env.Eventually(t, "Allowed=False", allowed(metav1.ConditionFalse))
+	env.Eventually(t, "an event", func() error { return told(t.Context(), cluster, sv, "NotAllowed", "it stays bound") })
+	value, err := operator.Metric(t.Context(), sharedvolume.MetricNotAllowed)
+	env.Must(t, err)
+	if value != 1 {
+		t.Errorf("%s is %v, want 1", sharedvolume.MetricNotAllowed, value)
+	}
+	env.Must(t, running(t.Context(), cluster, pod))
+	// What does not change the IDs is never refused, or nobody could delete it.
+	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
+	// A claim that is lost is not made again, and is as soon as it may be.
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.Must(t, cluster.Client.Delete(t.Context(), claimOf(sv)))
+	env.Eventually(t, "Failed", func() error { return phase(t.Context(), cluster, sv, v1alpha1.Failed) })
+	if !strings.Contains(sv.Status.Message, "may not use access point") {
+		t.Errorf("message %q", sv.Status.Message)
+	}
+	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, fileSystem+"/"+accessPoint))
+	env.Eventually(t, "Allowed=True", allowed(metav1.ConditionTrue))
+}
+
+func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
+	cluster, _ := installed(t)
+	policed(t, cluster)
+	listed := namespace(t, cluster, "listed", listing("*"))
+	bare := namespace(t, cluster, "bare", nil)
+	sv := share(t, cluster, bare.Name, "before")
+	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	turn := func(value string) { env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value)) }
+	turn("Deny")
+	env.Eventually(t, "shut out", func() error { return denied(try(t, cluster, bare.Name)) })
+	env.Must(t, try(t, cluster, listed.Name))
+	env.Eventually(t, "Allowed=False", func() error {
+		if err := ready(t.Context(), cluster, sv); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionFalse(sv.Status.Conditions, "Allowed") {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	// A value that nobody knows is no reason to open.
+	turn("deny-all-please")
+	env.Must(t, denied(try(t, cluster, bare.Name)))
+	// The switch must not be lost with the driver.
+	env.Must(t, cluster.Uninstall(t.Context()))
+	env.Eventually(t, "closed without a driver", func() error {
+		if err := try(t, cluster, bare.Name); err == nil || !strings.Contains(err.Error(), "no params found") {
+			return errors.New(errorText(err))
+		}
+		return nil
+	})
+	create(t, cluster)
+	env.Eventually(t, "open again", func() error { return try(t, cluster, bare.Name) })
+	env.Eventually(t, "the condition gone", func() error {
+		if err := ready(t.Context(), cluster, sv); err != nil {
+			return err
+		}
+		if meta.FindStatusCondition(sv.Status.Conditions, "Allowed") != nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
+// Whoever administers a namespace can use SharedVolumes there, and can't say which.
+func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	project := namespace(t, cluster, "project", listing("fs-99999999"))
+	for role, may := range map[string]bool{"admin": true, "edit": true, "view": false} {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: project.Name, Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "user-" + role}},
+		}
+		env.Must(t, cluster.Client.Create(t.Context(), binding))
+		t.Cleanup(func() { forceDelete(t, cluster, binding) })
+		user := as(t, cluster, "user-"+role)
+		env.Eventually(t, role+" may look at SharedVolumes", func() error {
+			return user.List(t.Context(), &v1alpha1.SharedVolumeList{}, client.InNamespace(project.Name))
+		})
+		allowed := sharedVolume(project.Name, "tried")
+		allowed.Spec.FileSystemID = "fs-99999999"
+		if err := user.Create(t.Context(), allowed, client.DryRunAll); (err == nil) != may {
+			t.Errorf("%s creates a SharedVolume: %v", role, err)
+		}
+		change := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+sharedvolume.AllowedAnnotation+`":"*"}}}`))
+		for _, object := range []client.Object{project.DeepCopy(), env.EFS("")} {
+			if err := user.Patch(t.Context(), object, change); !apierrors.IsForbidden(err) {
+				t.Errorf("%s changes %T: %v", role, object, err)
+			}
+		}
+		// Nor can the status be forged.
+		sv := sharedVolume(project.Name, "tried")
+		forged := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))
+		if err := user.Status().Patch(t.Context(), sv, forged); !apierrors.IsForbidden(err) {
+			t.Errorf("%s changes a status: %v", role, err)
+		}
+	}
+}
+
+// annotate sets an annotation.
+func annotate(cluster *env.Cluster, object client.Object, key, value string) error {
+	_, err := cluster.Kubectl(context.Background(), "annotate", "--overwrite", kindOf(object), object.GetName(), key+"="+value)
+	return err
+}
+
+func kindOf(object client.Object) string {
+	if object.GetName() == "efs.csi.aws.com" {
+		return "clustercsidriver"
+	}
+	return "namespace"
+}

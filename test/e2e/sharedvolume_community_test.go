@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// communityOperator is the Deployment of the community's operator. Its pods are as fake as all others and do nothing.
+func communityOperator(t *testing.T, cluster *env.Cluster) *appsv1.Deployment {
+	t.Helper()
+	labels := map[string]string{"name": "aws-efs-operator"}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-operators", Name: "aws-efs-operator"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.example/aws-efs-operator:1"}}},
+			},
+		},
+	}
+	env.Must(t, cluster.Client.Create(t.Context(), deployment))
+	t.Cleanup(func() { forceDelete(t, cluster, deployment) })
+	return deployment
+}
+
+// community is a SharedVolume with its volume and claim as the community's operator makes them: without a claim reference, a
+// UID or an owner, and held by a finalizer. The old shape of a volume has the access point in its mount options.
+func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alpha1.SharedVolume {
+	t.Helper()
+	sv := sharedVolume("default", name)
+	sv.Finalizers = []string{sharedvolume.CommunityFinalizer}
+	env.Must(t, cluster.Client.Create(t.Context(), sv))
+	labels := map[string]string{
+		"openshift.io/aws-efs-operator-owned":                         "true",
+		"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "default",
+		"openshift.io/aws-efs-operator-shared-volume-owner-name":      name,
+	}
+	volume, claim, _ := env.Workload()
+	volume.Name, volume.Labels = "pv-default-"+name, labels
+	volume.Spec.CSI.VolumeHandle = fileSystem + "::" + accessPoint
+	if old {
+		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = fileSystem, []string{"tls", "accesspoint=" + accessPoint}
+	}
+	claim.Name, claim.Labels, claim.Spec.VolumeName = "pvc-"+name, labels, volume.Name
+	for _, object := range []client.Object{volume, claim} {
+		keep(t, cluster, object)
+	}
+	env.Eventually(t, "the claim bound", func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.Status.Phase != corev1.ClaimBound {
+			return errors.New(string(claim.Status.Phase))
+		}
+		return nil
+	})
+	sv.Status = v1alpha1.SharedVolumeStatus{
+		Phase: v1alpha1.Ready, Message: "left from before", ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: claim.Name},
+	}
+	env.Must(t, cluster.Client.Status().Update(t.Context(), sv))
+	return sv
+}
+
+func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testing.T) {
+	cluster := clean(t)
+	// Its Deployment comes first, as in a cluster that moves.
+	deployment := communityOperator(t, cluster)
+	today, old := community(t, cluster, "today", false), community(t, cluster, "old", true)
+	pod := application(t, cluster, "default", "app", "pvc-today", "pvc-old")
+	claims := map[string]string{}
+	for _, name := range []string{"pvc-today", "pvc-old"} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+		claims[name] = string(claim.UID)
+	}
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	operator := operate(t, cluster)
+	env.Eventually(t, "an event that says why nothing is done", func() error {
+		return errors.Join(told(t.Context(), cluster, today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
+			told(t.Context(), cluster, old, "LeftToCommunityOperator", "takes over"))
+	})
+	env.Quiet(t, operator)
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	touched := env.Filter(requests, func(r env.Request) bool {
+		return r.IsWrite() && (r.Object.Group == "aws-efs.managed.openshift.io" || r.Object.Resource == "persistentvolumes" ||
+			r.Object.Resource == "persistentvolumeclaims")
+	})
+	if len(touched) > 0 {
+		t.Errorf("written while the community's operator runs:\n%s", env.Describe(touched))
+	}
+	env.Must(t, cluster.Client.Delete(t.Context(), deployment))
+	for _, sv := range []*v1alpha1.SharedVolume{today, old} {
+		env.Eventually(t, "taken over", func() error {
+			if err := ready(t.Context(), cluster, sv); err != nil {
+				return err
+			}
+			if len(sv.Finalizers) > 0 || strings.Contains(sv.Status.Message, "left from before") {
+				return errors.New("finalizers or message are left: " + sv.Status.Message)
+			}
+			return nil
+		})
+		claim, volume := claimOf(sv), volumeOf(sv)
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+		if string(claim.UID) != claims[claim.Name] || len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0].UID != sv.UID {
+			t.Errorf("claim %s: UID %s, owners %v", claim.Name, claim.UID, claim.OwnerReferences)
+		}
+	}
+	env.Eventually(t, "an event", func() error { return told(t.Context(), cluster, today, "Adopted", "taken over") })
+	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	unshare(t, cluster, today)
+	unshare(t, cluster, old)
+}
+
+// What the community's operator left half deleted when it was uninstalled too early.
+func TestADeletionThatTheCommunitysOperatorLeftHangingEnds(t *testing.T) {
+	cluster := clean(t)
+	sv := community(t, cluster, "sv1", false)
+	env.Must(t, cluster.Client.Delete(t.Context(), sv))
+	operate(t, cluster)
+	env.Eventually(t, "the SharedVolume gone", func() error { return cluster.Gone(t.Context(), sv.DeepCopy()) })
+	env.Eventually(t, "its pair gone", func() error { return gone(t.Context(), cluster, sv) })
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-default-sv1"}}
+	env.Eventually(t, "its volume gone", func() error { return cluster.Gone(t.Context(), volume) })
+}
