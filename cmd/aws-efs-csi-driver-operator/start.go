@@ -41,7 +41,7 @@ func start(ctx context.Context, options options) error {
 	}
 	efs := controller.Driver
 	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
-	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.policies))
+	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.sharedVolumes, cluster.policies))
 	mgr, err := manager.New(config, options.Options, cluster.singleNode, caches)
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func serveSharedVolumes(mgr ctrl.Manager, operator, namespace string, policies b
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
-	// policies tells whether the API server has admission policies.
-	policies bool
+	// sharedVolumes and policies tell whether the API server has SharedVolumes, and admission policies.
+	sharedVolumes, policies bool
 }
 
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
@@ -130,6 +130,9 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 		}
 	}
 	if found.policies, err = preflight.Serves(sharedvolume.PolicyKind()); err != nil {
+		return cluster{}, err
+	}
+	if found.sharedVolumes, err = preflight.Serves(sharedvolume.Kind()); err != nil {
 		return cluster{}, err
 	}
 	if found.kinds[clustercsidriver.InfrastructureKind()] {

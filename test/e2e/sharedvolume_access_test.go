@@ -25,7 +25,7 @@ func listing(list string) map[string]string {
 // try asks the API server whether it would take a SharedVolume.
 func try(t *testing.T, cluster *env.Cluster, namespace string) error {
 	t.Helper()
-	return cluster.Client.Create(t.Context(), sharedVolume(namespace, "tried"), client.DryRunAll)
+	return cluster.Client.Create(t.Context(), env.SharedVolume(namespace, "tried"), client.DryRunAll)
 }
 
 // denied checks that an error is the one of a list, and says whom to ask.
@@ -53,10 +53,10 @@ func TestAListOfTheNamespaceSaysWhatItMayUse(t *testing.T) {
 	env.Must(t, try(t, cluster, "free"))
 	// The same lists as in the unit test of the controller: the API server must read them alike.
 	for list, want := range map[string]bool{
-		"": false, "*": true, fileSystem: true, " " + fileSystem + " ": true, fileSystem + "/" + accessPoint: true,
-		"fs-99999999,\n " + fileSystem: true, fileSystem + "/fsap-99999999": false, fileSystem + "0": false, "fs-1234cde": false,
-		accessPoint: false, "fs-99999999/" + accessPoint: false, fileSystem + "/": false, fileSystem + "/*": false,
-		fileSystem + " fs-99999999": false, "FS-1234CDEF": false, ",": false, fileSystem + "::" + accessPoint: false, "**": false, "fs-*": false,
+		"": false, "*": true, env.FileSystem: true, " " + env.FileSystem + " ": true, env.FileSystem + "/" + env.AccessPoint: true,
+		"fs-99999999,\n " + env.FileSystem: true, env.FileSystem + "/fsap-99999999": false, env.FileSystem + "0": false, "fs-1234cde": false,
+		env.AccessPoint: false, "fs-99999999/" + env.AccessPoint: false, env.FileSystem + "/": false, env.FileSystem + "/*": false,
+		env.FileSystem + " fs-99999999": false, "FS-1234CDEF": false, ",": false, env.FileSystem + "::" + env.AccessPoint: false, "**": false, "fs-*": false,
 	} {
 		env.Must(t, annotate(cluster, limited, sharedvolume.AllowedAnnotation, list))
 		env.Eventually(t, "list "+list, func() error {
@@ -75,14 +75,14 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	operator := operate(t, cluster)
 	project := namespace(t, cluster, "project", nil)
 	sv := share(t, cluster, "project", "sv1")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	pod := application(t, cluster, "project", "app", sv.Status.ClaimRef.Name)
 	if meta.FindStatusCondition(sv.Status.Conditions, "Allowed") != nil {
 		t.Errorf("condition Allowed although nobody limits anything: %v", sv.Status.Conditions)
 	}
 	allowed := func(want metav1.ConditionStatus) func() error {
 		return func() error {
-			if err := ready(t.Context(), cluster, sv); err != nil {
+			if err := cluster.Ready(t.Context(), sv); err != nil {
 				return err
 			}
 			if !meta.IsStatusConditionPresentAndEqual(sv.Status.Conditions, "Allowed", want) {
@@ -104,12 +104,12 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
 	// A claim that is lost is not made again, and is as soon as it may be.
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	env.Must(t, cluster.Client.Delete(t.Context(), claimOf(sv)))
-	env.Eventually(t, "Failed", func() error { return phase(t.Context(), cluster, sv, v1alpha1.Failed) })
+	env.Must(t, cluster.Client.Delete(t.Context(), env.ClaimOf(sv)))
+	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), sv, v1alpha1.Failed) })
 	if !strings.Contains(sv.Status.Message, "may not use access point") {
 		t.Errorf("message %q", sv.Status.Message)
 	}
-	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, fileSystem+"/"+accessPoint))
+	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, env.FileSystem+"/"+env.AccessPoint))
 	env.Eventually(t, "Allowed=True", allowed(metav1.ConditionTrue))
 }
 
@@ -119,13 +119,13 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	listed := namespace(t, cluster, "listed", listing("*"))
 	bare := namespace(t, cluster, "bare", nil)
 	sv := share(t, cluster, bare.Name, "before")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	turn := func(value string) { env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value)) }
 	turn("Deny")
 	env.Eventually(t, "shut out", func() error { return denied(try(t, cluster, bare.Name)) })
 	env.Must(t, try(t, cluster, listed.Name))
 	env.Eventually(t, "Allowed=False", func() error {
-		if err := ready(t.Context(), cluster, sv); err != nil {
+		if err := cluster.Ready(t.Context(), sv); err != nil {
 			return err
 		}
 		if !meta.IsStatusConditionFalse(sv.Status.Conditions, "Allowed") {
@@ -147,7 +147,7 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	create(t, cluster)
 	env.Eventually(t, "open again", func() error { return try(t, cluster, bare.Name) })
 	env.Eventually(t, "the condition gone", func() error {
-		if err := ready(t.Context(), cluster, sv); err != nil {
+		if err := cluster.Ready(t.Context(), sv); err != nil {
 			return err
 		}
 		if meta.FindStatusCondition(sv.Status.Conditions, "Allowed") != nil {
@@ -174,7 +174,7 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 		env.Eventually(t, role+" may look at SharedVolumes", func() error {
 			return user.List(t.Context(), &v1alpha1.SharedVolumeList{}, client.InNamespace(project.Name))
 		})
-		allowed := sharedVolume(project.Name, "tried")
+		allowed := env.SharedVolume(project.Name, "tried")
 		allowed.Spec.FileSystemID = "fs-99999999"
 		if err := user.Create(t.Context(), allowed, client.DryRunAll); (err == nil) != may {
 			t.Errorf("%s creates a SharedVolume: %v", role, err)
@@ -186,7 +186,7 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 			}
 		}
 		// Nor can the status be forged.
-		sv := sharedVolume(project.Name, "tried")
+		sv := env.SharedVolume(project.Name, "tried")
 		forged := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))
 		if err := user.Status().Patch(t.Context(), sv, forged); !apierrors.IsForbidden(err) {
 			t.Errorf("%s changes a status: %v", role, err)

@@ -31,7 +31,7 @@ func stored(t *testing.T, cluster *env.Cluster, object client.Object) {
 // The API as the community's manual has it: short name, columns, what it takes and what not.
 func TestTheSharedVolumeAPIIsThatOfTheManual(t *testing.T) {
 	cluster := clean(t)
-	stored(t, cluster, raw("sv1", fileSystem, accessPoint))
+	stored(t, cluster, raw("sv1", env.FileSystem, env.AccessPoint))
 	table, err := cluster.Kubectl(t.Context(), "get", "sv", "sv1")
 	env.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
@@ -74,13 +74,13 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 	operate(t, cluster)
 	policed(t, cluster)
 	// Stored before there was a policy.
-	old := sharedVolume("default", "old")
+	old := env.SharedVolume("default", "old")
 	old.Spec = v1alpha1.SharedVolumeSpec{FileSystemID: "fs-1", AccessPointID: "fsap-1"}
 	stored(t, cluster, old)
 	t.Cleanup(func() { unshare(t, cluster, old) })
 	good := share(t, cluster, "default", "sv1")
 	for _, sv := range []*v1alpha1.SharedVolume{old, good} {
-		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+		env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	}
 	longest := raw("longest", "fs-"+strings.Repeat("a", 40), "fsap-"+strings.Repeat("0", 40))
 	env.Must(t, cluster.Client.Create(t.Context(), longest, client.DryRunAll))

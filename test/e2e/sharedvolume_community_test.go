@@ -38,7 +38,7 @@ func communityOperator(t *testing.T, cluster *env.Cluster) *appsv1.Deployment {
 // UID or an owner, and held by a finalizer. The old shape of a volume has the access point in its mount options.
 func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alpha1.SharedVolume {
 	t.Helper()
-	sv := sharedVolume("default", name)
+	sv := env.SharedVolume("default", name)
 	sv.Finalizers = []string{sharedvolume.CommunityFinalizer}
 	env.Must(t, cluster.Client.Create(t.Context(), sv))
 	labels := map[string]string{
@@ -48,9 +48,9 @@ func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alp
 	}
 	volume, claim, _ := env.Workload()
 	volume.Name, volume.Labels = "pv-default-"+name, labels
-	volume.Spec.CSI.VolumeHandle = fileSystem + "::" + accessPoint
+	volume.Spec.CSI.VolumeHandle = env.FileSystem + "::" + env.AccessPoint
 	if old {
-		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = fileSystem, []string{"tls", "accesspoint=" + accessPoint}
+		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = env.FileSystem, []string{"tls", "accesspoint=" + env.AccessPoint}
 	}
 	claim.Name, claim.Labels, claim.Spec.VolumeName = "pvc-"+name, labels, volume.Name
 	for _, object := range []client.Object{volume, claim} {
@@ -104,7 +104,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 	env.Must(t, cluster.Client.Delete(t.Context(), deployment))
 	for _, sv := range []*v1alpha1.SharedVolume{today, old} {
 		env.Eventually(t, "taken over", func() error {
-			if err := ready(t.Context(), cluster, sv); err != nil {
+			if err := cluster.Ready(t.Context(), sv); err != nil {
 				return err
 			}
 			if len(sv.Finalizers) > 0 || strings.Contains(sv.Status.Message, "left from before") {
@@ -112,7 +112,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 			}
 			return nil
 		})
-		claim, volume := claimOf(sv), volumeOf(sv)
+		claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
 		if string(claim.UID) != claims[claim.Name] || len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0].UID != sv.UID {
@@ -133,7 +133,7 @@ func TestADeletionThatTheCommunitysOperatorLeftHangingEnds(t *testing.T) {
 	env.Must(t, cluster.Client.Delete(t.Context(), sv))
 	operate(t, cluster)
 	env.Eventually(t, "the SharedVolume gone", func() error { return cluster.Gone(t.Context(), sv.DeepCopy()) })
-	env.Eventually(t, "its pair gone", func() error { return gone(t.Context(), cluster, sv) })
+	env.Eventually(t, "its pair gone", func() error { return cluster.PairGone(t.Context(), sv) })
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-default-sv1"}}
 	env.Eventually(t, "its volume gone", func() error { return cluster.Gone(t.Context(), volume) })
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,24 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// The IDs of the manual.
-const (
-	fileSystem  = "fs-1234cdef"
-	accessPoint = "fsap-0123456789abcdef"
-)
-
-// sharedVolume is one as a developer writes it.
-func sharedVolume(namespace, name string) *v1alpha1.SharedVolume {
-	return &v1alpha1.SharedVolume{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: fileSystem, AccessPointID: accessPoint},
-	}
-}
-
 // share creates a SharedVolume. At the end of the test it has gone, with its claim and volume; see unshare.
 func share(t *testing.T, cluster *env.Cluster, namespace, name string) *v1alpha1.SharedVolume {
 	t.Helper()
-	sv := sharedVolume(namespace, name)
+	sv := env.SharedVolume(namespace, name)
 	env.Must(t, cluster.Client.Create(t.Context(), sv))
 	t.Cleanup(func() { unshare(t, cluster, sv) })
 	return sv
@@ -50,76 +35,10 @@ func unshare(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
 	}
 	forceDelete(t, cluster, live)
 	if err := env.Await(ctx, "SharedVolume "+sv.Name+" gone with all that is its", func() error {
-		return errors.Join(cluster.Gone(ctx, live), gone(ctx, cluster, live))
+		return errors.Join(cluster.Gone(ctx, live), cluster.PairGone(ctx, live))
 	}); err != nil {
 		t.Error(err)
 	}
-}
-
-// gone checks that the claim and the volume of a SharedVolume have gone.
-func gone(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume) error {
-	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
-	if err := errors.Join(cluster.Client.List(ctx, claims, client.InNamespace(sv.Namespace)), cluster.Client.List(ctx, volumes)); err != nil {
-		return err
-	}
-	for i := range claims.Items {
-		for _, owner := range claims.Items[i].OwnerReferences {
-			if owner.UID == sv.UID {
-				return fmt.Errorf("claim %s is still there", claims.Items[i].Name)
-			}
-		}
-	}
-	for i := range volumes.Items {
-		if volumes.Items[i].Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] == string(sv.UID) {
-			return fmt.Errorf("volume %s is still there, %s", volumes.Items[i].Name, volumes.Items[i].Status.Phase)
-		}
-	}
-	return nil
-}
-
-// phase checks the phase of a SharedVolume, and fills it in.
-func phase(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume, want v1alpha1.Phase) error {
-	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(sv), sv); err != nil {
-		return err
-	}
-	if sv.Status.Phase != want {
-		return fmt.Errorf("%s/%s is %s, not %s: %s", sv.Namespace, sv.Name, sv.Status.Phase, want, sv.Status.Message)
-	}
-	return nil
-}
-
-// ready checks that a SharedVolume says Ready, and that its claim is bound to its volume, which is for this claim alone.
-func ready(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume) error {
-	if err := phase(ctx, cluster, sv, v1alpha1.Ready); err != nil {
-		return err
-	}
-	claim, volume := claimOf(sv), volumeOf(sv)
-	err := errors.Join(
-		cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim), cluster.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume))
-	if err != nil {
-		return err
-	}
-	ref := volume.Spec.ClaimRef
-	switch {
-	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != volume.Name:
-		return fmt.Errorf("claim %s is %s to %s, the status says %s", claim.Name, claim.Status.Phase, claim.Spec.VolumeName, volume.Name)
-	case ref == nil || ref.UID != claim.UID:
-		return fmt.Errorf("volume %s is for %v", volume.Name, ref)
-	case !meta.IsStatusConditionTrue(sv.Status.Conditions, "Ready") || !meta.IsStatusConditionTrue(sv.Status.Conditions, "Bound"):
-		return fmt.Errorf("conditions %v", sv.Status.Conditions)
-	case sv.Status.ObservedGeneration != sv.Generation:
-		return fmt.Errorf("generation %d of %d", sv.Status.ObservedGeneration, sv.Generation)
-	}
-	return nil
-}
-
-// claimOf and volumeOf are what the status names.
-func claimOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: sv.Namespace, Name: sv.Status.ClaimRef.Name}}
-}
-
-func volumeOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: sv.Status.VolumeName}}
 }
 
 // namespace makes one until the test ends.

@@ -24,7 +24,7 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 	third := share(t, cluster, "default", "sv2")
 	all := []*v1alpha1.SharedVolume{first, second, third}
 	for _, sv := range all {
-		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+		env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	}
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -52,15 +52,15 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 	// Cleaning up: pods first, then the SharedVolume; the rest goes by itself.
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, third.DeepCopy())
-	env.Must(t, ready(t.Context(), cluster, second))
+	env.Must(t, cluster.Ready(t.Context(), second))
 }
 
 func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	old := share(t, cluster, "default", "sv1")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, old) })
-	claim := claimOf(old)
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), old) })
+	claim := env.ClaimOf(old)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	pod := application(t, cluster, "default", "app", "pvc-sv1")
 	env.Must(t, cluster.Client.Delete(t.Context(), old))
@@ -68,15 +68,15 @@ func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	// Another one of the same name must not get the claim that is on its way out.
 	next := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the next one waits", func() error {
-		if err := phase(t.Context(), cluster, next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "former SharedVolume") {
+		if err := cluster.Phase(t.Context(), next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "former SharedVolume") {
 			return fmt.Errorf("%w %q", err, next.Status.Message)
 		}
 		return nil
 	})
 	env.Must(t, running(t.Context(), cluster, pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, next) })
-	env.Eventually(t, "the former pair gone", func() error { return gone(t.Context(), cluster, old) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), next) })
+	env.Eventually(t, "the former pair gone", func() error { return cluster.PairGone(t.Context(), old) })
 }
 
 func TestNamesThatCollideOrAreTooLong(t *testing.T) {
@@ -90,7 +90,7 @@ func TestNamesThatCollideOrAreTooLong(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, sv := range all {
-		env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+		env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 		if seen[sv.Status.VolumeName] {
 			t.Errorf("two SharedVolumes have volume %s", sv.Status.VolumeName)
 		}
@@ -98,7 +98,7 @@ func TestNamesThatCollideOrAreTooLong(t *testing.T) {
 	}
 	// The deletion of one must not touch the other's.
 	unshare(t, cluster, all[0].DeepCopy())
-	env.Must(t, ready(t.Context(), cluster, all[1]))
+	env.Must(t, cluster.Ready(t.Context(), all[1]))
 }
 
 // Volumes and claims of others stay theirs, and nobody gets ours.
@@ -112,7 +112,7 @@ func TestNothingIsStolen(t *testing.T) {
 	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-of-nobody"
 	keep(t, cluster, claim)
 	sv := share(t, cluster, "default", "sv1")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	if sv.Status.VolumeName == volume.Name {
 		t.Error("the volume of somebody else was used")
 	}
@@ -121,7 +121,7 @@ func TestNothingIsStolen(t *testing.T) {
 		t.Errorf("the volume of somebody else was changed: %v %v", volume.Labels, volume.Annotations)
 	}
 	taken := share(t, cluster, "default", "taken")
-	env.Eventually(t, "Failed", func() error { return phase(t.Context(), cluster, taken, v1alpha1.Failed) })
+	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), taken, v1alpha1.Failed) })
 	if !strings.Contains(taken.Status.Message, "PersistentVolumeClaim pvc-taken is not of this SharedVolume") {
 		t.Errorf("message %q", taken.Status.Message)
 	}
@@ -131,22 +131,22 @@ func TestNothingIsStolen(t *testing.T) {
 	keep(t, cluster, foreign)
 	// What came later is bound: so the first one has been looked at.
 	later := share(t, cluster, "thief", "later")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, later) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), later) })
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))
 	if foreign.Status.Phase == corev1.ClaimBound {
 		t.Error("a foreign claim got our volume")
 	}
-	env.Must(t, ready(t.Context(), cluster, sv))
+	env.Must(t, cluster.Ready(t.Context(), sv))
 	// It recovers by itself when the cause has gone.
 	forceDelete(t, cluster, claim)
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, taken) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), taken) })
 }
 
 func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	sv := share(t, cluster, "default", "sv1")
-	whole := func() error { return ready(t.Context(), cluster, sv) }
+	whole := func() error { return cluster.Ready(t.Context(), sv) }
 	env.Eventually(t, "Ready", whole)
 	damage := func(what string, object client.Object, change func() error) {
 		t.Helper()
@@ -163,7 +163,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 			return whole()
 		})
 	}
-	claim, volume := claimOf(sv), volumeOf(sv)
+	claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
 	damage("another claim", claim, func() error { return cluster.Client.Delete(t.Context(), claim) })
 	damage("another volume", volume, func() error { return cluster.Client.Delete(t.Context(), volume) })
 	// A volume that is taken away by force is made again for the claim that is there, and its pods go on.
@@ -181,7 +181,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	// Deleted politely, it waits for the pod, and the message says so.
 	env.Must(t, cluster.Client.Delete(t.Context(), volume))
 	env.Eventually(t, "the message", func() error {
-		if err := phase(t.Context(), cluster, sv, v1alpha1.Failed); err != nil {
+		if err := cluster.Phase(t.Context(), sv, v1alpha1.Failed); err != nil {
 			return err
 		}
 		if !strings.Contains(sv.Status.Message, "pods use it: app") {
@@ -220,14 +220,14 @@ func TestAnEditThatAnOlderDefinitionLetThroughIsUndone(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	sv := share(t, cluster, "default", "sv1")
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, sv) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	generation := sv.Generation
 	edit(t, cluster, sv, "fs-76543210")
 	env.Eventually(t, "the edit undone", func() error {
-		if err := ready(t.Context(), cluster, sv); err != nil {
+		if err := cluster.Ready(t.Context(), sv); err != nil {
 			return err
 		}
-		if sv.Spec.FileSystemID != fileSystem || sv.Generation == generation {
+		if sv.Spec.FileSystemID != env.FileSystem || sv.Generation == generation {
 			return fmt.Errorf("%s, generation %d after %d", sv.Spec.FileSystemID, sv.Generation, generation)
 		}
 		return nil
@@ -243,15 +243,15 @@ func TestANamespaceWithSharedVolumesIsDeleted(t *testing.T) {
 	env.Must(t, cluster.Client.Create(t.Context(), project))
 	var all []*v1alpha1.SharedVolume
 	for i := range 5 {
-		sv := sharedVolume(project.Name, fmt.Sprintf("sv%d", i))
+		sv := env.SharedVolume(project.Name, fmt.Sprintf("sv%d", i))
 		env.Must(t, cluster.Client.Create(t.Context(), sv))
 		all = append(all, sv)
 	}
-	env.Eventually(t, "Ready", func() error { return ready(t.Context(), cluster, all[0]) })
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), all[0]) })
 	// The others may still be on their way.
 	env.Must(t, cluster.Client.Delete(t.Context(), project))
 	env.Eventually(t, "the namespace gone", func() error { return cluster.Gone(t.Context(), project) })
 	for _, sv := range all {
-		env.Eventually(t, "nothing left", func() error { return gone(t.Context(), cluster, sv) })
+		env.Eventually(t, "nothing left", func() error { return cluster.PairGone(t.Context(), sv) })
 	}
 }

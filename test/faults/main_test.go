@@ -57,9 +57,8 @@ func number(t *testing.T, variable string, fallback int) int {
 	return value
 }
 
-// own gives a test a control plane of its own, in which others keep objects that are no business of the operator's. At
-// the end these must be as they were, and nothing else may be left.
-func own(t *testing.T) *env.Cluster {
+// bare gives a test a control plane of its own.
+func bare(t *testing.T) *env.Cluster {
 	t.Helper()
 	cluster, err := env.Start(t.Context(), "--nodes", "6")
 	env.Must(t, err)
@@ -69,6 +68,14 @@ func own(t *testing.T) *env.Cluster {
 		}
 	})
 	env.Must(t, cluster.InstallManifests(t.Context()))
+	return cluster
+}
+
+// own is bare with objects of others that are no business of the operator's. At the end these must be as they were, and
+// nothing else may be left.
+func own(t *testing.T) *env.Cluster {
+	t.Helper()
+	cluster := bare(t)
 	bystanders := env.Bystanders()
 	for _, object := range bystanders {
 		env.Must(t, cluster.Client.Create(t.Context(), object))

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/manifest"
 )
@@ -131,6 +132,11 @@ func Policies(scheme *runtime.Scheme, file, namespace, account string) ([]client
 		object.SetLabels(ownLabels(account))
 	}
 	return objects, nil
+}
+
+// Kind is that of SharedVolumes.
+func Kind() (found schema.GroupKind, version string) {
+	return schema.GroupKind{Group: v1alpha1.GroupVersion().Group, Kind: kind}, v1alpha1.GroupVersion().Version
 }
 
 // PolicyKind is served by clusters of Kubernetes 1.30 and later.

@@ -34,15 +34,18 @@ import (
 )
 
 // CacheOptions tells the manager which part of each kind to hold in memory. The CSIDriver and the ClusterCSIDriver are looked
-// at as well, and are in the cache of the controller that they belong to.
-func CacheOptions(operator string, policies bool) map[client.Object]cache.ByObject {
+// at as well, and are in the cache of the controller that they belong to. A cache takes no options for a kind that is not
+// served; SharedVolumes that are served later are held with all their metadata.
+func CacheOptions(operator string, served, policies bool) map[client.Object]cache.ByObject {
 	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
 	options := map[client.Object]cache.ByObject{
-		&v1alpha1.SharedVolume{}:        {Transform: stripMetadata},
 		&corev1.PersistentVolume{}:      {Label: owned, Transform: stripVolume},
 		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripClaim},
 		namespaceMetadata():             {Transform: stripNamespace},
 		crdObject():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
+	}
+	if served {
+		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: stripMetadata}
 	}
 	if policies {
 		ours := k8slabels.SelectorFromSet(ownLabels(operator))

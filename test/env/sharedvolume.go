@@ -1,0 +1,96 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// The IDs of the community's manual.
+const (
+	FileSystem  = "fs-1234cdef"
+	AccessPoint = "fsap-0123456789abcdef"
+)
+
+// SharedVolume is one as a developer writes it.
+func SharedVolume(namespace, name string) *v1alpha1.SharedVolume {
+	return &v1alpha1.SharedVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: FileSystem, AccessPointID: AccessPoint},
+	}
+}
+
+// PairGone checks that the claim and the volume of a SharedVolume have gone.
+func (c *Cluster) PairGone(ctx context.Context, sv *v1alpha1.SharedVolume) error {
+	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	if err := errors.Join(c.Client.List(ctx, claims, client.InNamespace(sv.Namespace)), c.Client.List(ctx, volumes)); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		for _, owner := range claims.Items[i].OwnerReferences {
+			if owner.UID == sv.UID {
+				return fmt.Errorf("claim %s is still there", claims.Items[i].Name)
+			}
+		}
+	}
+	for i := range volumes.Items {
+		if volumes.Items[i].Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] == string(sv.UID) {
+			return fmt.Errorf("volume %s is still there, %s", volumes.Items[i].Name, volumes.Items[i].Status.Phase)
+		}
+	}
+	return nil
+}
+
+// Phase checks the phase of a SharedVolume, and fills it in.
+func (c *Cluster) Phase(ctx context.Context, sv *v1alpha1.SharedVolume, want v1alpha1.Phase) error {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sv), sv); err != nil {
+		return err
+	}
+	if sv.Status.Phase != want {
+		return fmt.Errorf("%s/%s is %s, not %s: %s", sv.Namespace, sv.Name, sv.Status.Phase, want, sv.Status.Message)
+	}
+	return nil
+}
+
+// Ready checks that a SharedVolume says Ready, and that its claim is bound to its volume, which is for this claim alone.
+func (c *Cluster) Ready(ctx context.Context, sv *v1alpha1.SharedVolume) error {
+	if err := c.Phase(ctx, sv, v1alpha1.Ready); err != nil {
+		return err
+	}
+	claim, volume := ClaimOf(sv), VolumeOf(sv)
+	err := errors.Join(
+		c.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim), c.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume))
+	if err != nil {
+		return err
+	}
+	ref := volume.Spec.ClaimRef
+	switch {
+	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != volume.Name:
+		return fmt.Errorf("claim %s is %s to %s, the status says %s", claim.Name, claim.Status.Phase, claim.Spec.VolumeName, volume.Name)
+	case ref == nil || ref.UID != claim.UID:
+		return fmt.Errorf("volume %s is for %v", volume.Name, ref)
+	case !meta.IsStatusConditionTrue(sv.Status.Conditions, "Ready") || !meta.IsStatusConditionTrue(sv.Status.Conditions, "Bound"):
+		return fmt.Errorf("conditions %v", sv.Status.Conditions)
+	case sv.Status.ObservedGeneration != sv.Generation:
+		return fmt.Errorf("generation %d of %d", sv.Status.ObservedGeneration, sv.Generation)
+	}
+	return nil
+}
+
+// ClaimOf is the claim that the status names.
+func ClaimOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: sv.Namespace, Name: sv.Status.ClaimRef.Name}}
+}
+
+// VolumeOf is the volume that the status names.
+func VolumeOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: sv.Status.VolumeName}}
+}
+
