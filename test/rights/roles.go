@@ -22,6 +22,20 @@ func Held() ([]Role, error) { return shipped("rbac/role.yaml") }
 // Scraped are the roles that are shipped for Prometheus, to find the operator.
 func Scraped() ([]Role, error) { return shipped("prometheus/monitor.yaml") }
 
+// Offered are the roles that are shipped for users, in the order view, edit, admin: Kubernetes adds them to its own of these
+// names. The operator does not hold them.
+func Offered() ([]Role, error) {
+	var found []Role
+	for _, name := range []string{"viewer", "editor", "admin"} {
+		roles, err := shipped("rbac/sharedvolume_" + name + "_role.yaml")
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, roles...)
+	}
+	return found, nil
+}
+
 // shipped reads the roles in a file of config/.
 func shipped(name string) ([]Role, error) {
 	root, err := env.Root()
