@@ -120,7 +120,9 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	bare := namespace(t, cluster, "bare", nil)
 	sv := share(t, cluster, bare.Name, "before")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
-	turn := func(value string) { env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value)) }
+	turn := func(value string) {
+		env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value))
+	}
 	turn("Deny")
 	env.Eventually(t, "shut out", func() error { return denied(try(t, cluster, bare.Name)) })
 	env.Must(t, try(t, cluster, listed.Name))

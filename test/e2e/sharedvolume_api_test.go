@@ -111,6 +111,31 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 	}
 }
 
+// Whoever takes the policy away, or part of it, has no success.
+func TestThePolicyIsPutBack(t *testing.T) {
+	cluster := clean(t)
+	operate(t, cluster)
+	policed(t, cluster)
+	const name = "sharedvolumes.aws-efs.managed.openshift.io"
+	for _, change := range [][]string{
+		{"delete", "validatingadmissionpolicybinding", name},
+		{"delete", "validatingadmissionpolicy", name},
+		{"patch", "validatingadmissionpolicybinding", name, "--type=merge", "-p", `{"spec":{"validationActions":["Warn"]}}`},
+		{"patch", "validatingadmissionpolicy", name, "--type=merge", "-p", `{"spec":{"failurePolicy":"Ignore"}}`},
+	} {
+		_, err := cluster.Kubectl(t.Context(), change...)
+		env.Must(t, err)
+		env.Eventually(t, strings.Join(change, " ")+" undone", func() error {
+			actions, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicybinding", name, "-o", "jsonpath={.spec.validationActions}")
+			policy, getting := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.spec.failurePolicy}")
+			if err = errors.Join(err, getting); err == nil && actions+policy != `["Deny"]Fail` {
+				err = errors.New(actions + policy)
+			}
+			return err
+		})
+	}
+}
+
 // policed waits until the API server enforces the policy.
 func policed(t *testing.T, cluster *env.Cluster) {
 	t.Helper()

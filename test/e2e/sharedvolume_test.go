@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,7 +140,7 @@ func TestNothingIsStolen(t *testing.T) {
 	env.Must(t, cluster.Ready(t.Context(), sv))
 	// It recovers by itself when the cause has gone.
 	forceDelete(t, cluster, claim)
-	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), taken) })
+	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "Ready", func() error { return cluster.Ready(t.Context(), taken) }))
 }
 
 func TestADamagedPairIsMadeWholeAgain(t *testing.T) {

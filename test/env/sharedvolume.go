@@ -93,4 +93,3 @@ func ClaimOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
 func VolumeOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: sv.Status.VolumeName}}
 }
-

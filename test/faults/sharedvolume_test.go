@@ -153,7 +153,9 @@ func TestAThousandSharedVolumesOutliveAnOutage(t *testing.T) {
 		group.Wait()
 		<-outage
 	}
-	sv := func(number int) *v1alpha1.SharedVolume { return env.SharedVolume("default", fmt.Sprintf("sv%d", number)) }
+	sv := func(number int) *v1alpha1.SharedVolume {
+		return env.SharedVolume("default", fmt.Sprintf("sv%d", number))
+	}
 	remove := func(number int) error { return client.IgnoreNotFound(cluster.Client.Delete(t.Context(), sv(number))) }
 	work(func(number int) error {
 		if err := cluster.Client.Create(t.Context(), sv(number)); err != nil && !apierrors.IsAlreadyExists(err) {

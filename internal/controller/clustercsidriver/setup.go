@@ -24,7 +24,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -208,7 +207,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	})
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
 		if watch.matters == nil {
-			build = build.Watches(watch.object, r.wake())
+			build = build.Watches(watch.object, r.applier.Wake(r.request()))
 			continue
 		}
 		build = build.Watches(watch.object, handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
@@ -219,7 +218,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		}})
 	}
 	for _, secret := range r.Secrets {
-		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.wake()))
+		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.applier.Wake(r.request())))
 	}
 	// Without a ClusterCSIDriver there is no event, but something to tell.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
@@ -276,20 +275,4 @@ func (r *Reconciler) request() reconcile.Request {
 func (r *Reconciler) serves(kind schema.GroupKind) bool {
 	_, optional := OptionalKinds()[kind]
 	return !optional || r.Kinds[kind]
-}
-
-// wake turns every event into one request for the one ClusterCSIDriver. A deletion is remembered as such, because the
-// cache can't tell an object that has gone from one that has not come yet.
-func (r *Reconciler) wake() handler.EventHandler {
-	request := r.request()
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.Add(request) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.Add(request) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			if kind, err := apiutil.GVKForObject(e.Object, r.Client.Scheme()); err == nil {
-				r.applier.Written.Forget(apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(e.Object)})
-			}
-			q.Add(request)
-		},
-	}
 }

@@ -67,15 +67,12 @@ func (m *metrics) observe(owner *v1alpha1.SharedVolume) bool {
 	key := client.ObjectKeyFromObject(owner)
 	before, found := m.known[key]
 	now := tally{owner.Status.Phase, meta.IsStatusConditionFalse(owner.Status.Conditions, v1alpha1.ConditionAllowed)}
-	if found && before == now {
-		return false
-	}
 	if found {
 		m.add(before, -1)
 	}
 	m.add(now, 1)
 	m.known[key] = now
-	return true
+	return !found
 }
 
 // forget stops counting a SharedVolume.

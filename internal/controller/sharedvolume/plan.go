@@ -75,6 +75,10 @@ func next(owner *v1alpha1.SharedVolume, w world) plan {
 	if w.claim != nil && isClaimOf(w.claim, owner) {
 		p.bound = w.claim.Status.Phase == corev1.ClaimBound
 	}
+	if p.phase == v1alpha1.Failed {
+		// The cause may be an object that is not watched.
+		p.retry = patience
+	}
 	return p
 }
 
@@ -102,7 +106,8 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	case w.denied != "":
 		return failed("NotAllowed", "%s", w.denied)
 	case !shareIn(owner).valid():
-		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point", owner.Spec.FileSystemID, owner.Spec.AccessPointID)
+		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
+			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
 	volume := newVolume(owner, name)
 	if w.claim != nil {
@@ -142,10 +147,8 @@ func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVol
 	case w.users == nil:
 		return plan{phase: v1alpha1.Failed, look: lookUsers}
 	case len(w.users) > 0:
-		p := failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
 			"volume are made again", volume.Name, list(w.users))
-		p.retry = patience
-		return p
 	default:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: w.claim}}
 	}
@@ -171,16 +174,24 @@ func claimProblem(owner *v1alpha1.SharedVolume, w world, volumes ...string) plan
 			"made again", claim.Name, usedBy(w.users))
 	case claim.Spec.VolumeName == "" || slices.Contains(volumes, claim.Spec.VolumeName):
 		return plan{}
-	case claim.Status.Phase == corev1.ClaimPending && w.users == nil:
+	default:
+		return wrongVolume(w, volumes[0])
+	}
+}
+
+// wrongVolume is what is done about a claim that asks for another volume, which nobody can change.
+func wrongVolume(w world, wanted string) plan {
+	claim := w.claim
+	waits := claim.Status.Phase == corev1.ClaimPending
+	switch {
+	case waits && w.users == nil:
 		return plan{phase: v1alpha1.Failed, look: lookUsers}
-	case claim.Status.Phase == corev1.ClaimPending && len(w.users) == 0:
+	case waits && len(w.users) == 0:
 		// It can't hold data. The community's operator left such claims where two SharedVolumes wanted one volume.
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: claim}}
 	default:
-		p := failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the claim when nobody needs it, and it "+
-			"is made again", claim.Name, claim.Spec.VolumeName, volumes[0], usedBy(w.users))
-		p.retry = patience
-		return p
+		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the claim when nobody needs it, and it "+
+			"is made again", claim.Name, claim.Spec.VolumeName, wanted, usedBy(w.users))
 	}
 }
 

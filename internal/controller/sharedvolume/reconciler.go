@@ -43,7 +43,7 @@ type Reconciler struct {
 	Now      func() time.Time
 
 	metrics *metrics
-	// made says when something was last made for the SharedVolume of a UID.
+	// made says when something was last made for a SharedVolume.
 	made sync.Map
 }
 
@@ -56,6 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !there {
 		r.metrics.forget(request.NamespacedName)
+		r.made.Delete(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if running, err := r.Community.Running(ctx); err != nil || running != "" {
@@ -129,7 +130,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	switch {
 	case isCreation(do):
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
-		r.made.Store(owner.UID, r.Now())
+		r.made.Store(client.ObjectKeyFromObject(owner), r.Now())
 	case do.what == deleteClaim:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:

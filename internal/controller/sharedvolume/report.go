@@ -31,7 +31,7 @@ const (
 // costs no write.
 func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found world, step plan) error {
 	wanted := statusOf(owner, found, step)
-	isNew := owner.Status.ObservedGeneration == 0
+	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
 	owner.Status = wanted
 	r.metrics.observe(owner)
 	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(wanted, before.Status) {
@@ -109,7 +109,8 @@ func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.Sha
 
 // tell records events for what differs between two statuses.
 func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
-	was, is := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
 	isNews := was == nil || was.Reason != is.Reason
 	switch {
 	case after.Status.Phase == v1alpha1.Failed && isNews:

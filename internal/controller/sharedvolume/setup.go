@@ -108,9 +108,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Owner, Labels: ownLabels(r.Owner), Written: apply.NewWritten(),
 	}
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: definition}}}
-	})
+	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: definition}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(crdObject(), wake).
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(changed(UnlistedAnnotation)))

@@ -50,7 +50,8 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 		// The event of that change comes.
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of SharedVolume %s/%s, which has gone: %w", volume.Name, from.namespace, from.name, err)
+		return ctrl.Result{}, fmt.Errorf("delete PersistentVolume %s of SharedVolume %s/%s, which has gone: %w",
+			volume.Name, from.namespace, from.name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted the volume of a SharedVolume that has gone", "sharedVolume", from.namespace+"/"+from.name)
 	return ctrl.Result{}, nil

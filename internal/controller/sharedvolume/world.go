@@ -115,7 +115,7 @@ func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
 
 // madeLately tells whether something was just made for a SharedVolume, which the cache may not show yet.
 func (r *Reconciler) madeLately(owner *v1alpha1.SharedVolume) bool {
-	made, found := r.made.Load(owner.UID)
+	made, found := r.made.Load(client.ObjectKeyFromObject(owner))
 	at, isTime := made.(time.Time)
 	return found && isTime && r.Now().Sub(at) < lag
 }
