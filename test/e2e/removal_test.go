@@ -26,7 +26,8 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	for _, object := range env.Bystanders() {
 		keep(t, cluster, object)
 	}
-	share(t, cluster, "default", "sv1")
+	sv := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	install(t, cluster)
