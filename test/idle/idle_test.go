@@ -13,6 +13,7 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -68,7 +69,10 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
-	waitIdle(t, cluster, mark, renewals, "with an installed driver")
+	settled(t, cluster, mark, func() error { return shared(t, cluster) })
+	mark, err = cluster.Audit.Now()
+	env.Must(t, err)
+	waitIdle(t, cluster, mark, renewals, "with an installed driver and SharedVolumes")
 
 	if memory, known := resident(t, operator.PID()); known && memory > mostMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostMemory)
@@ -78,6 +82,21 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 	if refused := env.Filter(all, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
 		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 	}
+}
+
+// shared creates SharedVolumes that are not there yet, and checks that they are Ready.
+func shared(t *testing.T, cluster *env.Cluster) error {
+	t.Helper()
+	for _, name := range []string{"sv1", "sv2", "sv3"} {
+		sv := env.SharedVolume("default", name)
+		if err := cluster.Client.Create(t.Context(), sv); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if err := cluster.Ready(t.Context(), sv); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settled waits until a condition holds and the operator makes no more requests: the next renewal of its lease follows
