@@ -1,4 +1,5 @@
-// Command demo shows the main job: a cluster comes up, the operator installs the EFS driver, repairs it, and removes it.
+// Command demo shows the main job: a cluster comes up, the operator installs the EFS driver, gives a developer a volume,
+// repairs the driver, and removes it.
 package main
 
 import (
@@ -50,9 +51,9 @@ func run(ctx context.Context, keep bool) (failure error) {
 			failure = errors.Join(failure, d.stop())
 		}
 	}()
-	steps := []func(context.Context) error{d.install, d.list, d.configure, d.damage, d.uninstall}
+	steps := []func(context.Context) error{d.install, d.list, d.configure, d.share, d.damage, d.uninstall}
 	if keep {
-		steps = steps[:4]
+		steps = steps[:5]
 	}
 	if err := d.start(ctx, keep); err != nil {
 		return err
@@ -103,7 +104,8 @@ func (d *demo) start(ctx context.Context, keep bool) error {
 			return errors.New("the operator has ended")
 		default:
 		}
-		if !strings.Contains(d.operator.Output(), "Starting workers") {
+		// The last of its controllers; before that, it writes the policies of SharedVolumes.
+		if !strings.Contains(d.operator.Output(), `"Starting workers" controller="sharedvolume-volumes"`) {
 			return errors.New("not yet")
 		}
 		return nil
@@ -237,6 +239,7 @@ func (d *demo) farewell() {
 	d.say("The cluster and the operator (process %d) go on. To use and to end them:", d.operator.PID())
 	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())
 	fmt.Printf("bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml\n")
+	fmt.Printf("bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv\n")
 	fmt.Printf("less %s\n", d.operator.Log)
 	fmt.Printf("kill %d; bin/devcluster down\n", d.operator.PID())
 }

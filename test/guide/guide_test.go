@@ -51,9 +51,10 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })
+	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
 	home := surroundings(t, cluster, root)
 	ran := 0
-	for _, name := range []string{"driver.md", "configuration.md"} {
+	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md"} {
 		for _, b := range blocks(t, root, name) {
 			t.Run(b.place, func(t *testing.T) {
 				installed(t, cluster)
@@ -67,8 +68,22 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 			ran++
 		}
 	}
-	if ran < 12 {
+	if ran < 30 {
 		t.Errorf("%d command blocks were found in the guides: the fences are not read", ran)
+	}
+}
+
+// samples asks the API server to take every sample, without making it.
+func samples(t *testing.T, cluster *env.Cluster, root string) {
+	files, err := filepath.Glob(filepath.Join(root, "config", "samples", "*.yaml"))
+	env.Must(t, err)
+	if len(files) < 2 {
+		t.Errorf("%d samples", len(files))
+	}
+	for _, file := range files {
+		if _, err := cluster.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file); err != nil {
+			t.Errorf("%s: %v", filepath.Base(file), err)
+		}
 	}
 }
 
