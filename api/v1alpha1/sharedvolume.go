@@ -33,7 +33,7 @@ type Phase string
 const (
 	// Pending means that the volume or its claim is still to be made or bound.
 	Pending Phase = "Pending"
-	// Ready means that the claim is bound, so that pods can use it.
+	// Ready means that the claim is bound.
 	Ready Phase = "Ready"
 	// Deleting means that the SharedVolume waits for its claim and volume to go.
 	Deleting Phase = "Deleting"
@@ -43,7 +43,7 @@ const (
 
 // The types of the conditions.
 const (
-	// ConditionReady is True if pods can use the claim.
+	// ConditionReady is True if the claim is bound, so that pods can use it where the driver is installed.
 	ConditionReady = "Ready"
 	// ConditionBound is True if the claim is bound to the volume.
 	ConditionBound = "Bound"

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,23 +16,52 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// communityOperator is the Deployment of the community's operator. Its pods are as fake as all others and do nothing.
+// communityOperator is the Deployment of the community's operator, whose account may change SharedVolumes. Its pods are as
+// fake as all others and do nothing.
 func communityOperator(t *testing.T, cluster *env.Cluster) *appsv1.Deployment {
 	t.Helper()
+	for _, object := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-operators", Name: "aws-efs-operator"}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "aws-efs-operator"}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"aws-efs.managed.openshift.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+		}}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "aws-efs-operator"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "aws-efs-operator"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "openshift-operators", Name: "aws-efs-operator"}},
+		},
+	} {
+		keep(t, cluster, object)
+	}
+	deployment := communityDeployment("openshift-operators")
+	keep(t, cluster, deployment)
+	return deployment
+}
+
+func communityDeployment(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"name": "aws-efs-operator"}
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-operators", Name: "aws-efs-operator"},
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "aws-efs-operator"},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.example/aws-efs-operator:1"}}},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: "aws-efs-operator",
+					Containers:         []corev1.Container{{Name: "operator", Image: "registry.example/aws-efs-operator:1"}},
+				},
 			},
 		},
 	}
-	env.Must(t, cluster.Client.Create(t.Context(), deployment))
-	t.Cleanup(func() { forceDelete(t, cluster, deployment) })
-	return deployment
+}
+
+// Whoever calls a Deployment as the community's operator is called does not stop anything.
+func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
+	cluster := clean(t)
+	keep(t, cluster, communityDeployment("default"))
+	operate(t, cluster)
+	sv := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 }
 
 // community is a SharedVolume with its volume and claim as the community's operator makes them: without a claim reference, a

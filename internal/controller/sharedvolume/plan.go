@@ -94,6 +94,10 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	case w.claim != nil && w.claim.Spec.VolumeName == other && w.other == nil:
 		name = other
 	case w.usual == nil:
+	case isOfFormer(w.usual, owner) && w.claim != nil:
+		// Somebody has deleted the former one and kept its claim: "oc delete --cascade=orphan".
+		return failed("NameTaken", "PersistentVolumeClaim %s of a former SharedVolume of this name was kept: delete it when no pod uses it, "+
+			"or give the SharedVolume another name", w.claim.Name)
 	case isOfFormer(w.usual, owner):
 		return waitForFormer("PersistentVolume", w.usual.Name)
 	case w.other == nil:

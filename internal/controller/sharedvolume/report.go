@@ -115,8 +115,9 @@ func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
 	switch {
 	case after.Status.Phase == v1alpha1.Failed && isNews:
 		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
-	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase == v1alpha1.Failed:
-		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase != v1alpha1.Ready && was != nil:
+		// That it is Ready for the first time is no news, if nothing was told before.
+		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone; the claim is bound")
 	}
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
 	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&

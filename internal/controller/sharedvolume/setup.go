@@ -128,7 +128,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "") })
-	err = ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
+	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
 		For(&v1alpha1.SharedVolume{}).
 		// The pair, whoever changes it.
@@ -142,9 +142,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
 		// The community's operator ends.
-		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), all)).
-		Complete(r)
-	if err != nil {
+		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), all))
+	if r.Policies {
+		// Without a ClusterCSIDriver it says whether namespaces without a list are shut out.
+		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
+			builder.WithPredicates(changed(""), predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == unlistedPolicy })))
+	}
+	if err := build.Complete(r); err != nil {
 		return fmt.Errorf("set up controller sharedvolume: %w", err)
 	}
 	return nil
