@@ -84,7 +84,7 @@ func aggregated(live *unstructured.Unstructured) bool {
 // harm.
 func recreatable(kind schema.GroupKind) bool {
 	switch kind.Kind {
-	case "RoleBinding", "ClusterRoleBinding", "CSIDriver":
+	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding":
 		return true
 	default:
 		return false

@@ -99,6 +99,13 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	if value != 1 {
 		t.Errorf("%s is %v, want 1", sharedvolume.MetricNotAllowed, value)
 	}
+	for name, want := range map[string]float64{
+		sharedvolume.MetricCount + `{phase="Ready"}`: 1, sharedvolume.MetricCount + `{phase="Failed"}`: 0, sharedvolume.MetricReady + "_count": 1,
+	} {
+		if value, err := operator.Metric(t.Context(), name); err != nil || value != want {
+			t.Errorf("%s is %v (%v), want %v", name, value, err, want)
+		}
+	}
 	env.Must(t, running(t.Context(), cluster, pod))
 	// What does not change the IDs is never refused, or nobody could delete it.
 	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
@@ -118,8 +125,10 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	policed(t, cluster)
 	listed := namespace(t, cluster, "listed", listing("*"))
 	bare := namespace(t, cluster, "bare", nil)
-	sv := share(t, cluster, bare.Name, "before")
-	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
+	sv, before := share(t, cluster, bare.Name, "stays"), share(t, cluster, bare.Name, "goes")
+	env.Eventually(t, "Ready", func() error {
+		return errors.Join(cluster.Ready(t.Context(), sv), cluster.Ready(t.Context(), before))
+	})
 	turn := func(value string) {
 		env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, value))
 	}
@@ -135,6 +144,10 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 		}
 		return nil
 	})
+	_, err := cluster.Kubectl(t.Context(), "patch", "validatingadmissionpolicybinding", "unlisted-namespaces."+definition, "--type=merge", "-p",
+		`{"spec":{"validationActions":["Warn"]}}`)
+	env.Must(t, err)
+	env.Eventually(t, "still shut out", func() error { return denied(try(t, cluster, bare.Name)) })
 	// A value that nobody knows is no reason to open.
 	turn("deny-all-please")
 	env.Must(t, denied(try(t, cluster, bare.Name)))
@@ -146,7 +159,27 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 		}
 		return nil
 	})
+	installed := func(want metav1.ConditionStatus) func() error {
+		return func() error {
+			if err := cluster.Ready(t.Context(), sv); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionPresentAndEqual(sv.Status.Conditions, "DriverInstalled", want) {
+				return errors.New("condition DriverInstalled is not " + string(want))
+			}
+			return nil
+		}
+	}
+	env.Eventually(t, "DriverInstalled=False", installed(metav1.ConditionFalse))
+	if !strings.Contains(sv.Status.Message, "before the EFS driver is installed") {
+		t.Errorf("message %q", sv.Status.Message)
+	}
+	// What is there can be changed and deleted nevertheless.
+	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
+	env.Must(t, cluster.Client.Delete(t.Context(), before, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	env.Eventually(t, "deleted in the foreground", func() error { return cluster.Gone(t.Context(), before) })
 	create(t, cluster)
+	env.Eventually(t, "DriverInstalled=True", installed(metav1.ConditionTrue))
 	env.Eventually(t, "open again", func() error { return try(t, cluster, bare.Name) })
 	env.Eventually(t, "the condition gone", func() error {
 		if err := cluster.Ready(t.Context(), sv); err != nil {

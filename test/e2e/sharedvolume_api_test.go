@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"errors"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +13,9 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
+
+// definition is the name of the CustomResourceDefinition, and of the policy.
+const definition = "sharedvolumes.aws-efs.managed.openshift.io"
 
 // raw is a SharedVolume with any IDs.
 func raw(name, fileSystem, accessPoint string) *unstructured.Unstructured {
@@ -93,6 +98,15 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 			}
 		}
 	}
+	// Whatever is written, the API server takes AWS's IDs and nothing else.
+	strict, random := regexp.MustCompile(`^[0-9a-f]{8,40}$`), rand.New(rand.NewPCG(1, 0))
+	for range 300 {
+		id := randomID(random)
+		err := cluster.Client.Create(t.Context(), raw("fuzzed", "fs-"+id, "fsap-"+id), client.DryRunAll)
+		if isTaken := err == nil; isTaken != strict.MatchString(id) {
+			t.Errorf("ID %q: %v", id, err)
+		}
+	}
 	change := func(who client.Client, sv *v1alpha1.SharedVolume) error {
 		change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"fileSystemID":"fs-76543210"}}`))
 		return who.Patch(t.Context(), sv.DeepCopy(), change, client.DryRunAll)
@@ -116,7 +130,7 @@ func TestThePolicyIsPutBack(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	policed(t, cluster)
-	const name = "sharedvolumes.aws-efs.managed.openshift.io"
+	const name = definition
 	for _, change := range [][]string{
 		{"delete", "validatingadmissionpolicybinding", name},
 		{"delete", "validatingadmissionpolicy", name},
@@ -156,4 +170,18 @@ func badIDs() []string {
 		"01234567\x00", "0x1234567", "01234567=", "01234567%2f", "01234567?", "01234567#", "01234567*", "０１２３４５６７", "абвгдежз", "0123456\u200b7",
 		"[01234567]", "{01234567}", "../../etc", "fs-01234567", "accesspoint=1",
 	}
+}
+
+// randomID is nearly an ID, or one.
+func randomID(random *rand.Rand) string {
+	const digits, others = "0123456789abcdef", "ABCDEFghz:/,. \n\t-_%$'\"\\;é１"
+	id := make([]rune, 5+random.IntN(40))
+	for i := range id {
+		id[i] = rune(digits[random.IntN(len(digits))])
+	}
+	if random.IntN(2) == 0 {
+		strange := []rune(others)
+		id[random.IntN(len(id))] = strange[random.IntN(len(strange))]
+	}
+	return string(id)
 }

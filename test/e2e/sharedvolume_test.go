@@ -110,8 +110,13 @@ func TestNothingIsStolen(t *testing.T) {
 	volume, claim, _ := env.Workload()
 	volume.Name = "pv-default-sv1"
 	keep(t, cluster, volume)
-	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-of-nobody"
+	// These ask for volumes that are still to be made: one from another namespace, one with the name of our claim.
+	_, foreign, _ := env.Workload()
+	foreign.Namespace, foreign.Spec.VolumeName = "thief", "pv-default-sv2"
+	keep(t, cluster, foreign)
+	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-default-taken"
 	keep(t, cluster, claim)
+
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	if sv.Status.VolumeName == volume.Name {
@@ -121,23 +126,25 @@ func TestNothingIsStolen(t *testing.T) {
 	if volume.Labels != nil || volume.Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] != "" {
 		t.Errorf("the volume of somebody else was changed: %v %v", volume.Labels, volume.Annotations)
 	}
+	wanted := share(t, cluster, "default", "sv2")
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), wanted) })
+	if wanted.Status.VolumeName != foreign.Spec.VolumeName {
+		t.Errorf("volume %s, so that the foreign claim has asked for nothing", wanted.Status.VolumeName)
+	}
 	taken := share(t, cluster, "default", "taken")
 	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), taken, v1alpha1.Failed) })
 	if !strings.Contains(taken.Status.Message, "PersistentVolumeClaim pvc-taken is not of this SharedVolume") {
 		t.Errorf("message %q", taken.Status.Message)
 	}
-	// A claim that asks for our volume does not get it.
-	_, foreign, _ := env.Workload()
-	foreign.Namespace, foreign.Spec.VolumeName = "thief", sv.Status.VolumeName
-	keep(t, cluster, foreign)
-	// What came later is bound: so the first one has been looked at.
+	// What came later is bound: so the first ones have been looked at.
 	later := share(t, cluster, "thief", "later")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), later) })
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))
-	if foreign.Status.Phase == corev1.ClaimBound {
-		t.Error("a foreign claim got our volume")
+	for _, theirs := range []*corev1.PersistentVolumeClaim{foreign, claim} {
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+		if theirs.Status.Phase == corev1.ClaimBound {
+			t.Errorf("claim %s/%s of somebody else got our volume", theirs.Namespace, theirs.Name)
+		}
 	}
-	env.Must(t, cluster.Ready(t.Context(), sv))
 	// It recovers by itself when the cause has gone.
 	forceDelete(t, cluster, claim)
 	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "Ready", func() error { return cluster.Ready(t.Context(), taken) }))
@@ -179,6 +186,10 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 		t.Error("the claim was replaced under a pod")
 	}
 	env.Must(t, running(t.Context(), cluster, pod))
+	// A volume that does not know its claim any more would make Kubernetes give the claim up.
+	for _, ref := range []string{`null`, `{"uid":null}`} {
+		damage("a claim reference", volume, func() error { return patch(cluster, volume, `{"spec":{"claimRef":`+ref+`}}`) })
+	}
 	// Deleted politely, it waits for the pod, and the message says so.
 	env.Must(t, cluster.Client.Delete(t.Context(), volume))
 	env.Eventually(t, "the message", func() error {

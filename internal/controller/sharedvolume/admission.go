@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -60,10 +61,11 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		err = r.applyPolicies(ctx, crd)
 	}
 	if !r.served {
-		if serving := r.Serve(); serving != nil {
-			return ctrl.Result{}, errors.Join(err, serving)
-		}
+		// A controller can be added only once.
 		r.served = true
+		if serving := r.Serve(); serving != nil {
+			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving))
+		}
 	}
 	return ctrl.Result{}, err
 }

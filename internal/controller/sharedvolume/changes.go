@@ -52,8 +52,12 @@ func rejoining(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeCl
 }
 
 // marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
-func marking(owner *v1alpha1.SharedVolume, volume *corev1.PersistentVolume) *change {
+func marking(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name)
+	if claim != nil && isClaimOf(claim, owner) && claim.Spec.VolumeName == volume.Name && claim.Status.Phase != corev1.ClaimPending {
+		// A claim that was bound is lost to a volume that does not name it by UID.
+		wanted.Spec.ClaimRef.UID = claim.UID
+	}
 	fields := map[string]any{}
 	if metadata := missing(wanted, volume); len(metadata) > 0 {
 		fields["metadata"] = metadata
@@ -78,7 +82,7 @@ func marking(owner *v1alpha1.SharedVolume, volume *corev1.PersistentVolume) *cha
 func adopting(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim) *change {
 	wanted := newClaim(owner, "")
 	metadata := missing(wanted, claim)
-	if ownerOf(claim).UID != owner.UID {
+	if !isOwned(claim, owner) {
 		metadata["ownerReferences"] = append(slices.Clone(claim.OwnerReferences), wanted.OwnerReferences...)
 	}
 	if len(metadata) == 0 {

@@ -62,8 +62,12 @@ func (c *Community) Running(ctx context.Context) (string, error) {
 			continue
 		}
 		account := client.ObjectKey{Namespace: deployment.Namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
-		if may, err := c.mayChange(ctx, account); err != nil || may {
-			return deployment.Namespace + "/" + deployment.Name, err
+		may, err := c.mayChange(ctx, account)
+		if err != nil {
+			return "", err
+		}
+		if may {
+			return deployment.Namespace + "/" + deployment.Name, nil
 		}
 	}
 	return "", nil
@@ -71,13 +75,7 @@ func (c *Community) Running(ctx context.Context) (string, error) {
 
 // mayChange asks the API server, and believes the answer for a minute.
 func (c *Community) mayChange(ctx context.Context, account client.ObjectKey) (bool, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.now().Sub(c.checked) > patience {
-		clear(c.rights)
-		c.checked = c.now()
-	}
-	if may, known := c.rights[account]; known {
+	if may, known := c.remembered(account); known {
 		return may, nil
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -90,8 +88,21 @@ func (c *Community) mayChange(ctx context.Context, account client.ObjectKey) (bo
 	if err := c.client.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("ask what ServiceAccount %s may do: %w", account, err)
 	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	c.rights[account] = review.Status.Allowed
 	return review.Status.Allowed, nil
+}
+
+func (c *Community) remembered(account client.ObjectKey) (may, known bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.now().Sub(c.checked) > patience {
+		clear(c.rights)
+		c.checked = c.now()
+	}
+	may, known = c.rights[account]
+	return may, known
 }
 
 // stripDeployment keeps what tells whether it runs.

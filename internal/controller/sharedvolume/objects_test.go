@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -137,6 +138,19 @@ func FuzzShareOf(f *testing.F) {
 		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = found.handle(), nil
 		if again, ok := shareOf(volume); !ok || again != found {
 			t.Errorf("%v became %v %v", found, again, ok)
+		}
+	})
+}
+
+// The schema and the controller agree on what an ID is.
+func FuzzIsID(f *testing.F) {
+	for _, id := range []string{"fs-1", "fsap-1", "fs-", "fs-G", "fs-1 ", "fs-1\n", "1", "fs-fs-1", "fs-１"} {
+		f.Add(id)
+	}
+	schema := regexp.MustCompile(`^fs-[0-9a-f]+$`)
+	f.Fuzz(func(t *testing.T, id string) {
+		if got, want := isID("fs-", id), schema.MatchString(id); got != want {
+			t.Errorf("%q: %v, the schema says %v", id, got, want)
 		}
 	})
 }

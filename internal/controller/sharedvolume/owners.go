@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,18 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 	if uid, found := volume.Annotations[ownerUIDAnnotation]; found {
 		return uid == string(owner.UID)
 	}
-	return isLabelled(volume, owner)
+	return isLabelled(volume, owner) && (isOld(owner) || isFor(volume, owner))
+}
+
+// isOld tells whether a SharedVolume had a volume before. A new one must not get what is left of one of its name, unless it
+// asks for the same.
+func isOld(owner *v1alpha1.SharedVolume) bool {
+	return owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
+}
+
+func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
+	is, known := shareOf(volume)
+	return known && is == shareIn(owner)
 }
 
 // isOfFormer tells whether a volume was made for another SharedVolume of the same name.
@@ -49,24 +61,27 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 
 // isClaimOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
 func isClaimOf(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	uid := ownerOf(claim).UID
-	return uid == owner.UID || (uid == "" && isLabelled(claim, owner))
+	return isOwned(claim, owner) || (len(ownersOf(claim)) == 0 && isLabelled(claim, owner))
 }
 
 // isClaimOfFormer tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
 func isClaimOfFormer(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	uid := ownerOf(claim).UID
-	return uid != "" && uid != owner.UID
+	return len(ownersOf(claim)) > 0 && !isOwned(claim, owner)
 }
 
-// ownerOf is the reference to the SharedVolume that owns a claim, empty if none does.
-func ownerOf(claim *corev1.PersistentVolumeClaim) metav1.OwnerReference {
+func isOwned(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	return slices.ContainsFunc(ownersOf(claim), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
+}
+
+// ownersOf are the references to SharedVolumes that own a claim.
+func ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
+	var found []metav1.OwnerReference
 	for _, ref := range claim.OwnerReferences {
 		if ref.Kind == kind && strings.HasPrefix(ref.APIVersion, v1alpha1.GroupVersion().Group+"/") {
-			return ref
+			found = append(found, ref)
 		}
 	}
-	return metav1.OwnerReference{}
+	return found
 }
 
 // origin is the SharedVolume that a volume was made for.
@@ -75,13 +90,16 @@ type origin struct {
 	uid             types.UID
 }
 
-// originOf reads it from the volume. It is false for volumes that were not made, or not marked, by us.
+// originOf reads it from the volume. It is false for volumes that were not made, or not marked, by us, and for those that
+// somebody has given to another claim.
 func originOf(volume *corev1.PersistentVolume) (origin, bool) {
-	from := origin{name: volume.Annotations[ownerNameAnnotation], uid: types.UID(volume.Annotations[ownerUIDAnnotation])}
+	from := origin{
+		namespace: volume.Labels[ownerNamespaceLabel], name: volume.Annotations[ownerNameAnnotation],
+		uid: types.UID(volume.Annotations[ownerUIDAnnotation]),
+	}
 	ref := volume.Spec.ClaimRef
-	if from.name == "" || from.uid == "" || ref == nil || ref.Name != claimName(from.name) {
+	if from.namespace == "" || from.name == "" || from.uid == "" || ref == nil || ref.Namespace != from.namespace || ref.Name != claimName(from.name) {
 		return origin{}, false
 	}
-	from.namespace = ref.Namespace
 	return from, true
 }

@@ -20,8 +20,9 @@ type world struct {
 	// usual and other are the volumes of the two names that it may have.
 	usual, other *corev1.PersistentVolume
 	claim        *corev1.PersistentVolumeClaim
-	// live is false if this was read from the cache, which holds only what carries our label.
-	live bool
+	// live is false if this was read from the cache, which holds only what carries our label. sought is true if at least the
+	// claim's name was looked for in the cluster.
+	live, sought bool
 	// denied says why the namespace may not use the share; empty if it may. restricted is true if somebody limits that.
 	denied     string
 	restricted bool
@@ -36,7 +37,9 @@ type world struct {
 type look int
 
 const (
+	// lookLive reads all from the cluster, lookClaim the claim alone.
 	lookLive look = iota + 1
+	lookClaim
 	lookUsers
 )
 
@@ -75,11 +78,38 @@ func next(owner *v1alpha1.SharedVolume, w world) plan {
 	if w.claim != nil && isClaimOf(w.claim, owner) {
 		p.bound = w.claim.Status.Phase == corev1.ClaimBound
 	}
-	if p.phase == v1alpha1.Failed {
+	if p.phase == v1alpha1.Failed && p.look == 0 {
+		if !w.live {
+			// What the cache does not show may be there without our label.
+			return plan{phase: p.phase, look: lookLive}
+		}
+		p.do = handOver(owner, w, volume)
+	}
+	if p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") {
 		// The cause may be an object that is not watched.
 		p.retry = patience
 	}
 	return p
+}
+
+// handOver is what is left to do until the community's operator is not needed any more, so that its finalizer can go; nil if
+// nothing is.
+func handOver(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *change {
+	dropping := dropping(owner)
+	if dropping == nil {
+		return nil
+	}
+	if volume != nil && volume.DeletionTimestamp == nil {
+		if marking := marking(owner, w.claim, volume); marking != nil {
+			return marking
+		}
+	}
+	if w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) {
+		if adopting := adopting(owner, w.claim); adopting != nil {
+			return adopting
+		}
+	}
+	return dropping
 }
 
 // withoutVolume makes the volume.
@@ -113,6 +143,10 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
+	if w.claim == nil && !w.live && !w.sought {
+		// Kubernetes would give the volume to any claim of that name.
+		return plan{phase: v1alpha1.Pending, look: lookClaim}
+	}
 	volume := newVolume(owner, name)
 	if w.claim != nil {
 		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod.
@@ -135,7 +169,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persist
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
 	default:
-		if marking := marking(owner, volume); marking != nil {
+		if marking := marking(owner, w.claim, volume); marking != nil {
 			return plan{phase: v1alpha1.Pending, reason: "Adopting", do: marking}
 		}
 		return plan{}
@@ -150,6 +184,9 @@ func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVol
 			"no claim and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
 		return plan{phase: v1alpha1.Failed, look: lookUsers}
+	case w.denied != "":
+		// It would not be made again.
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when no claim holds it any more: %s", volume.Name, w.denied)
 	case len(w.users) > 0:
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
 			"volume are made again", volume.Name, list(w.users))
@@ -205,7 +242,9 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 		return p
 	}
 	claim, ref := w.claim, volume.Spec.ClaimRef
-	isApart := ref.UID != "" && (claim == nil || claim.UID != ref.UID)
+	// Without a UID the volume is open to the claim, but no more if that was bound before.
+	isApart := (ref.UID != "" && (claim == nil || claim.UID != ref.UID)) ||
+		(ref.UID == "" && claim != nil && claim.Status.Phase == corev1.ClaimLost)
 	switch {
 	case isApart && !w.live:
 		// The cache does not show a claim that has lost our label.
@@ -220,8 +259,8 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 	if adopting := adopting(owner, claim); adopting != nil {
 		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: adopting}
 	}
-	if dropping := dropping(owner); dropping != nil {
-		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: dropping}
+	if handing := handOver(owner, w, volume); handing != nil {
+		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: handing}
 	}
 	return waiting(w, claim, volume)
 }
@@ -250,15 +289,12 @@ func ending(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolu
 	p := plan{phase: v1alpha1.Deleting, reason: "Deleting"}
 	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(others) < len(owner.Finalizers) {
-		if volume != nil && volume.DeletionTimestamp == nil {
-			p.do = marking(owner, volume)
+		if !w.live {
+			// What stays without a mark stays for ever.
+			p.look = lookLive
+			return p
 		}
-		if p.do == nil && w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) {
-			p.do = adopting(owner, w.claim)
-		}
-		if p.do == nil {
-			p.do = dropping(owner)
-		}
+		p.do = handOver(owner, w, volume)
 		return p
 	}
 	p.message = "it goes when its finalizers have been dropped by those who set them: " + strings.Join(others, ", ")

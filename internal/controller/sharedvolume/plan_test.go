@@ -13,7 +13,7 @@ import (
 
 // pair is what the cluster has when all is well; change damages it.
 func pair(sv *v1alpha1.SharedVolume, change func(*world)) world {
-	w := world{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0)}
+	w := world{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0), live: true}
 	w.claim = newClaim(sv, w.usual.Name)
 	w.claim.UID = "uid-of-claim"
 	w.claim.CreationTimestamp = metav1.NewTime(w.now)
@@ -30,6 +30,8 @@ func step(p plan) string {
 	switch {
 	case p.look == lookLive:
 		return "look at the cluster"
+	case p.look == lookClaim:
+		return "look for a claim"
 	case p.look == lookUsers:
 		return "look for pods"
 	case p.do == nil:
@@ -51,10 +53,12 @@ func TestTheNextStep(t *testing.T) {
 		// message must contain this.
 		message string
 	}{
-		"nothing is there":          {world{}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"nothing may be used":       {world{denied: "not yours"}, "nothing", v1alpha1.Failed, "not yours"},
-		"the volume is there":       {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
-		"both are there, not bound": {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
+		"nothing is there":                               {world{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the cache has nothing":                          {world{}, "look for a claim", v1alpha1.Pending, ""},
+		"the cache has nothing, and nothing may be used": {world{denied: "not yours"}, "look at the cluster", v1alpha1.Failed, ""},
+		"nothing may be used":                            {world{denied: "not yours", live: true}, "nothing", v1alpha1.Failed, "not yours"},
+		"the volume is there":                            {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"both are there, not bound":                      {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
 		"not bound for long": {pair(sv, func(w *world) {
 			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
@@ -62,9 +66,9 @@ func TestTheNextStep(t *testing.T) {
 		"bound, but no driver is there":          {pair(sv, func(w *world) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
 		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.denied = "not yours" }), "nothing", v1alpha1.Ready, ""},
 		"the spec was changed":                   {pair(sv, func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
-		"the cache has no claim":                 {pair(sv, func(w *world) { w.claim = nil }), "look at the cluster", v1alpha1.Pending, ""},
-		"the claim was deleted":                  {pair(sv, func(w *world) { w.claim, w.live = nil, true }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.live, w.denied = nil, true, "not yours" }), "nothing", v1alpha1.Failed, "not yours"},
+		"the cache has no claim":                 {pair(sv, func(w *world) { w.claim, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
+		"the claim was deleted":                  {pair(sv, func(w *world) { w.claim = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.denied = nil, "not yours" }), "nothing", v1alpha1.Failed, "not yours"},
 		"the claim is being deleted":             {pair(sv, func(w *world) { w.claim.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the claim is being deleted under a pod": {pair(sv, func(w *world) {
 			w.claim.DeletionTimestamp, w.users = &now, []string{"app"}
@@ -77,6 +81,20 @@ func TestTheNextStep(t *testing.T) {
 		"the volume is being deleted, nobody uses it": {pair(sv, func(w *world) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{}
 		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
+		"the volume is being deleted, and would not be made again": {pair(sv, func(w *world) {
+			w.usual.DeletionTimestamp, w.users, w.denied = &now, []string{}, "not yours"
+		}), "nothing", v1alpha1.Failed, "not yours"},
+		"the volume names its claim no more":    {pair(sv, func(w *world) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim is lost for lack of its UID": {pair(sv, func(w *world) { w.usual.Spec.ClaimRef.UID, w.claim.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"left by the community for another share": {pair(sv, func(w *world) {
+			w.claim, w.usual.Annotations, w.usual.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
+		}), "create volume " + other, v1alpha1.Pending, ""},
+		"the claim of a former one was kept": {pair(sv, func(w *world) {
+			w.usual.Annotations[ownerUIDAnnotation], w.claim.OwnerReferences = "former", nil
+		}), "nothing", v1alpha1.Failed, "was kept"},
+		"the claim has another owner as well": {pair(sv, func(w *world) {
+			w.claim.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.claim.OwnerReferences...)
+		}), "nothing", v1alpha1.Ready, ""},
 		"the volume is about to go": {pair(sv, func(w *world) { w.usual.DeletionTimestamp, w.claim = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
 		"the volume was deleted":    {pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"a bound claim wants another volume": {pair(sv, func(w *world) {
@@ -89,17 +107,17 @@ func TestTheNextStep(t *testing.T) {
 			w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
 		"the volume is bound to a former claim": {pair(sv, func(w *world) {
-			w.usual.Spec.ClaimRef.UID, w.live = "former", true
+			w.usual.Spec.ClaimRef.UID = "former"
 		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the volume is no share any more":        {pair(sv, func(w *world) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
 		"deleting the volume would lose data":    {pair(sv, func(w *world) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the volume has lost its label":          {pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the claim has lost its label":           {pair(sv, func(w *world) { w.claim.Labels = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
 		"the claim has lost its owner":           {pair(sv, func(w *world) { w.claim.OwnerReferences = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
-		"somebody else has the volume's name":    {world{usual: foreign}, "create volume " + other, v1alpha1.Pending, ""},
+		"somebody else has the volume's name":    {world{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
 		"the volume has the other name":          {pair(sv, func(w *world) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
 		"the volume of the other name was lost":  {pair(sv, func(w *world) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
-		"somebody else has both names":           {world{usual: foreign, other: foreign}, "nothing", v1alpha1.Failed, "belong to somebody else"},
+		"somebody else has both names":           {world{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
 		"somebody else has the claim's name":     {pair(sv, func(w *world) { w.claim.OwnerReferences, w.claim.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
 		"the claim is of a former SharedVolume":  {pair(sv, func(w *world) { w.claim.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
 		"the volume is of a former SharedVolume": {pair(sv, func(w *world) { w.claim, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
@@ -170,7 +188,7 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 	first.UID, second.UID = "first", "second"
 	second.Spec.FileSystemID = "fs-99999999"
 	taken := pair(first, nil)
-	got := next(second, world{usual: taken.usual})
+	got := next(second, world{usual: taken.usual, live: true})
 	if step(got) != "create volume "+otherVolumeName("a-b", "c", "second") {
 		t.Fatalf("%s %s", step(got), got.message)
 	}

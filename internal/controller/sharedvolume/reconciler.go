@@ -99,6 +99,8 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		switch {
 		case step.look == lookLive:
 			found, err = r.world(ctx, r.Live, owner)
+		case step.look == lookClaim:
+			err = r.seek(ctx, owner, &found)
 		case step.look == lookUsers:
 			found.users, err = r.usersOf(ctx, owner)
 		case step.do == nil:
@@ -111,8 +113,13 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 				// It is somebody else's, or it has lost our label.
 				found, err = r.world(ctx, r.Live, owner)
 			}
-			if step.do.what == deleteClaim && err == nil {
+			switch {
+			case err != nil:
+			case step.do.what == deleteClaim:
 				return step, found, nil
+			case step.do.what == restoreIDs:
+				// What the namespace may use depends on the IDs.
+				found, err = r.world(ctx, r.Client, owner)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -230,11 +231,9 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 
 // ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
-	key := client.ObjectKey{Namespace: object.GetLabels()[ownerNamespaceLabel], Name: object.GetLabels()[ownerNameLabel]}
-	if volume, ok := object.(*corev1.PersistentVolume); ok {
-		if from, marked := originOf(volume); marked {
-			key = client.ObjectKey{Namespace: from.namespace, Name: from.name}
-		}
+	key := client.ObjectKey{
+		Namespace: object.GetLabels()[ownerNamespaceLabel],
+		Name:      cmp.Or(object.GetAnnotations()[ownerNameAnnotation], object.GetLabels()[ownerNameLabel]),
 	}
 	if key.Namespace == "" || key.Name == "" {
 		return nil
@@ -242,14 +241,20 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// ofClaim finds the SharedVolume of a claim: its owner, or the one that its name tells.
+// ofClaim finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
 func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
-	name := ""
+	name, _ := strings.CutPrefix(object.GetName(), claimName(""))
+	names := []string{name}
 	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		name = ownerOf(claim).Name
+		for _, owner := range ownersOf(claim) {
+			if owner.Name != name {
+				names = append(names, owner.Name)
+			}
+		}
 	}
-	if name == "" {
-		name, _ = strings.CutPrefix(object.GetName(), claimName(""))
+	requests := make([]reconcile.Request, 0, len(names))
+	for _, name := range names {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
+	return requests
 }

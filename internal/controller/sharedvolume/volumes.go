@@ -37,8 +37,12 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	}
 	// The cache first, which costs nothing, then the cluster.
 	for _, reader := range []client.Reader{r.Client, r.Live} {
-		if needed, err := isNeeded(ctx, reader, from, volume); err != nil || needed {
+		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
 			return ctrl.Result{}, err
+		}
+		if claimed, err := r.isClaimed(ctx, reader, volume); err != nil || claimed {
+			// Nobody tells when a claim goes that does not carry our label.
+			return ctrl.Result{RequeueAfter: patience}, err
 		}
 	}
 	uid, version := volume.UID, volume.ResourceVersion
@@ -61,28 +65,29 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 // never bound to any.
 func isLetGo(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
+	if ref == nil || volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		return false
+	}
 	switch volume.Status.Phase {
 	case corev1.VolumeReleased:
-		return ref != nil && ref.UID != ""
+		return ref.UID != ""
 	case corev1.VolumeAvailable, corev1.VolumePending, "":
-		return ref != nil && ref.UID == ""
+		return ref.UID == ""
 	default:
 		return false
 	}
 }
 
-// isNeeded tells whether the SharedVolume of a volume, or the claim that it is for, exists.
-func isNeeded(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
+// exists tells whether the SharedVolume of a volume is there.
+func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, from origin) (bool, error) {
 	owner := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: from.name}, owner)
-	if err != nil || (there && owner.UID == from.uid) {
-		return true, err
-	}
+	return there && owner.UID == from.uid, err
+}
+
+// isClaimed tells whether the claim that a volume is for is there. One that was never bound is for any claim of that name.
+func (r *VolumeReconciler) isClaimed(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	claim, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
-	there, err = get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
-	if err != nil || !there {
-		return err != nil, err
-	}
-	// A volume that was never bound is for any claim of that name.
-	return ref.UID == "" || claim.UID == ref.UID, nil
+	there, err := get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
+	return there && (ref.UID == "" || claim.UID == ref.UID), err
 }

@@ -32,6 +32,9 @@ func TestWhichVolumesAreLetGo(t *testing.T) {
 		"made by the community":           {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { v.Annotations = nil }), false},
 		"without the UID":                 {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { delete(v.Annotations, ownerUIDAnnotation) }), false},
 		"for another claim":               {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.Name = "mine" }), false},
+		"given to another namespace":      {made(corev1.VolumeAvailable, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.Namespace = "other" }), false},
+		"its data would go":               {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { v.Spec.PersistentVolumeReclaimPolicy = "Delete" }), false},
+		"without our labels":              {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { v.Labels = nil }), false},
 		"of an administrator, our labels": {made(corev1.VolumeReleased, func(v *corev1.PersistentVolume) { v.Annotations = map[string]string{"a": "b"} }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,5 +43,32 @@ func TestWhichVolumesAreLetGo(t *testing.T) {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// What Kubernetes' protection of claims counts, no more and no less.
+func TestWhichPodsHoldAClaim(t *testing.T) {
+	pod := func(node, claim string, phase corev1.PodPhase) *corev1.Pod {
+		found := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+		found.Spec.Volumes = []corev1.Volume{{}, {VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}}}
+		return found
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"running":                {pod("node", "pvc-sv1", corev1.PodRunning), true},
+		"starting":               {pod("node", "pvc-sv1", corev1.PodPending), true},
+		"finished":               {pod("node", "pvc-sv1", corev1.PodSucceeded), true},
+		"waiting for a node":     {pod("", "pvc-sv1", corev1.PodPending), false},
+		"with another claim":     {pod("node", "pvc-sv11", corev1.PodRunning), false},
+		"without any claim":      {&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}, false},
+		"never started, no node": {pod("", "pvc-sv1", corev1.PodFailed), false},
+	} {
+		if got := uses(tc.pod, "pvc-sv1"); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }

@@ -64,7 +64,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	}
 }
 
-// usersOf lists the pods that use the claim and have not finished, sorted. It is never nil.
+// usersOf lists the pods that hold the claim, sorted. It is never nil.
 func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
 	found, token := []string{}, ""
 	for {
@@ -85,8 +85,9 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	}
 }
 
+// uses tells whether a pod holds a claim. Kubernetes counts every pod that has a node, also if it has finished.
 func uses(pod *corev1.Pod, claim string) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod.Spec.NodeName == "" {
 		return false
 	}
 	for _, volume := range pod.Spec.Volumes {
@@ -95,6 +96,16 @@ func uses(pod *corev1.Pod, claim string) bool {
 		}
 	}
 	return false
+}
+
+// seek looks for the claim in the cluster. The world is read anew from there if it is found.
+func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *world) error {
+	found.sought = true
+	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, &corev1.PersistentVolumeClaim{})
+	if err == nil && there {
+		*found, err = r.world(ctx, r.Live, owner)
+	}
+	return err
 }
 
 // put brings the answer to a write into the world, so that nobody has to wait for the cache.
