@@ -64,7 +64,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		// A controller can be added only once.
 		r.served = true
 		if serving := r.Serve(); serving != nil {
-			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving))
+			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving)) //nolint:wrapcheck // Both say what failed.
 		}
 	}
 	return ctrl.Result{}, err

@@ -73,7 +73,7 @@ func (c *Community) Running(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// mayChange asks the API server, and believes the answer for a minute.
+// mayChange asks the API server, and believes the answer for a while.
 func (c *Community) mayChange(ctx context.Context, account client.ObjectKey) (bool, error) {
 	if may, known := c.remembered(account); known {
 		return may, nil
@@ -97,7 +97,7 @@ func (c *Community) mayChange(ctx context.Context, account client.ObjectKey) (bo
 func (c *Community) remembered(account client.ObjectKey) (may, known bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.now().Sub(c.checked) > patience {
+	if c.now().Sub(c.checked) > again {
 		clear(c.rights)
 		c.checked = c.now()
 	}

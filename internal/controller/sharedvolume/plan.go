@@ -13,7 +13,10 @@ import (
 
 // patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for. Less would be one
 // more write for every SharedVolume.
-const patience = time.Minute
+const patience = 2 * time.Minute
+
+// again is when to look once more at what is wrong. The cause may be an object that is not watched.
+const again = 30 * time.Second
 
 // world is what the cluster has of a SharedVolume's names; nil means absent.
 type world struct {
@@ -86,8 +89,7 @@ func next(owner *v1alpha1.SharedVolume, w world) plan {
 		p.do = handOver(owner, w, volume)
 	}
 	if p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") {
-		// The cause may be an object that is not watched.
-		p.retry = patience
+		p.retry = again
 	}
 	return p
 }
@@ -119,22 +121,9 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	if p := claimProblem(owner, w, usual, other); p.phase != "" {
 		return p
 	}
-	name := usual
-	switch {
-	case w.claim != nil && w.claim.Spec.VolumeName == other && w.other == nil:
-		name = other
-	case w.usual == nil:
-	case isOfFormer(w.usual, owner) && w.claim != nil:
-		// Somebody has deleted the former one and kept its claim: "oc delete --cascade=orphan".
-		return failed("NameTaken", "PersistentVolumeClaim %s of a former SharedVolume of this name was kept: delete it when no pod uses it, "+
-			"or give the SharedVolume another name", w.claim.Name)
-	case isOfFormer(w.usual, owner):
-		return waitForFormer("PersistentVolume", w.usual.Name)
-	case w.other == nil:
-		name = other
-	default:
-		return failed("NameTaken", "PersistentVolumes %s and %s belong to somebody else: rename the SharedVolume, or delete one "+
-			"of them if nobody needs it", usual, other)
+	name, p := freeName(owner, w, usual, other)
+	if name == "" {
+		return p
 	}
 	switch {
 	case w.denied != "":
@@ -153,6 +142,27 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		volume.Spec.ClaimRef.UID = w.claim.UID
 	}
 	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
+}
+
+// freeName is the name for a volume that is to be made, or why there is none.
+func freeName(owner *v1alpha1.SharedVolume, w world, usual, other string) (string, plan) {
+	switch {
+	case w.claim != nil && w.claim.Spec.VolumeName == other && w.other == nil:
+		return other, plan{}
+	case w.usual == nil:
+		return usual, plan{}
+	case isOfFormer(w.usual, owner) && w.claim != nil:
+		// Somebody has deleted the former one and kept its claim: "oc delete --cascade=orphan".
+		return "", failed("NameTaken", "PersistentVolumeClaim %s of a former SharedVolume of this name was kept: delete it when no pod uses it, "+
+			"or give the SharedVolume another name", w.claim.Name)
+	case isOfFormer(w.usual, owner):
+		return "", waitForFormer("PersistentVolume", w.usual.Name)
+	case w.other == nil:
+		return other, plan{}
+	default:
+		return "", failed("NameTaken", "PersistentVolumes %s and %s belong to somebody else: rename the SharedVolume, or delete one "+
+			"of them if nobody needs it", usual, other)
+	}
 }
 
 // volumeProblem is what is wrong with the volume, and what is done about it. The phase is empty if nothing is.
@@ -241,17 +251,15 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 	if p := claimProblem(owner, w, volume.Name); p.phase != "" {
 		return p
 	}
-	claim, ref := w.claim, volume.Spec.ClaimRef
-	// Without a UID the volume is open to the claim, but no more if that was bound before.
-	isApart := (ref.UID != "" && (claim == nil || claim.UID != ref.UID)) ||
-		(ref.UID == "" && claim != nil && claim.Status.Phase == corev1.ClaimLost)
+	claim := w.claim
+	apart := areApart(volume, claim)
 	switch {
-	case isApart && !w.live:
+	case apart && !w.live:
 		// The cache does not show a claim that has lost our label.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
-	case (isApart || claim == nil) && w.denied != "":
+	case (apart || claim == nil) && w.denied != "":
 		return failed("NotAllowed", "%s", w.denied)
-	case isApart:
+	case apart:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claim)}
 	case claim == nil:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createClaim, object: newClaim(owner, volume.Name)}}
@@ -263,6 +271,16 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: handing}
 	}
 	return waiting(w, claim, volume)
+}
+
+// areApart tells whether a volume is for another claim than the one that is there. Without a UID it is open to that claim, but
+// no more if that was bound before.
+func areApart(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	uid := volume.Spec.ClaimRef.UID
+	if claim == nil {
+		return uid != ""
+	}
+	return (uid != "" && claim.UID != uid) || (uid == "" && claim.Status.Phase == corev1.ClaimLost)
 }
 
 // waiting is what is so when there is nothing left to do.

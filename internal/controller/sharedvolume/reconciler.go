@@ -97,12 +97,8 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 		step = next(owner, found)
 		switch {
-		case step.look == lookLive:
-			found, err = r.world(ctx, r.Live, owner)
-		case step.look == lookClaim:
-			err = r.seek(ctx, owner, &found)
-		case step.look == lookUsers:
-			found.users, err = r.usersOf(ctx, owner)
+		case step.look != 0:
+			err = r.find(ctx, owner, &found, step.look)
 		case step.do == nil:
 			return step, found, nil
 		case isCreation(step.do) && !found.live && r.madeLately(owner):
@@ -124,6 +120,20 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 	}
 	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
+}
+
+// find looks for what a plan needs to know.
+func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, wanted look) error {
+	var err error
+	switch wanted {
+	case lookLive:
+		*found, err = r.world(ctx, r.Live, owner)
+	case lookClaim:
+		err = r.seek(ctx, owner, found)
+	case lookUsers:
+		found.users, err = r.usersOf(ctx, owner)
+	}
+	return err
 }
 
 // carryOut makes one change.

@@ -3,6 +3,7 @@ package sharedvolume
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,15 +36,8 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	if running, err := r.Community.Running(ctx); err != nil || running != "" {
 		return ctrl.Result{}, err
 	}
-	// The cache first, which costs nothing, then the cluster.
-	for _, reader := range []client.Reader{r.Client, r.Live} {
-		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
-			return ctrl.Result{}, err
-		}
-		if claimed, err := r.isClaimed(ctx, reader, volume); err != nil || claimed {
-			// Nobody tells when a claim goes that does not carry our label.
-			return ctrl.Result{RequeueAfter: patience}, err
-		}
+	if needed, retry, err := r.isNeeded(ctx, from, volume); err != nil || needed {
+		return ctrl.Result{RequeueAfter: retry}, err
 	}
 	uid, version := volume.UID, volume.ResourceVersion
 	err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})
@@ -76,6 +70,20 @@ func isLetGo(volume *corev1.PersistentVolume) bool {
 	default:
 		return false
 	}
+}
+
+// isNeeded asks the cache first, which costs nothing, then the cluster. It tells as well when to ask again.
+func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
+			return exists, 0, err
+		}
+		if claimed, err := r.isClaimed(ctx, reader, volume); err != nil || claimed {
+			// Nobody tells when a claim goes that does not carry our label.
+			return claimed, again, err
+		}
+	}
+	return false, 0, nil
 }
 
 // exists tells whether the SharedVolume of a volume is there.
