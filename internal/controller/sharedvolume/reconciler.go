@@ -89,6 +89,8 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running string) {
 
 // pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
 func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, world, error) {
+	// What is made below is in the world at once.
+	behind := r.madeLately(owner)
 	found, err := r.world(ctx, r.Client, owner)
 	var step plan
 	for range mostSteps {
@@ -101,7 +103,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			err = r.find(ctx, owner, &found, step.look)
 		case step.do == nil:
 			return step, found, nil
-		case isCreation(step.do) && !found.live && r.madeLately(owner):
+		case isCreation(step.do) && !found.live && behind:
 			err = errBehind
 		default:
 			err = r.carryOut(ctx, owner, &found, step.do)
