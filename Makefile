@@ -38,10 +38,11 @@ soak: build race ## Disturb the operator for long, by a random seed. FAULT_ROUND
 		go test -race -count=1 -timeout 4h -v ./test/faults
 
 .PHONY: bench
-# BENCH_ARGS are flags of the program, PEER_ARGS those of the peer.
-bench: build ## Measure requests, times, memory and CPU. PEER=binary measures another operator beside, JSON=file.
+# BENCH_ARGS are flags of the program, PEER_ARGS and SHARED_PEER_ARGS those of the peers.
+bench: build ## Measure requests, times, memory and CPU. PEER= or SHARED_PEER=binary measures another operator beside, JSON=file.
 	@hack/build.sh . ./test/bench bin/bench
-	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(if $(PEER),-peer '$(PEER)' -peer-args '$(PEER_ARGS)') $(BENCH_ARGS)
+	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(if $(PEER),-peer '$(PEER)' -peer-args '$(PEER_ARGS)') \
+		$(if $(SHARED_PEER),-shared-peer '$(SHARED_PEER)' -shared-peer-args '$(SHARED_PEER_ARGS)') $(BENCH_ARGS)
 
 .PHONY: verify
 verify: tools generate ## Regenerate what is generated and fail if it differs from what is committed.

@@ -35,7 +35,7 @@ func (r Report) overBudget() error {
 			}
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(errors.Join(problems...), r.overSharedBudget())
 }
 
 func (b budget) check(result Result) []string {

@@ -117,24 +117,33 @@ func objectOf(event watch.Event, open bool) (client.Object, error) {
 	return object, nil
 }
 
-// follow watches objects of a kind, from now on. A watch that the API server ends is opened again where it ended: a
-// busy server ends those that do not keep up.
+// follow watches objects of a kind, from now on.
 func (t *trial) follow(ctx context.Context, kind schema.GroupVersionKind, options client.ListOptions) (watch.Interface, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := t.cluster.Client.List(ctx, list, &options); err != nil {
 		return nil, fmt.Errorf("list %s before watching: %w", kind.Kind, err)
 	}
-	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
-		resumed := options
-		resumed.Raw = &from
-		return t.cluster.Client.Watch(ctx, list.DeepCopy(), &resumed)
-	}}
-	watching, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watcher)
+	watching, err := watchFrom(ctx, t.cluster, list, options)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
 	return watching, nil
+}
+
+// watchFrom tells what happens after a list was made. A watch that the API server ends is opened again where it ended: a
+// busy server ends those that do not keep up.
+func watchFrom(ctx context.Context, cluster *env.Cluster, list client.ObjectList, options client.ListOptions) (watch.Interface, error) {
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
+		resumed := options
+		resumed.Raw = &from
+		empty, ok := list.DeepCopyObject().(client.ObjectList)
+		if !ok {
+			return nil, fmt.Errorf("%T is no list", list)
+		}
+		return cluster.Client.Watch(ctx, empty, &resumed)
+	}}
+	return toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watcher)
 }
 
 // remove deletes the ClusterCSIDriver and waits until it, all that the operator has created, and the driver's pods have

@@ -24,6 +24,8 @@ type trial struct {
 	settings
 	cluster  *env.Cluster
 	operator *env.Operator
+	// asks is the resource that the operator asks for once it works.
+	asks     string
 	before   env.Snapshot
 	requests *journal
 	result   *Result
@@ -73,7 +75,7 @@ func measure(
 		}
 	}()
 	t := &trial{
-		settings: settings, cluster: cluster, operator: operator, before: before,
+		settings: settings, cluster: cluster, operator: operator, asks: who.asks, before: before,
 		requests: &journal{audit: cluster.Audit, user: who.user, mark: mark}, result: &result,
 	}
 	for _, step := range steps {
@@ -94,10 +96,10 @@ func stop(who contestant, operator *env.Operator) error {
 	return nil
 }
 
-// start waits until the operator has asked for ClusterCSIDrivers and then falls silent: its caches are full. One that
+// start waits until the operator has asked for what it looks after and then falls silent: its caches are full. One that
 // never falls silent counts as ready when the limit is over.
 func (t *trial) start(ctx context.Context) error {
-	asked := func(r env.Request) bool { return r.Object.Resource == "clustercsidrivers" }
+	asked := func(r env.Request) bool { return r.Object.Resource == t.asks }
 	_, err := t.within(ctx, 20*time.Millisecond, func() (bool, error) {
 		err := t.requests.read()
 		return err == nil && t.requests.any(asked) && t.requests.silent(t.quiet), err
@@ -106,7 +108,7 @@ func (t *trial) start(ctx context.Context) error {
 		return err
 	}
 	if !t.requests.any(asked) {
-		return fmt.Errorf("it has not asked for ClusterCSIDrivers within %s: give it the arguments that it needs", t.limit)
+		return fmt.Errorf("it has not asked for %s within %s: give it the arguments that it needs", t.asks, t.limit)
 	}
 	used, err := usageOf(t.operator.PID())
 	if err != nil {

@@ -25,19 +25,29 @@ type contestant struct {
 	// name is its column.
 	name string
 	// user is its name in the audit log.
-	user  string
-	file  string
+	user string
+	file string
+	// asks is the resource that it asks for once it works.
+	asks  string
 	start func(context.Context, *env.Cluster) (*env.Operator, error)
 }
 
 // oursName is the name of our operator in the report.
 const oursName = "ours"
 
+// sharedPeerName is the name of the other operator for SharedVolumes in the report.
+const sharedPeerName = "shared peer"
+
+const (
+	asksForDriver  = "clustercsidrivers"
+	asksForVolumes = "sharedvolumes"
+)
+
 // ours is the operator of this repository, under the rights that are shipped.
 func ours() (contestant, error) {
 	file, err := env.Binary(env.OperatorName)
 	return contestant{
-		name: oursName, user: env.OperatorUser, file: file,
+		name: oursName, user: env.OperatorUser, file: file, asks: asksForDriver,
 		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
 			cluster.Operator = env.OperatorName
 			return cluster.StartOperator(ctx, []string{"--metrics-bind-address", "0"}, nil)
@@ -49,7 +59,7 @@ func ours() (contestant, error) {
 // read; what else it needs comes as arguments.
 func peer(file string, args []string) contestant {
 	return contestant{
-		name: "peer", user: "system:serviceaccount:" + env.OperatorNamespace + ":" + peerAccount, file: file,
+		name: "peer", user: peerUser(), file: file, asks: asksForDriver,
 		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
 			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
 			if err != nil {
@@ -62,6 +72,34 @@ func peer(file string, args []string) contestant {
 		},
 	}
 }
+
+// sharedPeer is any other operator that follows SharedVolumes. It is started as operators of its age are: without arguments of
+// ours, and with all that they read in the environment.
+func sharedPeer(file string, args []string) contestant {
+	return contestant{
+		name: sharedPeerName, user: peerUser(), file: file, asks: asksForVolumes,
+		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
+			if err != nil {
+				return nil, err
+			}
+			return env.RunFile(file, args, sharedPeerEnvironment(kubeconfig))
+		},
+	}
+}
+
+func sharedPeerEnvironment(kubeconfig string) []string {
+	return []string{
+		"KUBECONFIG=" + kubeconfig,
+		// All namespaces.
+		"WATCH_NAMESPACE=",
+		"OPERATOR_NAME=aws-efs-operator", "OPERATOR_NAMESPACE=" + env.OperatorNamespace, "POD_NAME=" + peerAccount,
+		// It does not run in a pod, so it needs no leader.
+		"OPERATOR_RUN_MODE=local",
+	}
+}
+
+func peerUser() string { return "system:serviceaccount:" + env.OperatorNamespace + ":" + peerAccount }
 
 // installPeer lets the peer do everything, because nobody here knows which rights it needs.
 func installPeer(ctx context.Context, cluster *env.Cluster) error {

@@ -22,6 +22,7 @@ type Report struct {
 	QuietSeconds float64          `json:"quietSeconds"`
 	Operators    []Program        `json:"operators"`
 	Scenarios    []ScenarioReport `json:"scenarios"`
+	Shared       []SharedReport   `json:"sharedVolumes"`
 }
 
 // Program is a binary that was measured.
@@ -48,6 +49,8 @@ type Result struct {
 	Idle     *IdleCost     `json:"idle"`
 	Repair   *RepairCost   `json:"repair"`
 	Remove   *RemoveCost   `json:"remove"`
+	// Rounds are of SharedVolumes only, for which nothing is repaired.
+	Rounds []Round `json:"rounds,omitempty"`
 }
 
 // StartCost is the time from the process until the operator waits for a ClusterCSIDriver.
@@ -94,10 +97,10 @@ type RemoveCost struct {
 	PeakKibibytes int      `json:"peakResidentKibibytes"`
 }
 
-// line is a line of the table: a title and a cell for each result.
-type line struct {
+// line is a line of the table: a title and a cell for each column.
+type line[T any] struct {
 	title string
-	cell  func(Result) string
+	cell  func(T) string
 }
 
 // writeTable writes the report for people: a column for each operator in each scenario.
@@ -106,29 +109,37 @@ func writeTable(out io.Writer, report Report) error {
 	for _, program := range report.Operators {
 		_, _ = fmt.Fprintf(table, "%s\t%s %s, %s\n", program.Operator, program.File, program.Version, program.Go)
 	}
-	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n\n", report.System, report.Cores, report.Kubernetes)
-	scenarios, operators := "", ""
+	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n", report.System, report.Cores, report.Kubernetes)
+	var scenarios, operators []string
+	var results []Result
 	for _, scenario := range report.Scenarios {
 		for _, result := range scenario.Results {
-			scenarios += "\t" + scenario.String()
-			operators += "\t" + result.Operator
+			scenarios, operators = append(scenarios, scenario.String()), append(operators, result.Operator)
+			results = append(results, result)
 		}
 	}
-	_, _ = fmt.Fprintf(table, "%s\n%s\n", scenarios, operators)
-	for _, line := range lines(report) {
-		_, _ = fmt.Fprint(table, line.title)
-		for _, scenario := range report.Scenarios {
-			for _, result := range scenario.Results {
-				_, _ = fmt.Fprint(table, "\t", line.cell(result))
-			}
-		}
-		_, _ = fmt.Fprintln(table)
-	}
+	writeLines(table, scenarios, operators, results, lines(report))
+	writeShared(table, report.Shared)
 	// The writer keeps an error until it is flushed.
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
 	return nil
+}
+
+// writeLines writes two heads and the lines; nothing if there are no columns.
+func writeLines[T any](table io.Writer, scenarios, operators []string, columns []T, lines []line[T]) {
+	if len(columns) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintf(table, "\n\t%s\n\t%s\n", strings.Join(scenarios, "\t"), strings.Join(operators, "\t"))
+	for _, line := range lines {
+		_, _ = fmt.Fprint(table, line.title)
+		for _, column := range columns {
+			_, _ = fmt.Fprint(table, "\t", line.cell(column))
+		}
+		_, _ = fmt.Fprintln(table)
+	}
 }
 
 // writeJSON writes the report for programs.
@@ -142,20 +153,25 @@ func writeJSON(out io.Writer, report Report) error {
 }
 
 // lines are the lines of the table, in the order in which things happen.
-func lines(report Report) []line {
-	limit := time.Duration(report.LimitSeconds * float64(time.Second)).String()
-	if minutes, whole := strings.CutSuffix(limit, "m0s"); whole {
-		limit = minutes + "m"
-	}
-	limit = "not within " + limit
+func lines(report Report) []line[Result] {
+	limit := notWithin(report.LimitSeconds)
 	return slices.Concat(convergeLines(limit), idleLines(), repairLines(limit), removeLines(limit))
 }
 
-func convergeLines(limit string) []line {
+// notWithin is the cell of what did not happen.
+func notWithin(seconds float64) string {
+	limit := time.Duration(seconds * float64(time.Second)).String()
+	if minutes, whole := strings.CutSuffix(limit, "m0s"); whole {
+		limit = minutes + "m"
+	}
+	return "not within " + limit
+}
+
+func convergeLines(limit string) []line[Result] {
 	cell := func(show func(*ConvergeCost) string) func(Result) string {
 		return func(r Result) string { return known(r.Converge, show) }
 	}
-	return []line{
+	return []line[Result]{
 		{"requests to start, writes", func(r Result) string {
 			return known(r.Start, func(s *StartCost) string { return fmt.Sprintf("%d, %d", s.Requests, s.Writes) })
 		}},
@@ -169,11 +185,11 @@ func convergeLines(limit string) []line {
 	}
 }
 
-func idleLines() []line {
+func idleLines() []line[Result] {
 	cell := func(show func(*IdleCost) string) func(Result) string {
 		return func(r Result) string { return known(r.Idle, show) }
 	}
-	return []line{
+	return []line[Result]{
 		{"requests per idle minute", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Requests)) })},
 		{"  besides: of the lease", cell(func(i *IdleCost) string { return i.perMinute(float64(i.LeaseRequests)) })},
 		{"  besides: watches opened again", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Watches)) })},
@@ -186,11 +202,11 @@ func (i *IdleCost) perMinute(count float64) string {
 	return strconv.FormatFloat(count*60/i.Seconds, 'f', 1, 64)
 }
 
-func repairLines(limit string) []line {
+func repairLines(limit string) []line[Result] {
 	cell := func(show func(*RepairCost) string) func(Result) string {
 		return func(r Result) string { return known(r.Repair, show) }
 	}
-	return []line{
+	return []line[Result]{
 		{"objects deleted one by one", cell(func(c *RepairCost) string {
 			return strconv.Itoa(len(c.Milliseconds) + len(c.NotRepaired))
 		})},
@@ -207,11 +223,11 @@ func repairLines(limit string) []line {
 	}
 }
 
-func removeLines(limit string) []line {
+func removeLines(limit string) []line[Result] {
 	cell := func(show func(*RemoveCost) string) func(Result) string {
 		return func(r Result) string { return known(r.Remove, show) }
 	}
-	return []line{
+	return []line[Result]{
 		{"removed after", cell(func(c *RemoveCost) string { return duration(c.Milliseconds, limit) })},
 		{"objects left after removal", cell(func(c *RemoveCost) string { return strconv.Itoa(len(c.ObjectsLeft)) })},
 		{"peak memory", cell(func(c *RemoveCost) string { return mebibytes(c.PeakKibibytes) })},

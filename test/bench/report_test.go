@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,46 @@ func sample() Report {
 			{Scenario{Nodes: 12}, []Result{good, slow}},
 			{Scenario{Nodes: 500, ForeignVolumes: 10000}, []Result{{Operator: "ours", FailedAt: "start"}}},
 		},
+		Shared: sharedSample(),
+	}
+}
+
+// sharedSample has two rounds of an operator that does everything, one that is too slow, and one that fails.
+func sharedSample() []SharedReport {
+	pairs := &PairCost{Exist: ms(500), Most: ms(2900), Bound: ms(3000)}
+	good := Round{
+		Pairs: pairs,
+		Share: &ShareCost{
+			Exist: ms(700), Most: ms(3100), Bound: ms(3300.5), Ready: ms(3310), Requests: 901, Writes: 901,
+			WriteKinds: map[string]int{"create persistentvolumes": 300}, CPUSeconds: 1.5, ResidentKibibytes: 51200,
+		},
+		Unshare: &UnshareCost{
+			Gone: ms(6200), Requests: 910, Writes: 300, WriteKinds: map[string]int{"delete persistentvolumes": 300}, PeakKibibytes: 56320,
+		},
+	}
+	slow := Round{
+		Pairs:   pairs,
+		Share:   &ShareCost{Exist: ms(1000), Most: ms(9000), Requests: 3000, Writes: 1500, CPUSeconds: 4.5, ResidentKibibytes: 71680},
+		Unshare: &UnshareCost{Requests: 3000, Writes: 900, ObjectsLeft: 300, PeakKibibytes: 81920},
+	}
+	return []SharedReport{
+		{300, 180, []Result{
+			{Operator: "ours", Idle: &IdleCost{Seconds: 30}, Rounds: []Round{good, good}, Remove: &RemoveCost{ObjectsLeft: []string{}}},
+			{Operator: "shared peer", Idle: &IdleCost{Seconds: 30, Requests: 15}, Rounds: []Round{slow}},
+		}},
+		{10000, 2120, []Result{{Operator: "ours", FailedAt: "share", Rounds: []Round{{Pairs: pairs}}}}},
+	}
+}
+
+func TestWithoutNodesThereIsOneTable(t *testing.T) {
+	report := sample()
+	report.Scenarios = nil
+	var got bytes.Buffer
+	if err := writeTable(&got, report); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(got.String(), "requests to converge") || !strings.Contains(got.String(), "SharedVolumes Ready after") {
+		t.Errorf("got\n%s", got.String())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,9 @@ func (s Scenario) String() string {
 
 // parseScenarios pairs the numbers of nodes with those of volumes; volumes that are not given are 0.
 func parseScenarios(nodes, volumes string) ([]Scenario, error) {
+	if isNone(nodes) {
+		return nil, nil
+	}
 	nodeCounts, err := parseCounts("-nodes", nodes, 1)
 	if err != nil {
 		return nil, err
@@ -57,6 +61,9 @@ func parseScenarios(nodes, volumes string) ([]Scenario, error) {
 	return scenarios, nil
 }
 
+// isNone tells whether a list of numbers asks for nothing to be measured.
+func isNone(list string) bool { return list == "" || list == "0" }
+
 func parseCounts(flag, list string, least int) ([]int, error) {
 	var counts []int
 	for text := range strings.SplitSeq(list, ",") {
@@ -73,19 +80,11 @@ func parseCounts(flag, list string, least int) ([]int, error) {
 // with it.
 func (s Scenario) run(ctx context.Context, operators []contestant, settings settings) (report ScenarioReport, version string, failure error) {
 	report.Scenario = s
-	say("%s: starting the control plane", s)
-	cluster, err := env.Start(ctx, "--nodes", strconv.Itoa(s.Nodes))
+	cluster, version, err := startCluster(ctx, s.String(), s.Nodes)
 	if err != nil {
-		return report, "", err
-	}
-	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
-	version, err = kubernetesVersion(cluster)
-	if err != nil {
-		return report, "", err
-	}
-	if err := errors.Join(cluster.InstallManifests(ctx), installPeer(ctx, cluster)); err != nil {
 		return report, version, err
 	}
+	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
 	if err := createVolumes(ctx, cluster, s.ForeignVolumes); err != nil {
 		return report, version, err
 	}
@@ -114,31 +113,36 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 	return report, version, failure
 }
 
+// startCluster starts a control plane that has what operators need, and tells its version.
+func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Cluster, version string, err error) {
+	say("%s: starting the control plane", name)
+	cluster, err = env.Start(ctx, "--nodes", strconv.Itoa(nodes))
+	if err != nil {
+		return nil, "", err
+	}
+	version, err = kubernetesVersion(cluster)
+	if err == nil {
+		err = errors.Join(cluster.InstallManifests(ctx), installPeer(ctx, cluster))
+	}
+	if err != nil {
+		return nil, version, errors.Join(err, cluster.Stop(context.WithoutCancel(ctx)))
+	}
+	return cluster, version, nil
+}
+
 // createVolumes makes volumes that no claim is bound to, and waits until they are Available.
 func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
 	if count == 0 {
 		return nil
 	}
-	const workers = 20
 	say("creating %d foreign PersistentVolumes", count)
-	numbers := make(chan int)
-	failures := make([]error, workers)
-	var group sync.WaitGroup
-	for worker := range workers {
-		group.Go(func() {
-			for number := range numbers {
-				if err := cluster.Client.Create(ctx, foreignVolume(number)); err != nil {
-					failures[worker] = fmt.Errorf("create PersistentVolume %d of %d: %w", number, count, err)
-				}
-			}
-		})
-	}
-	for number := range count {
-		numbers <- number
-	}
-	close(numbers)
-	group.Wait()
-	if err := errors.Join(failures...); err != nil {
+	err := inParallel(count, func(number int) error {
+		if err := cluster.Client.Create(ctx, foreignVolume(number)); err != nil {
+			return fmt.Errorf("create PersistentVolume %d of %d: %w", number, count, err)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	// The control plane must be done with them, or it would take time from the operators.
@@ -147,6 +151,27 @@ func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
 		err = fmt.Errorf("%d PersistentVolumes are not all Available after 5m: look at the log of kube-controller-manager", count)
 	}
 	return err
+}
+
+// inParallel calls a function for each number below count, as 20 clients would. A client ends with its first failure.
+func inParallel(count int, do func(number int) error) error {
+	const clients = 20
+	failures := make([]error, clients)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for one := range clients {
+		group.Go(func() {
+			for failures[one] == nil {
+				number := int(next.Add(1)) - 1
+				if number >= count {
+					return
+				}
+				failures[one] = do(number)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
 }
 
 func volumesAvailable(ctx context.Context, cluster *env.Cluster) (bool, error) {

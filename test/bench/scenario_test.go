@@ -21,7 +21,7 @@ func TestScenariosPairNodesAndVolumes(t *testing.T) {
 func TestScenariosThatMakeNoSenseAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ nodes, volumes, want string }{
 		"no number":        {"many", "0", `-nodes "many"`},
-		"no node":          {"0", "0", `-nodes "0"`},
+		"no node":          {"12,0", "0", `-nodes "12,0"`},
 		"negative volumes": {"12", "-1", `-volumes "-1"`},
 		"too many volumes": {"12", "0,1", "more numbers than"},
 	} {

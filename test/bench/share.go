@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// pool is SharedVolumes with what they become.
+type pool struct {
+	shares, volumes, claims *crowd
+}
+
+func (p pool) all() []*crowd { return []*crowd{p.shares, p.volumes, p.claims} }
+
+// gatherPool follows SharedVolumes, their volumes and their claims. A SharedVolume is done when it says Ready.
+func gatherPool(ctx context.Context, cluster *env.Cluster, count int) (pool, error) {
+	shares, volumes, claims := shareKeys(count)
+	var found pool
+	var err error
+	found.shares, err = gather(ctx, cluster, shares, &v1alpha1.SharedVolumeList{}, func(object client.Object) bool {
+		share, ok := object.(*v1alpha1.SharedVolume)
+		return ok && share.Status.Phase == v1alpha1.Ready
+	})
+	if err != nil {
+		return found, err
+	}
+	found.volumes, found.claims, err = gatherPairs(ctx, cluster, volumes, claims)
+	return found, err
+}
+
+// share creates SharedVolumes, and waits until all are Ready, their claims are bound, and the operator falls silent.
+func (t *trial) share(ctx context.Context, count int) error {
+	first, err := t.mark()
+	if err != nil {
+		return err
+	}
+	before, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	pool, err := gatherPool(watching, t.cluster, count)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = inParallel(count, func(number int) error {
+		return create(ctx, t.cluster, sharedVolume(number))
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := awaitCrowds(ctx, t.limit, pool.all(), isDone(count)); err != nil {
+		return err
+	}
+	// The audit log is read only now: that takes time from the operator.
+	work, err := t.workSince(ctx, first)
+	if err != nil {
+		return err
+	}
+	after, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	writes := env.Filter(work, env.Request.IsWrite)
+	shares, volumes, claims := pool.shares.state(), pool.volumes.state(), pool.claims.state()
+	t.round().Share = &ShareCost{
+		Exist: latest(began, volumes.allThere, claims.allThere), Most: latest(began, claims.mostDone),
+		Bound: latest(began, claims.allDone), Ready: latest(began, shares.allDone),
+		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes),
+		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
+	}
+	return nil
+}
+
+// unshare deletes all SharedVolumes at once, and waits until they, their claims and their volumes have gone.
+func (t *trial) unshare(ctx context.Context, count int) error {
+	first, err := t.mark()
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	pool, err := gatherPool(watching, t.cluster, count)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = inParallel(count, func(number int) error {
+		if err := t.cluster.Client.Delete(ctx, sharedVolume(number)); err != nil {
+			return fmt.Errorf("delete SharedVolume %s: %w", shareKey(number), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err = awaitCrowds(ctx, t.limit, pool.all(), isGone); err != nil {
+		return err
+	}
+	work, err := t.workSince(ctx, first)
+	if err != nil {
+		return err
+	}
+	used, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	writes := env.Filter(work, env.Request.IsWrite)
+	shares, volumes, claims := pool.shares.state(), pool.volumes.state(), pool.claims.state()
+	cost := &UnshareCost{
+		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes), PeakKibibytes: used.peakKibibytes,
+		ObjectsLeft: shares.there + volumes.there + claims.there,
+	}
+	if cost.ObjectsLeft == 0 {
+		cost.Gone = latest(began, shares.allGone, volumes.allGone, claims.allGone)
+	}
+	t.round().Unshare = cost
+	// They have gone: the removal of the driver must not look for each of them.
+	t.requests.seen = env.Filter(t.requests.seen, func(r env.Request) bool { return !isOfPair(r) })
+	return nil
+}
+
+// kindsOf counts requests by verb and resource, and those that were refused apart.
+func kindsOf(requests []env.Request) map[string]int {
+	counts := map[string]int{}
+	for _, request := range requests {
+		name := request.Verb + " " + request.Object.Resource
+		if request.Object.Subresource != "" {
+			name += "/" + request.Object.Subresource
+		}
+		if request.Response.Code >= 300 {
+			name = fmt.Sprintf("%s (%d)", name, request.Response.Code)
+		}
+		counts[name]++
+	}
+	return counts
+}
+
+func isOfPair(request env.Request) bool {
+	return request.Object.Resource == "persistentvolumes" || request.Object.Resource == "persistentvolumeclaims"
+}
+
+// mark is the place after the last request so far.
+func (t *trial) mark() (int, error) {
+	err := t.requests.read()
+	return len(t.requests.seen), err
+}
+
+// workSince waits until the operator falls silent, and returns what it has asked for since.
+func (t *trial) workSince(ctx context.Context, first int) ([]env.Request, error) {
+	_, err := t.within(ctx, 100*time.Millisecond, func() (bool, error) {
+		err := t.requests.read()
+		return err == nil && t.requests.silent(t.quiet), err
+	})
+	return t.requests.work(first), err
+}
+
+// sharedVolume is one as a developer writes it.
+func sharedVolume(number int) *v1alpha1.SharedVolume {
+	key := shareKey(number)
+	fileSystem, accessPoint := shareIDs(number)
+	return &v1alpha1.SharedVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: fileSystem, AccessPointID: accessPoint},
+	}
+}

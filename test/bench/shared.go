@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	// sharedNodes is the number of nodes of a control plane for SharedVolumes. They have no part in it.
+	sharedNodes = 6
+	// sharedNamespaces is over how many namespaces the SharedVolumes are spread.
+	sharedNamespaces = 10
+	// oneRound is the number of SharedVolumes above which one round is enough.
+	oneRound = 1000
+	// warmUpCount is how many SharedVolumes fill the caches of the control plane.
+	warmUpCount = 50
+	// waits is the step before anything is made.
+	waits = "wait for kube-controller-manager"
+	// patienceForEach is what each SharedVolume adds to the limit. The community's operator needs 146 ms.
+	patienceForEach = 200 * time.Millisecond
+)
+
+// sharing is a number of SharedVolumes to measure on a control plane of their own, and how many times.
+type sharing struct {
+	count, rounds int
+}
+
+// String is the head of a column.
+func (s sharing) String() string { return fmt.Sprintf("%d SharedVolumes", s.count) }
+
+// parseShared reads the numbers of SharedVolumes, the least first. Large numbers have one round: they take minutes, in which
+// chance plays a small part.
+func parseShared(list string, rounds int) ([]sharing, error) {
+	if isNone(list) {
+		return nil, nil
+	}
+	if rounds < 1 {
+		return nil, errors.New("-shared-rounds must be more than 0; -shared 0 measures no SharedVolumes")
+	}
+	counts, err := parseCounts("-shared", list, 1)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(counts)
+	var parsed []sharing
+	for _, count := range slices.Compact(counts) {
+		if count > oneRound {
+			rounds = 1
+		}
+		parsed = append(parsed, sharing{count, rounds})
+	}
+	return parsed, nil
+}
+
+// run measures the operators one after the other on one control plane. What was measured before an error is returned with it.
+func (s sharing) run(ctx context.Context, operators []contestant, settings settings) (report SharedReport, version string, failure error) {
+	settings.limit += time.Duration(s.count) * patienceForEach
+	report = SharedReport{SharedVolumes: s.count, LimitSeconds: settings.limit.Seconds()}
+	cluster, version, err := startCluster(ctx, s.String(), sharedNodes)
+	if err != nil {
+		return report, version, err
+	}
+	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
+	before, err := s.prepare(ctx, cluster, operators[0], settings)
+	if err != nil {
+		return report, version, err
+	}
+	for i, operator := range operators {
+		if i > 0 {
+			if err := clean(ctx, cluster, before); err != nil {
+				return report, version, errors.Join(failure, fmt.Errorf("before %s on %s: %w", operator.name, s, err))
+			}
+		}
+		say("%s: measuring %s", s, operator.name)
+		result, err := measure(ctx, cluster, operator, before, settings, s.steps(operator.name))
+		report.Results = append(report.Results, result)
+		if err != nil {
+			failure = errors.Join(failure, fmt.Errorf("%s with %s: %w", operator.name, s, err))
+		}
+	}
+	return report, version, failure
+}
+
+// prepare makes the namespaces and warms the control plane up.
+func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator contestant, settings settings) (env.Snapshot, error) {
+	for number := range sharedNamespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shareKey(number).Namespace}}
+		if err := cluster.Client.Create(ctx, namespace); err != nil {
+			return nil, fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+		}
+	}
+	before, err := restingState(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	say("%s: warming up", s)
+	few := sharing{min(s.count, warmUpCount), 1}
+	steps := slices.DeleteFunc(few.steps(operator.name), func(s step) bool { return s.name == waits || s.name == "idle" })
+	if _, err := measure(ctx, cluster, operator, before, settings, steps); err != nil {
+		return nil, fmt.Errorf("warming up %s: %w", s, err)
+	}
+	if err := clean(ctx, cluster, before); err != nil {
+		return nil, fmt.Errorf("after warming up %s: %w", s, err)
+	}
+	return before, nil
+}
+
+// steps are the whole trial. With ours, the driver is installed meanwhile, as it is where SharedVolumes are of use; another
+// operator brings its own.
+func (s sharing) steps(operator string) []step {
+	steps := []step{{"start", (*trial).start}}
+	if operator == oursName {
+		steps = append(steps, step{"converge", (*trial).converge})
+	}
+	look := step{waits, func(t *trial, ctx context.Context) error { return awaitLook(ctx, t.cluster, t.limit) }}
+	for round := range s.rounds {
+		steps = append(steps,
+			look, step{"ready-made pairs", func(t *trial, ctx context.Context) error { return t.pairs(ctx, s.count) }},
+			look, step{"share", func(t *trial, ctx context.Context) error { return t.share(ctx, s.count) }},
+		)
+		if round == 0 {
+			steps = append(steps, step{"idle", (*trial).idleTime})
+		}
+		steps = append(steps, step{"unshare", func(t *trial, ctx context.Context) error { return t.unshare(ctx, s.count) }})
+	}
+	if operator == oursName {
+		steps = append(steps, step{"remove", (*trial).remove})
+	}
+	return steps
+}
+
+// shareKey names a SharedVolume.
+func shareKey(number int) client.ObjectKey {
+	return client.ObjectKey{Namespace: fmt.Sprintf("bench-%d", number%sharedNamespaces), Name: fmt.Sprintf("data-%05d", number)}
+}
+
+// shareKeys names SharedVolumes, and the PersistentVolumes and claims that they become; the names are part of the API.
+func shareKeys(count int) (shares, volumes, claims []client.ObjectKey) {
+	for number := range count {
+		key := shareKey(number)
+		shares = append(shares, key)
+		volumes = append(volumes, client.ObjectKey{Name: "pv-" + key.Namespace + "-" + key.Name})
+		claims = append(claims, client.ObjectKey{Namespace: key.Namespace, Name: "pvc-" + key.Name})
+	}
+	return shares, volumes, claims
+}
