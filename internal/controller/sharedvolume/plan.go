@@ -15,6 +15,10 @@ import (
 // more write for every SharedVolume.
 const patience = 2 * time.Minute
 
+// settling is how long Kubernetes may take to see a new volume. A claim that it sees before its volume waits for up to 15
+// seconds, until it looks at all claims anew.
+const settling = 5 * time.Second
+
 // again is when to look once more at what is wrong. The cause may be an object that is not watched.
 const again = 30 * time.Second
 
@@ -261,6 +265,8 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 		return failed("NotAllowed", "%s", w.denied)
 	case apart:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claim)}
+	case claim == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(volume.CreationTimestamp.Time) < settling:
+		return plan{phase: v1alpha1.Pending, reason: "Creating", retry: settling}
 	case claim == nil:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createClaim, object: newClaim(owner, volume.Name)}}
 	}

@@ -43,8 +43,14 @@ type Reconciler struct {
 	Now      func() time.Time
 
 	metrics *metrics
-	// made says when something was last made for a SharedVolume.
+	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
+}
+
+// made is what was made for a SharedVolume.
+type made struct {
+	owner client.ObjectKey
+	what  what
 }
 
 // Reconcile looks after one SharedVolume.
@@ -56,7 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !there {
 		r.metrics.forget(request.NamespacedName)
-		r.made.Delete(request.NamespacedName)
+		r.made.Delete(made{request.NamespacedName, createVolume})
+		r.made.Delete(made{request.NamespacedName, createClaim})
 		return ctrl.Result{}, nil
 	}
 	if running, err := r.Community.Running(ctx); err != nil || running != "" {
@@ -89,8 +96,6 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running string) {
 
 // pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
 func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, world, error) {
-	// What is made below is in the world at once.
-	behind := r.madeLately(owner)
 	found, err := r.world(ctx, r.Client, owner)
 	var step plan
 	for range mostSteps {
@@ -103,7 +108,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			err = r.find(ctx, owner, &found, step.look)
 		case step.do == nil:
 			return step, found, nil
-		case isCreation(step.do) && !found.live && behind:
+		case isCreation(step.do) && !found.live && r.madeLately(owner, step.do.what):
 			err = errBehind
 		default:
 			err = r.carryOut(ctx, owner, &found, step.do)
@@ -149,7 +154,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	switch {
 	case isCreation(do):
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
-		r.made.Store(client.ObjectKeyFromObject(owner), r.Now())
+		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 	case do.what == deleteClaim:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:

@@ -125,8 +125,8 @@ func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
 }
 
 // madeLately tells whether something was just made for a SharedVolume, which the cache may not show yet.
-func (r *Reconciler) madeLately(owner *v1alpha1.SharedVolume) bool {
-	made, found := r.made.Load(client.ObjectKeyFromObject(owner))
-	at, isTime := made.(time.Time)
+func (r *Reconciler) madeLately(owner *v1alpha1.SharedVolume, what what) bool {
+	last, found := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
+	at, isTime := last.(time.Time)
 	return found && isTime && r.Now().Sub(at) < lag
 }
