@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,24 +20,13 @@ const project = "my-project"
 // share makes a SharedVolume as a developer does, runs a pod with it, and shows that nothing is left when it is deleted.
 func (d *demo) share(ctx context.Context) error {
 	d.say("A developer creates SharedVolume sv1 in namespace %s, with the IDs of an access point:", project)
-	sv := &v1alpha1.SharedVolume{
-		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: "sv1"},
-		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: "fs-1234cdef", AccessPointID: "fsap-0123456789abcdef"},
-	}
+	sv := env.SharedVolume(project, "sv1")
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: project}}, sv} {
 		if err := d.cluster.Client.Create(ctx, object); err != nil {
 			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
 		}
 	}
-	err := env.Await(ctx, "SharedVolume ready", func() error {
-		if err := d.cluster.Client.Get(ctx, client.ObjectKeyFromObject(sv), sv); err != nil {
-			return fmt.Errorf("read the SharedVolume: %w", err)
-		}
-		if !meta.IsStatusConditionTrue(sv.Status.Conditions, v1alpha1.ConditionReady) {
-			return fmt.Errorf("it is %s: %s", sv.Status.Phase, sv.Status.Message)
-		}
-		return nil
-	})
+	err := env.Await(ctx, "SharedVolume ready", func() error { return d.cluster.Ready(ctx, sv) })
 	if err != nil {
 		return err
 	}
@@ -100,8 +88,7 @@ func (d *demo) use(ctx context.Context, claim string) (*corev1.Pod, error) {
 func (d *demo) unshare(ctx context.Context, pod *corev1.Pod, sv *v1alpha1.SharedVolume) error {
 	d.say("Deleting the pod and the SharedVolume. The rest takes a minute here: Kubernetes' garbage collector, which takes the claim,")
 	fmt.Println("           learns of a new kind only every 30 seconds, and this cluster is young.")
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: sv.Status.ClaimRef.Name}}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: sv.Status.VolumeName}}
+	claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
 	for _, object := range []client.Object{pod, sv} {
 		if err := d.cluster.Client.Delete(ctx, object); err != nil {
 			return fmt.Errorf("delete %T %s: %w", object, object.GetName(), err)

@@ -32,7 +32,7 @@ func allowed() map[string][]string {
 		"internal/controller/clustercsidriver": {
 			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status", "internal/tlsprofile",
 		},
-		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/manifest"},
+		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/manifest", "internal/status"},
 		// Only programs join things.
 		"cmd/":  {"internal/", "api/"},
 		"test/": {"internal/", "api/", "test/env"},

@@ -2,7 +2,6 @@ package clustercsidriver
 
 import (
 	"sort"
-	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +92,7 @@ func (r *reporter) tellAvailability(cr *operatorv1.ClusterCSIDriver, before, aft
 
 // say records one event on the ClusterCSIDriver. Those of a cluster-scoped object are in namespace default.
 func (r *reporter) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
-	r.Events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", clip(note))
+	r.Events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
 }
 
 func isTrue(conditions []operatorv1.OperatorCondition, kind string) bool {
@@ -115,13 +114,4 @@ func subjects(changes apply.ChangeSet) string {
 	}
 	sort.Strings(names)
 	return status.Shorten(names)
-}
-
-// clip keeps a note within what the API server takes (1024 bytes, KEP-383).
-func clip(note string) string {
-	const most = 1000
-	if len(note) <= most {
-		return note
-	}
-	return strings.ToValidUTF8(note[:most], "") + "..."
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for. Less would be one
@@ -203,7 +204,7 @@ func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVol
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when no claim holds it any more: %s", volume.Name, w.denied)
 	case len(w.users) > 0:
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
-			"volume are made again", volume.Name, list(w.users))
+			"volume are made again", volume.Name, status.Shorten(w.users))
 	default:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: w.claim}}
 	}
@@ -342,7 +343,7 @@ func usedBy(pods []string) string {
 	if len(pods) == 0 {
 		return ""
 	}
-	return " (used by " + list(pods) + ")"
+	return " (used by " + status.Shorten(pods) + ")"
 }
 
 func finalizers(names []string) string {
@@ -350,13 +351,4 @@ func finalizers(names []string) string {
 		return ""
 	}
 	return " (finalizers: " + strings.Join(names, ", ") + ")"
-}
-
-// list names the first few.
-func list(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // The reasons of events on SharedVolumes. Failures have the reason of their condition.
@@ -67,7 +68,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolu
 // statusOf is the status that a plan leads to.
 func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.SharedVolumeStatus {
 	wanted := *owner.Status.DeepCopy()
-	wanted.Phase, wanted.Message, wanted.ObservedGeneration = step.phase, clip(step.message), owner.Generation
+	wanted.Phase, wanted.Message, wanted.ObservedGeneration = step.phase, status.Clip(step.message), owner.Generation
 	if step.volume != "" {
 		wanted.VolumeName = step.volume
 	}
@@ -81,7 +82,7 @@ func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.Sha
 			state = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&wanted.Conditions, metav1.Condition{
-			Type: kind, Status: state, Reason: reason, Message: clip(message), ObservedGeneration: owner.Generation,
+			Type: kind, Status: state, Reason: reason, Message: status.Clip(message), ObservedGeneration: owner.Generation,
 		})
 	}
 	set(v1alpha1.ConditionReady, step.phase == v1alpha1.Ready, step.reason, step.message)
@@ -143,14 +144,5 @@ func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 }
 
 func (r *Reconciler) say(owner *v1alpha1.SharedVolume, kind, reason, note string) {
-	r.Events.Eventf(owner, nil, kind, reason, "Reconcile", "%s", clip(note))
-}
-
-// clip keeps a text within what an event may hold (1024 bytes, KEP-383).
-func clip(text string) string {
-	const most = 1000
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	r.Events.Eventf(owner, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
 }
