@@ -44,7 +44,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	return start(ctx, options)
+	err = start(ctx, options)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		// Whoever ends the operator before it has begun gets what was asked for.
+		return nil
+	}
+	return err
 }
 
 // options are the command line of start.

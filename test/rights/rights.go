@@ -135,5 +135,7 @@ func exercisedBy(request env.Request) []Right {
 }
 
 // Refused tells whether the operator asked for something that it has no right to. An allowed write is refused as well if
-// it would grant what the operator does not hold.
-func Refused(request env.Request) bool { return request.Response.Code == 403 }
+// it would grant what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with rights.
+func Refused(request env.Request) bool {
+	return request.Response.Code == 403 && !strings.Contains(request.Response.Message, "because it is being terminated")
+}

@@ -157,13 +157,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 
 // SetupWithManager adds the controller to the manager, which may run already.
 func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
-	volume := func(names ...string) []reconcile.Request {
-		requests := make([]reconcile.Request, 0, len(names))
-		for _, name := range names {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
-		}
-		return requests
-	}
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
@@ -171,11 +164,12 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
 		For(&corev1.PersistentVolume{}).
 		Watches(&v1alpha1.SharedVolume{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, owner client.Object) []reconcile.Request {
-			return volume(volumeName(owner.GetNamespace(), owner.GetName()), otherVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
+			return requests("", volumeName(owner.GetNamespace(), owner.GetName()),
+				otherVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
 		}), gone).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok && claim.Spec.VolumeName != "" {
-				return volume(claim.Spec.VolumeName)
+				return requests("", claim.Spec.VolumeName)
 			}
 			return nil
 		}), gone).
@@ -238,7 +232,7 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	if key.Namespace == "" || key.Name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: key}}
+	return requests(key.Namespace, key.Name)
 }
 
 // ofClaim finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
@@ -252,9 +246,14 @@ func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
 			}
 		}
 	}
-	requests := make([]reconcile.Request, 0, len(names))
+	return requests(object.GetNamespace(), names...)
+}
+
+// requests are those for objects of one namespace.
+func requests(namespace string, names ...string) []reconcile.Request {
+	found := make([]reconcile.Request, 0, len(names))
 	for _, name := range names {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}})
 	}
-	return requests
+	return found
 }
