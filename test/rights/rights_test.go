@@ -108,8 +108,8 @@ func TestIdleFindsRightsThatNobodyNeeded(t *testing.T) {
 
 func TestRefusedIsWhatThereIsNoRightTo(t *testing.T) {
 	for message, want := range map[string]bool{
-		`claims "a" is forbidden: User "b" cannot create resource "claims" in API group "" in the namespace "c"`:                                   true,
-		`claims "a" is forbidden: unable to create new content in namespace c because it is being terminated`:                                      false,
+		`claims "a" is forbidden: User "b" cannot create resource "claims" in API group "" in the namespace "c"`:                                    true,
+		`claims "a" is forbidden: unable to create new content in namespace c because it is being terminated`:                                       false,
 		`roles.rbac.authorization.k8s.io "a" is forbidden: user "b" is attempting to grant RBAC permissions not currently held: {Verbs:["create"]}`: true,
 	} {
 		refused := request(t, "allow", "create", "claims", "c", "a", 403)

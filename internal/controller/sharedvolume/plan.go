@@ -17,8 +17,8 @@ import (
 const patience = 2 * time.Minute
 
 // settling is how long Kubernetes may take to see a new volume. A claim that it sees before its volume waits for up to 15
-// seconds, until it looks at all claims anew.
-const settling = 5 * time.Second
+// seconds, until it looks at all claims anew. After this time it has seen the volume, or it is as late with the claim.
+const settling = time.Second
 
 // again is when to look once more at what is wrong. The cause may be an object that is not watched.
 const again = 30 * time.Second
@@ -39,6 +39,8 @@ type world struct {
 	// users are the pods that use the claim; nil if nobody has looked.
 	users []string
 	now   time.Time
+	// volumeMade is when we made the volume; zero if an operator before us did.
+	volumeMade time.Time
 }
 
 // look is something that a plan needs to know, and that is read only then.
@@ -266,7 +268,7 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 		return failed("NotAllowed", "%s", w.denied)
 	case apart:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claim)}
-	case claim == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(volume.CreationTimestamp.Time) < settling:
+	case claim == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(w.volumeMade) < settling:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", retry: settling}
 	case claim == nil:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createClaim, object: newClaim(owner, volume.Name)}}

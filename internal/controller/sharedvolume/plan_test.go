@@ -58,7 +58,16 @@ func TestTheNextStep(t *testing.T) {
 		"the cache has nothing, and nothing may be used": {world{denied: "not yours"}, "look at the cluster", v1alpha1.Failed, ""},
 		"nothing may be used":                            {world{denied: "not yours", live: true}, "nothing", v1alpha1.Failed, "not yours"},
 		"the volume is there":                            {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
-		"both are there, not bound":                      {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
+		"the volume is there, but not seen": {pair(sv, func(w *world) {
+			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
+		}), "nothing", v1alpha1.Pending, ""},
+		"the volume is there and seen": {pair(sv, func(w *world) {
+			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade, w.usual.Status.Phase = nil, "", w.now, corev1.VolumeAvailable
+		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"the volume is there for long": {pair(sv, func(w *world) {
+			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling)
+		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"both are there, not bound": {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
 		"not bound for long": {pair(sv, func(w *world) {
 			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},

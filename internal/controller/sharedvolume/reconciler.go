@@ -108,7 +108,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			err = r.find(ctx, owner, &found, step.look)
 		case step.do == nil:
 			return step, found, nil
-		case isCreation(step.do) && !found.live && r.madeLately(owner, step.do.what):
+		case isCreation(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
 			err = errBehind
 		default:
 			err = r.carryOut(ctx, owner, &found, step.do)
@@ -155,6 +155,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	case isCreation(do):
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
+		found.volumeMade = r.madeAt(owner, createVolume)
 	case do.what == deleteClaim:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:

@@ -23,7 +23,7 @@ var errBehind = errors.New("the cache is behind")
 
 // world reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
-	found := world{live: reader == r.Live, now: r.Now()}
+	found := world{live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume)}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
 		otherVolumeName(owner.Namespace, owner.Name, string(owner.UID)): &found.other,
@@ -124,9 +124,9 @@ func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	}
 }
 
-// madeLately tells whether something was just made for a SharedVolume, which the cache may not show yet.
-func (r *Reconciler) madeLately(owner *v1alpha1.SharedVolume, what what) bool {
-	last, found := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
-	at, isTime := last.(time.Time)
-	return found && isTime && r.Now().Sub(at) < lag
+// madeAt is when something was last made for a SharedVolume; zero if it was not.
+func (r *Reconciler) madeAt(owner *v1alpha1.SharedVolume, what what) time.Time {
+	last, _ := r.made.Load(made{client.ObjectKeyFromObject(owner), what})
+	at, _ := last.(time.Time)
+	return at
 }
