@@ -18,7 +18,9 @@ func (a *Applier) DropMarks(ctx context.Context, live client.Object) error {
 }
 
 // DropOwners is DropMarks without the labels.
-func (a *Applier) DropOwners(ctx context.Context, live client.Object) error { return a.strip(ctx, live, nil) }
+func (a *Applier) DropOwners(ctx context.Context, live client.Object) error {
+	return a.strip(ctx, live, nil)
+}
 
 func (a *Applier) strip(ctx context.Context, live client.Object, marks []string) error {
 	labels := map[string]any{}
@@ -50,4 +52,3 @@ func (a *Applier) strip(ctx context.Context, live client.Object, marks []string)
 	}
 	return nil
 }
-

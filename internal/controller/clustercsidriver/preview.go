@@ -218,7 +218,6 @@ func (p *Plan) Sort() {
 	})
 }
 
-
 // OldNamespace is where predecessors run the driver; empty if they do not, or in several namespaces.
 func (r *Reconciler) OldNamespace(ctx context.Context) (string, error) {
 	found := map[string]bool{}

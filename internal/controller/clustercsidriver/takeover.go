@@ -77,7 +77,8 @@ func (r *Reconciler) oldPods(ctx context.Context) ([]corev1.Pod, error) {
 // nodePods are the driver's pods on the nodes, whosever, that match.
 func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	if err := reader.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabelsSelector{Selector: oneOf("app", r.Driver.NodeApps())}); err != nil {
+	isNodePod := client.MatchingLabelsSelector{Selector: oneOf("app", r.Driver.NodeApps())}
+	if err := reader.List(ctx, pods, client.InNamespace(r.Namespace), isNodePod); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
