@@ -6,6 +6,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	securityv1 "github.com/openshift/api/security/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +22,7 @@ func Scheme() (*runtime.Scheme, error) {
 		clientgoscheme.AddToScheme,
 		operatorv1.Install,
 		configv1.Install,
+		securityv1.Install,
 		monitoringv1.AddToScheme,
 		cloudcredentialv1.AddToScheme,
 		v1alpha1.AddToScheme,
