@@ -42,7 +42,8 @@ type sampler struct {
 	// replaced counts old plugin pods that were deleted, and most is how many nodes lacked a plugin at the worst moment.
 	replaced, most int
 	found          []string
-	ended          bool
+	// silent is for the one test that does what is forbidden.
+	ended, silent bool
 }
 
 func newSampler(budget int, projects ...string) *sampler {
@@ -250,7 +251,9 @@ func (s *sampler) follow(t *testing.T, cluster *env.Cluster) (stop func()) {
 		cancel()
 		group.Wait()
 		for _, text := range s.violations() {
-			t.Error("forbidden: " + text)
+			if !s.silent {
+				t.Error("forbidden: " + text)
+			}
 		}
 		replaced, most := s.counts()
 		t.Logf("%d old plugins were replaced; at most %d nodes lacked a plugin at a time", replaced, most)
