@@ -38,10 +38,12 @@ func before(t *testing.T, nodes int, namespace string, driver ...client.Object) 
 	t.Helper()
 	s := &scene{Cluster: bare(t, nodes, namespace), namespace: namespace}
 	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	// OpenShift's operator has the name of ours.
+	manager := env.OperatorName
 	if len(driver) == 0 {
-		driver = s.community(t)
+		driver, manager = s.community(t), env.CommunityName
 	}
-	env.Must(t, s.Put(t.Context(), env.CommunityName, driver...))
+	env.Must(t, s.Put(t.Context(), manager, driver...))
 	for i, project := range projects() {
 		env.Must(t, s.Namespace(t.Context(), project))
 		_, err := s.PutCommunityVolume(t.Context(), project, "data", i > 0)
@@ -88,7 +90,7 @@ func (s *scene) runs(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
 	return nil
 }
 
-// watchers begin to watch when all applications run: at most a tenth of the nodes may lack a plugin.
+// watch begins when all applications run: at most a tenth of the nodes may lack a plugin.
 func (s *scene) watch(t *testing.T, nodes int) (stop func()) {
 	t.Helper()
 	s.sampler = newSampler(max(1, nodes/10), projects()...)
@@ -258,4 +260,11 @@ func (s *scene) data(ctx context.Context) (map[string]string, error) {
 		err = errors.Join(err, note(&claims.Items[i], claims.Items[i].Spec, string(claims.Items[i].Status.Phase)))
 	}
 	return found, err
+}
+
+// scale sets the replicas of a Deployment; other objects have none.
+func scale(object client.Object, replicas int32) {
+	if deployment, ok := object.(*appsv1.Deployment); ok {
+		deployment.Spec.Replicas = &replicas
+	}
 }

@@ -211,6 +211,16 @@ func (s *sampler) accept(yes bool) {
 	s.accepted = yes
 }
 
+// counted sets how many nodes may lack a plugin from now on. Nodes that lack one now do not count before they have one again.
+func (s *sampler) counted(budget int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.budget, s.served = budget, map[string]bool{}
+}
+
+// uncounted lets nodes lack a plugin.
+func (s *sampler) uncounted() { s.counted(-1) }
+
 // violations are what was found up to now.
 func (s *sampler) violations() []string {
 	s.mutex.Lock()
