@@ -59,8 +59,8 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	}
 	s.sampler.counted(1)
 	s.operate(t)
-	s.create(t, map[string]string{accepted: "true"})
 	s.sampler.accept(true)
+	s.create(t, map[string]string{accepted: "true"})
 	env.Eventually(t, "the driver taken over", func() error { return errors.Join(s.handedOver(t.Context(), few), s.communityGone(t.Context())) })
 }
 
