@@ -66,8 +66,13 @@ package main
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=sharedvolumes.aws-efs.managed.openshift.io,verbs=list;watch
 //
-// The community's operator is never worked beside.
-// +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=aws-efs-operator,verbs=list;watch
+// Operators before this one are never worked beside, and their node pods are replaced, in this namespace only.
+// +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=aws-efs-operator;aws-efs-csi-driver-operator,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=efs-csi-node;aws-efs-csi-driver-node,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=aws-efs-csi-driver-node,verbs=delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=pods,verbs=delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=efs-csi-sa,verbs=patch;delete
+// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;delete
 //
 // The admission policies of SharedVolumes. Who makes a policy that reads ClusterCSIDrivers must be allowed to read all.
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch

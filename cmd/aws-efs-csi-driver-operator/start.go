@@ -54,10 +54,17 @@ func start(ctx context.Context, options options) error {
 	controller.Events = mgr.GetEventRecorder(efs.Operator)
 	controller.Namespace, controller.Kinds = namespace, cluster.kinds
 	controller.SetLogLevel, controller.Now = options.verbosity.follow, time.Now
+	for _, names := range efs.Predecessors {
+		predecessor, err := clustercsidriver.WatchPredecessor(mgr, efs, names, namespace, cluster.constraints)
+		if err != nil {
+			return err
+		}
+		controller.Predecessors = append(controller.Predecessors, predecessor)
+	}
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := serveSharedVolumes(mgr, efs.Operator, namespace, cluster.policies); err != nil {
+	if err := serveSharedVolumes(mgr, controller, cluster.policies); err != nil {
 		return err
 	}
 	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache())...)
@@ -72,11 +79,10 @@ func start(ctx context.Context, options options) error {
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
-func serveSharedVolumes(mgr ctrl.Manager, operator, namespace string, policies bool) error {
-	community, err := sharedvolume.NewCommunity(mgr)
-	if err != nil {
-		return err
-	}
+func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, policies bool) error {
+	operator, namespace := drivers.Driver.Operator, drivers.Namespace
+	// The first one, the community's operator, serves them as well.
+	community := drivers.Predecessors[0]
 	shared := &sharedvolume.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(operator), Owner: operator,
 		Community: community, Policies: policies, Now: time.Now,
@@ -93,29 +99,57 @@ func serveSharedVolumes(mgr ctrl.Manager, operator, namespace string, policies b
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
+	// constraints tells whether pods are admitted by SecurityContextConstraints.
+	constraints bool
 	// sharedVolumes and policies tell whether the API server has SharedVolumes, and admission policies.
 	sharedVolumes, policies bool
 }
 
-// look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, config *rest.Config, namespace string) (cluster, error) {
+// connection reads a cluster without a cache.
+type connection struct {
+	live      client.Client
+	preflight manager.Preflight
+}
+
+func connect(config *rest.Config) (connection, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
-		return cluster{}, err
+		return connection{}, err
 	}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return cluster{}, fmt.Errorf("client for the API server: %w", err)
+		return connection{}, fmt.Errorf("client for the API server: %w", err)
 	}
 	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
-		return cluster{}, fmt.Errorf("discover the API server's kinds: %w", err)
+		return connection{}, fmt.Errorf("discover the API server's kinds: %w", err)
 	}
 	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
 	if err != nil {
-		return cluster{}, fmt.Errorf("client for the API server: %w", err)
+		return connection{}, fmt.Errorf("client for the API server: %w", err)
 	}
-	preflight := manager.Preflight{Live: live, Mapper: mapper}
+	return connection{live: live, preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
+}
+
+// optionalKinds are those kinds that the cluster need not have, and has.
+func (c connection) optionalKinds() (map[schema.GroupKind]bool, error) {
+	found := map[schema.GroupKind]bool{}
+	for kind, version := range clustercsidriver.OptionalKinds() {
+		var err error
+		if found[kind], err = c.preflight.Serves(kind, version); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
+func look(ctx context.Context, config *rest.Config, namespace string) (cluster, error) {
+	connected, err := connect(config)
+	if err != nil {
+		return cluster{}, err
+	}
+	preflight := connected.preflight
 	if err := preflight.CheckNamespace(ctx, namespace); err != nil {
 		return cluster{}, err
 	}
@@ -123,11 +157,12 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 	if err := preflight.Require(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), hint); err != nil {
 		return cluster{}, err
 	}
-	found := cluster{kinds: map[schema.GroupKind]bool{}}
-	for kind, version := range clustercsidriver.OptionalKinds() {
-		if found.kinds[kind], err = preflight.Serves(kind, version); err != nil {
-			return cluster{}, err
-		}
+	var found cluster
+	if found.kinds, err = connected.optionalKinds(); err != nil {
+		return cluster{}, err
+	}
+	if found.constraints, err = preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1"); err != nil {
+		return cluster{}, err
 	}
 	if found.policies, err = preflight.Serves(sharedvolume.PolicyKind()); err != nil {
 		return cluster{}, err

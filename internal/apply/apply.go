@@ -37,6 +37,8 @@ type Applier struct {
 	Known []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
+	// FormerLabels are the marks of owners before this one. They are removed, so that nobody's clean-up takes the object away.
+	FormerLabels []string
 	// Written remembers this owner's latest writes until the cache shows them.
 	Written *Written
 }
@@ -51,14 +53,29 @@ func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
 }
 
 func (a *Applier) apply(ctx context.Context, object client.Object) Change {
+	change, desired, live := a.look(ctx, object)
+	switch change.Action {
+	case "":
+		drift := live != nil && live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation]
+		change.Action, change.Err = a.write(ctx, desired, live)
+		change.Drift = drift && change.Action == Configured
+	case Foreign:
+		change.Err = a.DropMarks(ctx, live)
+	}
+	return change
+}
+
+// look finds what is there of an object, nil if nothing. The action says why nothing is to be written; else it is empty.
+func (a *Applier) look(ctx context.Context, object client.Object) (change Change, desired, live *unstructured.Unstructured) {
 	desired, err := a.desired(object)
 	if err != nil {
-		return Change{Subject: Subject{ObjectKey: client.ObjectKeyFromObject(object)}, Action: Failed, Err: err}
+		return Change{Subject: Subject{ObjectKey: client.ObjectKeyFromObject(object)}, Action: Failed, Err: err}, nil, nil
 	}
-	change := Change{Subject: SubjectOf(desired)}
-	live, err := a.read(ctx, change.Subject)
-	if err == nil && live == nil && a.CreateOnly[change.Subject.GroupKind()] {
-		// A cache that lags must not make us take over what the administrator has just made.
+	change.Subject = SubjectOf(desired)
+	live, err = a.read(ctx, change.Subject)
+	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || runsPods(change.Subject)) {
+		// The cache lags, or it does not show what is not ours. The administrator may have just made a StorageClass, and pods
+		// may run that somebody else has started.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -70,12 +87,49 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 		// Its end wakes the controller up.
 		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
 		change.Err = fmt.Errorf("is being deleted and waits for its finalizers %v: it is made again when it has gone", change.Finalizers)
-	default:
-		drift := live != nil && live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation]
-		change.Action, change.Err = a.write(ctx, desired, live)
-		change.Drift = drift && change.Action == Configured
 	}
-	return change
+	return change, desired, live
+}
+
+// Preview tells what Set would do, and changes nothing. Adopted objects are Configured ones that are not ours yet.
+func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSet {
+	changes := make(ChangeSet, 0, len(objects))
+	for _, object := range objects {
+		change, desired, live := a.look(ctx, object)
+		switch {
+		case change.Action != "":
+		case live == nil:
+			change.Action = Created
+		default:
+			_, same, err := a.compare(desired, live)
+			change.Action, change.Err, change.Adopted = Configured, err, !a.owns(live)
+			if same {
+				change.Action = Unchanged
+			}
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}
+
+// compare tells whether a live object is as it is to be, and what others have changed or added.
+func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign othersFields, same bool, err error) {
+	keepImmutable(desired, live)
+	if foreign, err = a.foreignFields(live, desired); err != nil {
+		return nil, false, err
+	}
+	// Without our field manager, which somebody may have wiped, removal would not find the object.
+	return foreign, foreign.empty() && a.owns(live) && contains(live.Object, desired.Object), nil
+}
+
+// replace takes over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what
+// was there and what is ours.
+func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstructured, foreign othersFields) error {
+	if err := a.takeOver(ctx, live, foreign); err != nil {
+		return err
+	}
+	_, err := a.patch(ctx, desired)
+	return err
 }
 
 // write brings one object to the desired state, if it is not there yet. What the first apply leaves, because others
@@ -85,19 +139,23 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	action := Created
 	if live != nil {
 		action = Configured
-		keepImmutable(desired, live)
-		foreign, err := a.foreignFields(live, desired)
+		foreign, same, err := a.compare(desired, live)
 		if err != nil {
 			return Failed, err
 		}
-		// Without our field manager, which somebody may have wiped, removal would not find the object.
-		if foreign.empty() && a.owns(live) && contains(live.Object, desired.Object) {
+		if same {
 			return Unchanged, nil
 		}
 		if aggregated(live) {
 			if err := a.deleteLive(ctx, desired); err != nil {
 				return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
 			}
+		}
+		if runsPods(SubjectOf(desired)) && !foreign.empty() {
+			if err := a.replace(ctx, desired, live, foreign); err != nil {
+				return Failed, err
+			}
+			return action, nil
 		}
 	}
 	applied, err := a.patch(ctx, desired)

@@ -3,6 +3,7 @@ package apply
 import (
 	"reflect"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -72,6 +73,9 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 		}
 	}
 }
+
+// runsPods tells whether pods are started from an object.
+func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
 // aggregated tells whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
 // the controller-manager would write its rules back for ever; it has to be made anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +65,7 @@ func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (other
 		}
 		forbidden := &fieldpath.Set{}
 		owned.Iterate(func(path fieldpath.Path) {
-			if !allowed(desired, path.String()) {
+			if !allowed(desired, path.String()) || a.isFormerLabel(path.String()) {
 				forbidden.Insert(path.Copy())
 			}
 		})
@@ -73,6 +74,11 @@ func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (other
 		}
 	}
 	return found, nil
+}
+
+// isFormerLabel tells whether a field is the mark of an owner before this one.
+func (a *Applier) isFormerLabel(path string) bool {
+	return slices.ContainsFunc(a.FormerLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
 
 // allowed lists, kind by kind, what belongs to others. It asks the desired object, because labels of the live one may be

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,21 +28,27 @@ func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, erro
 
 // Prune deletes the owner's objects that are not in keep, as the cache has them.
 func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
-	owned, err := a.Owned(ctx)
+	outdated, err := a.Outdated(ctx, keep)
 	if err != nil {
 		return ChangeSet{{Action: Failed, Err: err}}
 	}
+	var changes ChangeSet
+	for _, object := range outdated {
+		changes = append(changes, a.delete(ctx, object))
+	}
+	return changes
+}
+
+// Outdated returns the owner's objects that are not in keep and are not being deleted, as the cache has them.
+func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstructured.Unstructured, error) {
+	owned, err := a.Owned(ctx)
 	kept := map[Subject]bool{}
 	for _, object := range keep {
 		kept[SubjectOf(object)] = true
 	}
-	var changes ChangeSet
-	for _, object := range owned {
-		if !kept[SubjectOf(object)] && object.GetDeletionTimestamp() == nil {
-			changes = append(changes, a.delete(ctx, object))
-		}
-	}
-	return changes
+	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool {
+		return kept[SubjectOf(object)] || object.GetDeletionTimestamp() != nil
+	}), err
 }
 
 // Remove deletes the Known objects that match, in reverse order, and returns those that are still there. It reads from

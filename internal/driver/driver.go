@@ -58,6 +58,8 @@ type Driver struct {
 	Settings []Setting
 	// LegacyConditions are condition types that older operators may have left on the ClusterCSIDriver.
 	LegacyConditions []string
+	// Predecessors are the operators from which the driver is taken over.
+	Predecessors []Predecessor
 	// Check, if set, lists what the driver can't follow of a Config, a sentence each. Rendering leaves it out.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
@@ -169,6 +171,8 @@ type Config struct {
 	// Inputs are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
 	// are restarted when one changes. The trusted CA bundle is mounted where it is among them.
 	Inputs map[Workload]map[string]string
+	// TakingOver means that pods of a predecessor still run.
+	TakingOver bool
 	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.
 	Settings map[string]string
 	// Spec is the desired state that the user wrote.

@@ -29,6 +29,7 @@ func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(setReplicas),
 		Mutate(placeController),
+		Mutate(holdNodePods),
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
 		MutatePods(addInputs),

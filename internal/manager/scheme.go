@@ -24,6 +24,7 @@ func Scheme() (*runtime.Scheme, error) {
 		configv1.Install,
 		securityv1.Install,
 		monitoringv1.AddToScheme,
+		securityv1.Install,
 		cloudcredentialv1.AddToScheme,
 		v1alpha1.AddToScheme,
 	} {

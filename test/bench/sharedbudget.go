@@ -8,7 +8,7 @@ import (
 // What SharedVolumes may cost. The community's operator needs 5 writes for each, and works on one at a time.
 const (
 	writesForEach = 4
-	// ofPairs is how many times as long as ready-made pairs they may take until they are bound and Ready.
+	// ofPairs is how many times as long as ready-made pairs up to oneRound may take until they are bound and Ready.
 	ofPairs = 1.3
 	// soonerThanCommunity is how many times sooner than that operator's Ready the volumes and claims must be there.
 	soonerThanCommunity = 15
@@ -95,7 +95,7 @@ func (s SharedReport) checkShare(share *ShareCost, pairs *float64) []string {
 	if done == nil {
 		add("not all are bound and Ready within %.0f s", s.LimitSeconds)
 	}
-	if slower := times(done, pairs); slower != nil && *slower > ofPairs {
+	if slower := times(done, pairs); slower != nil && *slower > ofPairs && s.SharedVolumes <= oneRound {
 		add("bound and Ready after %.0f ms, %.2f times as long as ready-made pairs, at most %.1f times", *done, *slower, ofPairs)
 	}
 	community, _ := s.community()

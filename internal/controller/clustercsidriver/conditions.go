@@ -164,6 +164,18 @@ func (r *reporter) serviceConditions(
 			all = status.Replace(all, status.Condition(prefix+status.Available, false, "Waiting", message))
 		}
 	}
+	if message := result.takeover.message; message != "" {
+		reason := takingOverReason
+		if result.takeover.stalled {
+			// As any roll-out that does not go on, it fails after some time.
+			reason = status.Deploying
+		}
+		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, reason, message))
+		if result.takeover.serving > 0 {
+			// Those of the former operator count.
+			all = status.Replace(all, status.Condition(nodes+status.Available, true, "", ""))
+		}
+	}
 	if result.inUse != "" {
 		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, inUseReason, result.inUse))
 	}

@@ -60,10 +60,10 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	return r.adopt(cr, patch)
 }
 
-// dropFinalizers removes our finalizer and those of older operators. The resource version keeps it from dropping one
+// dropFinalizers removes the finalizers that match. The resource version keeps it from dropping one
 // that somebody else has added meanwhile.
-func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
-	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), r.isOurs)
+func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterCSIDriver, match func(string) bool) error {
+	kept := slices.DeleteFunc(slices.Clone(cr.Finalizers), match)
 	if len(kept) == len(cr.Finalizers) {
 		return nil
 	}
@@ -90,7 +90,12 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 }
 
 func (r *Reconciler) isOurs(finalizer string) bool {
-	return finalizer == r.Driver.Finalizer() || slices.Contains(r.Driver.LegacyFinalizers, finalizer)
+	return finalizer == r.Driver.Finalizer() || r.isLegacy(finalizer)
+}
+
+// isLegacy tells whether an older operator has set a finalizer.
+func (r *Reconciler) isLegacy(finalizer string) bool {
+	return slices.Contains(r.Driver.LegacyFinalizers, finalizer)
 }
 
 // adopt goes on with the answer to a write instead of the older copy from the cache.

@@ -23,6 +23,9 @@ const (
 	eventRemovalBlocked = "RemovalBlocked"
 	eventRemoving       = "DriverRemoving"
 	eventRemoved        = "DriverRemoved"
+	eventTakingOver     = "TakingOver"
+	eventTakenOver      = "TakenOver"
+	eventCreateCR       = "CreateClusterCSIDriver"
 )
 
 // tell records events for what differs between two statuses, and for what was done to a driver that was available.
@@ -33,8 +36,13 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	r.tellAvailability(cr, before, after)
 	// The condition of the nodes, as the sum may hold other reasons as well.
 	kind := r.Driver.ConditionPrefix + nodeService + status.Progressing
+	if reason(before, kind) == takingOverReason && !isTrue(after, kind) {
+		r.say(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have a pod of this operator")
+	}
 	switch progressing := reason(after, kind); {
 	case progressing == reason(before, kind):
+	case progressing == takingOverReason:
+		r.say(cr, corev1.EventTypeNormal, eventTakingOver, status.Find(after, kind).Message)
 	case progressing == inUseReason:
 		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, kind).Message)
 	case progressing == removingReason:

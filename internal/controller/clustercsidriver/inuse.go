@@ -3,7 +3,8 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,31 +13,49 @@ import (
 // pageSize bounds the memory of a look-up in a large cluster.
 const pageSize = 500
 
-// podsInUse returns "namespace/pod", sorted, for every pod that is not finished and uses a claim that is bound to a
-// volume of the driver.
+// user is a pod that is not finished and uses a claim that is bound to a volume of the driver.
+type user struct {
+	// pod is "namespace/pod"; node is empty before it is scheduled.
+	pod, node string
+}
+
+// podsInUse returns all users, as "namespace/pod" and sorted.
 func podsInUse(ctx context.Context, live client.Reader, driverName string) ([]string, error) {
 	claims, err := boundClaims(ctx, live, driverName)
-	if err != nil || len(claims) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	users, err := usersOf(ctx, live, claims)
+	if err != nil {
+		return nil, err
+	}
+	var pods []string
+	for _, user := range users {
+		pods = append(pods, user.pod)
+	}
+	return pods, nil
+}
+
+// usersOf returns the users of claims, sorted. The options narrow down where they are looked for.
+func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKey]bool, options ...client.ListOption) ([]user, error) {
 	namespaces := map[string]bool{}
 	for claim := range claims {
 		namespaces[claim.Namespace] = true
 	}
-	var found []string
+	var found []user
 	for namespace := range namespaces {
 		err := eachPage(ctx, live, &corev1.PodList{}, namespace, func(list *corev1.PodList) {
 			for i := range list.Items {
-				if uses(&list.Items[i], claims) {
-					found = append(found, namespace+"/"+list.Items[i].Name)
+				if pod := &list.Items[i]; uses(pod, claims) {
+					found = append(found, user{pod: namespace + "/" + pod.Name, node: pod.Spec.NodeName})
 				}
 			}
-		})
+		}, options...)
 		if err != nil {
 			return nil, fmt.Errorf("list pods of namespace %s: %w", namespace, err)
 		}
 	}
-	sort.Strings(found)
+	slices.SortFunc(found, func(a, b user) int { return strings.Compare(a.pod, b.pod) })
 	return found, nil
 }
 
@@ -79,10 +98,13 @@ func uses(pod *corev1.Pod, claims map[client.ObjectKey]bool) bool {
 	return false
 }
 
-func eachPage[L client.ObjectList](ctx context.Context, live client.Reader, list L, namespace string, visit func(L)) error {
+func eachPage[L client.ObjectList](
+	ctx context.Context, live client.Reader, list L, namespace string, visit func(L), options ...client.ListOption,
+) error {
 	token := ""
 	for {
-		err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token))
+		page := append([]client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token)}, options...)
+		err := live.List(ctx, list, page...)
 		if err != nil {
 			return err //nolint:wrapcheck // The callers say what was listed.
 		}

@@ -57,6 +57,8 @@ type Reconciler struct {
 	SetLogLevel func(operatorv1.LogLevel)
 	// Version is reported once the operands are rolled out.
 	Version string
+	// Predecessors are the operators of Driver.Predecessors.
+	Predecessors []*Predecessor
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
 	// Now is the clock.
@@ -71,6 +73,8 @@ type Reconciler struct {
 	inUse    inUse
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
+	// told are the DaemonSets of predecessors that an event has told about.
+	told map[types.UID]bool
 	// running is when the reconcile that is under way began, in nanoseconds; 0 while there is none.
 	running atomic.Int64
 }
@@ -86,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if cr == nil || cr.UID == r.gone {
 		r.forget()
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.tellOld(ctx)
 	}
 	r.SetLogLevel(cr.Spec.OperatorLogLevel)
 	var result outcome
@@ -110,6 +114,8 @@ type outcome struct {
 	// problems say what of the configuration can't be followed, held which workloads wait for what.
 	problems []string
 	held     held
+	// takeover is how far the driver is taken over from a predecessor.
+	takeover takeover
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
@@ -136,6 +142,23 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
+	obstacle, err := r.obstacle(ctx)
+	if err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	if obstacle != "" {
+		return outcome{
+			cfg: cfg, problems: problems, held: held{driver.Controller: obstacle, driver.Node: obstacle}, again: takeoverInterval,
+		}
+	}
+	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	old, err := r.oldPods(ctx)
+	if err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	cfg.TakingOver = len(old) > 0
 	waits, again, err := r.inputs(ctx, &cfg)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}
@@ -147,8 +170,12 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	}
 	changes := r.applier.Set(ctx, due(objects, cfg, waits))
 	changes = append(changes, r.applier.Prune(ctx, objects)...)
+	takeover, err := r.takeOver(ctx, cr, changes, waits)
+	changes = append(changes, takeover.changes...)
 	logChanges(ctx, changes)
-	return outcome{cfg: cfg, changes: changes, problems: problems, held: waits, again: again}
+	return outcome{
+		cfg: cfg, changes: changes, problems: problems, held: waits, takeover: takeover, err: err, again: soonest(again, takeover.again),
+	}
 }
 
 // due leaves out what is not applied for the moment: a workload that waits for what its pods read, and a StorageClass

@@ -61,6 +61,13 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	r.inUse = inUse{}
 	for _, workloads := range []bool{true, false} {
 		left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return workloads == (subject.Group == appsv1.GroupName) })
+		if workloads {
+			orphans, err := r.discardOrphans(ctx)
+			if err != nil {
+				return outcome{err: err, removing: true}
+			}
+			left = append(left, orphans...)
+		}
 		if len(left) > 0 {
 			logChanges(ctx, left)
 			pods, err := r.leaving(ctx)
@@ -72,7 +79,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			}
 		}
 	}
-	if err := r.dropFinalizers(ctx, cr); err != nil {
+	if err := r.dropFinalizers(ctx, cr, r.isOurs); err != nil {
 		return outcome{err: err, removing: true}
 	}
 	return outcome{removed: true}

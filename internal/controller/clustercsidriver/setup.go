@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -93,7 +94,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{object: &appsv1.Deployment{}, namespace: namespace},
 		// Why a roll-out does not go on.
 		{
-			object: &corev1.Pod{}, namespace: namespace, apps: []string{d.Deployment, d.DaemonSet},
+			object: &corev1.Pod{}, namespace: namespace, apps: append([]string{d.Deployment}, d.NodeApps()...),
 			transform: stripPod, matters: changesHealth,
 		},
 	}
@@ -108,8 +109,8 @@ func apiServer() *unstructured.Unstructured {
 // stripPod keeps what the status tells about a pod.
 func stripPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
-		pod.ManagedFields, pod.Annotations, pod.OwnerReferences = nil, nil, nil
-		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		pod.ManagedFields, pod.Annotations = nil, nil
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
 		for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 			for i := range containers {
 				containers[i] = corev1.ContainerStatus{State: containers[i].State}
@@ -220,6 +221,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	for _, secret := range r.Secrets {
 		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.applier.Wake(r.request())))
 	}
+	for _, predecessor := range r.Predecessors {
+		for _, events := range predecessor.events(handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{r.request()}
+		})) {
+			build = build.WatchesRawSource(events)
+		}
+	}
 	// Without a ClusterCSIDriver there is no event, but something to tell.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
@@ -233,18 +241,29 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 
 // prepare makes the parts of the reconciler.
 func (r *Reconciler) prepare() error {
+	r.told = map[types.UID]bool{}
 	r.failures = &status.Failures{Now: r.Now}
 	r.rollouts = &status.Rollouts{Now: r.Now}
 	r.reporter = &reporter{Reconciler: r}
+	var err error
+	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
+		return err
+	}
+	return r.prepareApplier()
+}
+
+// prepareApplier makes what compares and writes the objects.
+func (r *Reconciler) prepareApplier() error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Driver.Operator,
 		Labels:     client.MatchingLabels(ownLabels(r.Driver)),
 		CreateOnly: map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true},
 		Written:    apply.NewWritten(),
 	}
-	var err error
-	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
-		return err
+	for _, predecessor := range r.Driver.Predecessors {
+		if predecessor.Label != "" {
+			r.applier.FormerLabels = append(r.applier.FormerLabels, predecessor.Label)
+		}
 	}
 	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Settings)
 	if err != nil {

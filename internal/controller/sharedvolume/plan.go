@@ -12,9 +12,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for. Less would be one
-// more write for every SharedVolume.
-const patience = 2 * time.Minute
+// patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for: longer than it
+// takes for 10,000 at once, or each of them would cost two writes more.
+const patience = 10 * time.Minute
 
 // settling is how long Kubernetes may take to see a new volume. A claim that it sees before its volume waits for up to 15
 // seconds, until it looks at all claims anew. After this time it has seen the volume, or it is as late with the claim.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
@@ -37,7 +39,7 @@ type Reconciler struct {
 	// Owner is the field manager.
 	Owner string
 	// Community is the operator that we never work beside.
-	Community *Community
+	Community OldOperator
 	// Policies tells whether the cluster has admission policies.
 	Policies bool
 	Now      func() time.Time
@@ -45,6 +47,14 @@ type Reconciler struct {
 	metrics *metrics
 	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
+}
+
+// OldOperator looks after the same SharedVolumes.
+type OldOperator interface {
+	// Running names its Deployment, "namespace/name"; empty if it does not run.
+	Running(ctx context.Context) (string, error)
+	// Events are those of its Deployment.
+	Events(handle handler.EventHandler) source.Source
 }
 
 // made is what was made for a SharedVolume.

@@ -10,7 +10,6 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +27,6 @@ import (
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -143,7 +141,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
 		// The community's operator ends.
-		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), all))
+		WatchesRawSource(r.Community.Events(all))
 	if r.Policies {
 		// Without a ClusterCSIDriver it says whether namespaces without a list are shut out.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
@@ -173,7 +171,7 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 			}
 			return nil
 		}), gone).
-		WatchesRawSource(source.Kind(r.Community.cache, client.Object(&appsv1.Deployment{}), handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(r.Community.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller sharedvolume-volumes: %w", err)

@@ -19,7 +19,7 @@ type VolumeReconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client    client.Client
 	Live      client.Reader
-	Community *Community
+	Community OldOperator
 }
 
 // Reconcile looks at one volume. If anything is in doubt, it stays.

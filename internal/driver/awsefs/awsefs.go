@@ -67,9 +67,10 @@ func Driver() (driver.Driver, error) {
 				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: "NODE_ROLEARN", Optional: true, Keys: secretKeys(),
 			},
 		},
-		Settings:  settings(),
-		Mutations: mutations(),
-		Check:     check,
+		Settings:     settings(),
+		Mutations:    mutations(),
+		Predecessors: predecessors(),
+		Check:        check,
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",
 			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",

@@ -1,0 +1,54 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// DropMarks takes the marks of former owners off an object that stays as it is otherwise: their labels, and references to a
+// CustomResourceDefinition, with whose end the garbage collector would delete the object.
+func (a *Applier) DropMarks(ctx context.Context, live client.Object) error {
+	return a.strip(ctx, live, a.FormerLabels)
+}
+
+// DropOwners is DropMarks without the labels.
+func (a *Applier) DropOwners(ctx context.Context, live client.Object) error {
+	return a.strip(ctx, live, nil)
+}
+
+func (a *Applier) strip(ctx context.Context, live client.Object, marks []string) error {
+	labels := map[string]any{}
+	for _, label := range marks {
+		if _, found := live.GetLabels()[label]; found {
+			labels[label] = nil
+		}
+	}
+	owners := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "CustomResourceDefinition"
+	})
+	if len(labels) == 0 && len(owners) == len(live.GetOwnerReferences()) {
+		return nil
+	}
+	metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owners}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return fmt.Errorf("encode metadata: %w", err)
+	}
+	target, ok := live.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", live)
+	}
+	if err := a.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("remove the marks of its former owner: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package clustercsidriver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	securityv1 "github.com/openshift/api/security/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// rightsFor is how long the API server's answer about somebody's rights is believed.
+const rightsFor = 30 * time.Second
+
+// csvLabel is what OLM puts on the Deployment of an operator that it has installed: the name of the ClusterServiceVersion.
+const csvLabel = "olm.owner"
+
+// Predecessor looks for an operator that ran the driver before this one, and for what it has left.
+type Predecessor struct {
+	driver.Predecessor
+	// Reader has at least the objects with the predecessor's names.
+	Reader client.Reader
+	// May asks whether an account has the right that only the predecessor has.
+	May func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error)
+	// Driver is the driver's name, Namespace the one of this operator. A Deployment there with this operator's own name is itself.
+	Driver, Namespace string
+	// Self is the name of this operator.
+	Self string
+	// Constraints tells whether the cluster has SecurityContextConstraints.
+	Constraints bool
+
+	cache cache.Cache
+
+	mutex   sync.Mutex
+	rights  map[client.ObjectKey]bool
+	checked time.Time
+}
+
+// SecurityContextConstraintsKind is what OpenShift admits pods by.
+func SecurityContextConstraintsKind() schema.GroupKind {
+	return schema.GroupKind{Group: securityv1.GroupName, Kind: "SecurityContextConstraints"}
+}
+
+// WatchPredecessor adds a cache to the manager with the objects of the predecessor's names and no others.
+func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predecessor, namespace string, constraints bool) (*Predecessor, error) {
+	named := func(name string) cache.ByObject {
+		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
+	}
+	deployments := named(names.Operator)
+	deployments.Transform = stripDeployment
+	parts := map[client.Object]cache.ByObject{&appsv1.Deployment{}: deployments, &appsv1.DaemonSet{}: named(names.DaemonSet)}
+	if names.ServiceAccount != "" {
+		accounts := named(names.ServiceAccount)
+		accounts.Namespaces = map[string]cache.Config{namespace: {}}
+		parts[&corev1.ServiceAccount{}] = accounts
+	}
+	constraints = constraints && names.SecurityContextConstraints != ""
+	if constraints {
+		parts[&securityv1.SecurityContextConstraints{}] = named(names.SecurityContextConstraints)
+	}
+	own, err := cache.New(manager.GetConfig(), cache.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+		ByObject: parts, ReaderFailOnMissingInformer: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of what %s leaves: %w", names.Title, err)
+	}
+	if err := manager.Add(own); err != nil {
+		return nil, fmt.Errorf("add cache of what %s leaves: %w", names.Title, err)
+	}
+	return &Predecessor{
+		Predecessor: names, Reader: own, cache: own, May: AskRights(manager.GetClient()),
+		Driver: d.Name, Self: d.Operator, Namespace: namespace, Constraints: constraints,
+	}, nil
+}
+
+// AskRights asks the API server what an account may do.
+func AskRights(writer client.Writer) func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
+	return func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+			ResourceAttributes: &right,
+		}}
+		if err := writer.Create(ctx, review); err != nil {
+			return false, fmt.Errorf("ask what ServiceAccount %s may do: %w", account, err)
+		}
+		return review.Status.Allowed, nil
+	}
+}
+
+// Running names a Deployment "namespace/name" of the predecessor that has pods or wants some; empty if there is none.
+func (p *Predecessor) Running(ctx context.Context) (string, error) {
+	found, err := p.running(ctx)
+	if found == nil {
+		return "", err
+	}
+	return found.Namespace + "/" + found.Name, nil
+}
+
+// running finds the Deployment of the predecessor; nil if there is none. Anybody can call a Deployment so: it is the operator
+// only if its account has a right that only the operator has.
+func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
+	deployments := &appsv1.DeploymentList{}
+	if err := p.Reader.List(ctx, deployments); err != nil {
+		return nil, fmt.Errorf("look for %s: %w", p.Title, err)
+	}
+	for i := range deployments.Items {
+		deployment := &deployments.Items[i]
+		stopped := deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0 && deployment.Status.Replicas == 0
+		self := deployment.Namespace == p.Namespace && deployment.Name == p.Self
+		if deployment.Name != p.Operator || stopped || self {
+			continue
+		}
+		account := client.ObjectKey{Namespace: deployment.Namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
+		may, err := p.may(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			return deployment, nil
+		}
+	}
+	return nil, nil
+}
+
+// howToStop says how to end the predecessor.
+func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
+	where := deployment.Namespace
+	if csv := deployment.Labels[csvLabel]; csv != "" {
+		return fmt.Sprintf("delete the Subscription of package %s in namespace %s, and then its ClusterServiceVersion: "+
+			"oc delete clusterserviceversion %s -n %s", p.Package, where, csv, where)
+	}
+	return fmt.Sprintf("delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment %s -n %s",
+		deployment.Name, where)
+}
+
+// daemonSets are those of the predecessor's name that mount volumes of the driver: by the folder of its socket on the hosts.
+func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error) {
+	all := &appsv1.DaemonSetList{}
+	if err := p.Reader.List(ctx, all); err != nil {
+		return nil, fmt.Errorf("look for DaemonSets of %s: %w", p.Title, err)
+	}
+	var found []appsv1.DaemonSet
+	for _, daemonSet := range all.Items {
+		if daemonSet.Name != p.DaemonSet {
+			continue
+		}
+		for _, volume := range daemonSet.Spec.Template.Spec.Volumes {
+			if volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+p.Driver) {
+				found = append(found, daemonSet)
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// leftovers are what the node pods of the predecessor need, and nobody after them.
+func (p *Predecessor) leftovers(ctx context.Context) ([]client.Object, error) {
+	var wanted []client.Object
+	if p.ServiceAccount != "" {
+		account := &corev1.ServiceAccount{}
+		account.Namespace, account.Name = p.Namespace, p.ServiceAccount
+		wanted = append(wanted, account)
+	}
+	if p.Constraints && p.SecurityContextConstraints != "" {
+		constraints := &securityv1.SecurityContextConstraints{}
+		constraints.Name = p.SecurityContextConstraints
+		wanted = append(wanted, constraints)
+	}
+	var found []client.Object
+	for _, object := range wanted {
+		err := p.Reader.Get(ctx, client.ObjectKeyFromObject(object), object)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
+		case object.GetLabels()[p.Label] == "true":
+			// Without the label it may be anybody's.
+			found = append(found, object)
+		}
+	}
+	return found, nil
+}
+
+// Events are those of the Deployment, of which the end means that there is work for this operator.
+func (p *Predecessor) Events(handle handler.EventHandler) source.Source {
+	return source.Kind(p.cache, client.Object(&appsv1.Deployment{}), handle)
+}
+
+// events are those of everything of the predecessor.
+func (p *Predecessor) events(handle handler.EventHandler) []source.Source {
+	all := []source.Source{p.Events(handle), source.Kind(p.cache, client.Object(&appsv1.DaemonSet{}), handle)}
+	if p.ServiceAccount != "" {
+		all = append(all, source.Kind(p.cache, client.Object(&corev1.ServiceAccount{}), handle))
+	}
+	if p.Constraints {
+		all = append(all, source.Kind(p.cache, client.Object(&securityv1.SecurityContextConstraints{}), handle))
+	}
+	return all
+}
+
+// may remembers the answer for a while.
+func (p *Predecessor) may(ctx context.Context, account client.ObjectKey) (bool, error) {
+	if may, known := p.remembered(account); known {
+		return may, nil
+	}
+	may, err := p.May(ctx, account, p.Right)
+	if err != nil {
+		return false, err
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.rights[account] = may
+	return may, nil
+}
+
+func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.rights == nil || time.Since(p.checked) > rightsFor {
+		p.rights, p.checked = map[client.ObjectKey]bool{}, time.Now()
+	}
+	may, known = p.rights[account]
+	return may, known
+}
+
+// stripDeployment keeps what tells whether it runs, and who has installed it.
+func stripDeployment(object any) (any, error) {
+	if deployment, ok := object.(*appsv1.Deployment); ok {
+		deployment.ManagedFields, deployment.Annotations = nil, nil
+		account := deployment.Spec.Template.Spec.ServiceAccountName
+		deployment.Spec = appsv1.DeploymentSpec{Replicas: deployment.Spec.Replicas}
+		deployment.Spec.Template.Spec.ServiceAccountName = account
+		deployment.Status = appsv1.DeploymentStatus{Replicas: deployment.Status.Replicas}
+	}
+	return object, nil
+}

@@ -1,0 +1,128 @@
+package clustercsidriver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// plugin is a node pod as the cluster has it.
+func plugin(node, account string, ready bool) corev1.Pod {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "efs-csi-node-" + node, Labels: map[string]string{"app": "efs-csi-node"}}}
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
+	if ready {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	return pod
+}
+
+func TestWhichNodePodsAreReplacedNext(t *testing.T) {
+	const old, ours = "efs-csi-sa", "aws-efs-csi-driver-node-sa"
+	now := metav1.Now()
+	r := &Reconciler{Driver: driver.Driver{
+		DaemonSet: "efs-csi-node", Prefix: "aws-efs-csi-driver", Predecessors: []driver.Predecessor{{DaemonSet: "aws-efs-csi-driver-node"}},
+	}}
+	cases := map[string]struct {
+		nodes    int
+		change   func(number int, pod *corev1.Pod)
+		users    []user
+		accepted bool
+		want     []string
+		stalled  bool
+	}{
+		"a tenth at a time":      {nodes: 30, want: []string{"n00", "n01", "n02"}},
+		"not more than a tenth":  {nodes: 29, want: []string{"n00", "n01"}},
+		"one if there are a few": {nodes: 6, want: []string{"n00"}},
+		"not where a pod uses a volume": {
+			nodes: 20, users: []user{{"a/x", "n00"}, {"a/y", "n02"}, {"a/z", ""}}, want: []string{"n01", "n03"},
+		},
+		"where a pod uses a volume, last, if that is accepted": {
+			nodes: 2, users: []user{{"a/x", "n00"}}, accepted: true, want: []string{"n01"},
+		},
+		"where a pod uses a volume, if that is accepted": {
+			nodes: 10, users: []user{{"a/x", "n00"}}, accepted: true, want: []string{"n00"},
+			change: func(number int, pod *corev1.Pod) {
+				if number > 0 {
+					*pod = plugin(pod.Spec.NodeName, ours, true)
+				}
+			},
+		},
+		"none while others are on their way": {
+			nodes: 20, stalled: true,
+			change: func(number int, pod *corev1.Pod) {
+				switch number {
+				case 3:
+					pod.DeletionTimestamp = &now
+				case 7:
+					*pod = plugin(pod.Spec.NodeName, ours, false)
+				}
+			},
+		},
+		"one while another is on its way": {
+			nodes: 20, want: []string{"n00"},
+			change: func(number int, pod *corev1.Pod) {
+				if number == 7 {
+					*pod = plugin(pod.Spec.NodeName, ours, false)
+				}
+			},
+		},
+		"broken ones first, however many there are": {
+			nodes: 20, want: []string{"n10", "n11"},
+			change: func(number int, pod *corev1.Pod) {
+				if number >= 10 {
+					*pod = plugin(pod.Spec.NodeName, old, false)
+				}
+			},
+		},
+		"those of another name": {
+			nodes: 10, want: []string{"n04"},
+			change: func(number int, pod *corev1.Pod) {
+				*pod = plugin(pod.Spec.NodeName, ours, true)
+				if number == 4 {
+					pod.Labels["app"] = "aws-efs-csi-driver-node"
+				}
+			},
+		},
+		"none of ours": {
+			nodes: 10, change: func(_ int, pod *corev1.Pod) { pod.Spec.ServiceAccountName = ours },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var pods []corev1.Pod
+			for number := range tc.nodes {
+				pod := plugin(fmt.Sprintf("n%02d", number), old, true)
+				if tc.change != nil {
+					tc.change(number, &pod)
+				}
+				pods = append(pods, pod)
+			}
+			nodes := r.sorted(pods, tc.users, tc.nodes)
+			if diff := cmp.Diff(tc.want, nodes.next(tc.accepted)); diff != "" {
+				t.Errorf("next (-want +got):\n%s", diff)
+			}
+			if stalled := nodes.busy() >= nodes.most(); stalled != tc.stalled {
+				t.Errorf("stalled is %v", stalled)
+			}
+		})
+	}
+}
+
+func TestTheMessageOfATakeOverNamesNodesAndPods(t *testing.T) {
+	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
+	pods := []corev1.Pod{plugin("a", "old", true), plugin("b", "old", true), plugin("c", "p-node-sa", false)}
+	got := r.sorted(pods, []user{{"ns/app", "b"}, {"ns/other", "b"}, {"ns/elsewhere", "c"}}, 4).message("efs.csi.aws.com")
+	for _, want := range []string{
+		"2 of 4 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "c (NotReady)",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in: %s", want, got)
+		}
+	}
+}

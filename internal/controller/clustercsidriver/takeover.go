@@ -1,0 +1,225 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// AcceptRemountAnnotation on the ClusterCSIDriver, with the value "true", lets node pods of a predecessor be replaced although
+// pods on their nodes use volumes. The mounts of these pods hang until the pods are started anew.
+const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
+
+// takingOverReason is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.
+const takingOverReason = "TakingOver"
+
+// takeoverInterval is how often pods are looked up while a take-over goes on. Nothing is watched for it.
+const takeoverInterval = 15 * time.Second
+
+// takeover is how far the replacement of a predecessor's node pods is.
+type takeover struct {
+	// message is empty when there is nothing to replace. Serving is the number of nodes with a plugin that is ready, whosever.
+	message string
+	serving int
+	// stalled means that nothing more is replaced because too many nodes are without a plugin.
+	stalled bool
+	changes apply.ChangeSet
+	again   time.Duration
+}
+
+// obstacle says what of a predecessor keeps the driver from being applied: to work beside it would be a fight, or two plugins
+// on a node.
+func (r *Reconciler) obstacle(ctx context.Context) (string, error) {
+	for _, predecessor := range r.Predecessors {
+		running, err := predecessor.running(ctx)
+		if err != nil {
+			return "", err
+		}
+		if running != nil {
+			return fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the driver back; it goes on running what it "+
+				"has installed. To go on, %s. Delete neither SharedVolumes nor their CustomResourceDefinition",
+				running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
+		}
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, daemonSet := range daemonSets {
+			// Anybody may have made one of that name, but has no pods that may use the hosts.
+			if daemonSet.Namespace != r.Namespace && daemonSet.Status.CurrentNumberScheduled > 0 {
+				return fmt.Sprintf("DaemonSet %s/%s of %s runs the driver on %d nodes, and two on a node would take each other's sockets. "+
+					"Install this operator into namespace %s, where it takes the DaemonSet over; or delete the DaemonSet when no pod uses "+
+					"EFS volumes", daemonSet.Namespace, daemonSet.Name, predecessor.Title, daemonSet.Status.CurrentNumberScheduled,
+					daemonSet.Namespace), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// oldPods are the node pods of predecessors as the cache has them.
+func (r *Reconciler) oldPods(ctx context.Context) ([]corev1.Pod, error) {
+	return r.nodePods(ctx, r.Client, r.Driver.IsOld)
+}
+
+// nodePods are the driver's pods on the nodes, whosever, that match.
+func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	isNodePod := client.MatchingLabelsSelector{Selector: oneOf("app", r.Driver.NodeApps())}
+	if err := reader.List(ctx, pods, client.InNamespace(r.Namespace), isNodePod); err != nil {
+		return nil, fmt.Errorf("list the node pods: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
+}
+
+// takeOver replaces node pods of predecessors, as far as nobody notices, and clears up after the last one. What was applied
+// before, changes, must be in order, or the new pods could not work.
+func (r *Reconciler) takeOver(ctx context.Context, cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet, waits held) (takeover, error) {
+	old, err := r.oldPods(ctx)
+	if err != nil {
+		return takeover{}, err
+	}
+	cleared, err := r.clearUp(ctx, len(old) == 0)
+	if err != nil || len(old) == 0 {
+		return takeover{changes: cleared}, err
+	}
+	_, daemonSet, err := r.newestWorkloads(ctx)
+	if err != nil {
+		return takeover{}, err
+	}
+	if len(changes.With(apply.Failed, apply.Terminating)) > 0 || waits[driver.Node] != "" || daemonSet == nil ||
+		daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
+		daemonSet.Status.ObservedGeneration < daemonSet.Generation {
+		// A pod that is deleted now would come back as it was, or not at all.
+		return takeover{
+			message: fmt.Sprintf("%d node pods of the former operator stay until everything that the new ones need is there", len(old)),
+			serving: len(slices.DeleteFunc(old, func(pod corev1.Pod) bool { return !serves(&pod) })), again: takeoverInterval,
+		}, nil
+	}
+	orphaned, err := r.orphan(ctx)
+	if err != nil {
+		return takeover{}, err
+	}
+	result, err := r.replacePods(ctx, cr, daemonSet.Status.DesiredNumberScheduled)
+	result.changes = append(orphaned, result.changes...)
+	return result, err
+}
+
+// clearUp deletes what only the pods of predecessors need, when the last of them has gone. Before that it takes off what would
+// let the garbage collector delete it.
+func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, error) {
+	var changes apply.ChangeSet
+	for _, predecessor := range r.Predecessors {
+		left, err := predecessor.leftovers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range left {
+			switch {
+			case !last:
+				if err := r.applier.DropOwners(ctx, object); err != nil {
+					return nil, fmt.Errorf("%T %s: %w", object, object.GetName(), err)
+				}
+			case object.GetDeletionTimestamp() == nil:
+				changes = append(changes, r.discard(ctx, object))
+			}
+		}
+	}
+	if !last {
+		return changes, nil
+	}
+	orphaned, err := r.orphan(ctx)
+	return append(changes, orphaned...), err
+}
+
+// orphan deletes DaemonSets that have another name than ours, and leaves their pods running: nobody would make them anew.
+func (r *Reconciler) orphan(ctx context.Context) (apply.ChangeSet, error) {
+	var changes apply.ChangeSet
+	for _, predecessor := range r.Predecessors {
+		if predecessor.DaemonSet == r.Driver.DaemonSet {
+			continue
+		}
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, daemonSet := range daemonSets {
+			if daemonSet.Namespace == r.Namespace && daemonSet.DeletionTimestamp == nil {
+				changes = append(changes, r.discard(ctx, &daemonSet, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+			}
+		}
+	}
+	return changes, nil
+}
+
+// discard deletes an object that was read.
+func (r *Reconciler) discard(ctx context.Context, object client.Object, options ...client.DeleteOption) apply.Change {
+	kind, err := apiutil.GVKForObject(object, r.Client.Scheme())
+	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, Action: apply.Deleted}
+	if err == nil {
+		uid := object.GetUID()
+		err = client.IgnoreNotFound(r.Client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...))
+	}
+	if err != nil {
+		change.Action, change.Err = apply.Failed, fmt.Errorf("delete: %w", err)
+	}
+	return change
+}
+
+// serves tells whether a plugin works for its node.
+func serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
+}
+
+// tellOld says, while nobody has asked for the driver, what could be taken over.
+func (r *Reconciler) tellOld(ctx context.Context) error {
+	for _, predecessor := range r.Predecessors {
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return err
+		}
+		for _, daemonSet := range daemonSets {
+			if !r.told[daemonSet.UID] && daemonSet.DeletionTimestamp == nil {
+				r.told[daemonSet.UID] = true
+				r.Events.Eventf(&daemonSet, nil, corev1.EventTypeNormal, eventCreateCR, "Reconcile",
+					"this DaemonSet of %s goes on running; to let %s take it over without a pause, create ClusterCSIDriver %s",
+					predecessor.Title, r.Driver.Operator, r.Driver.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// discardOrphans deletes node pods that a take-over has left without a DaemonSet, and returns those that are still there.
+func (r *Reconciler) discardOrphans(ctx context.Context) (apply.ChangeSet, error) {
+	old, err := r.oldPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes apply.ChangeSet
+	for i := range old {
+		pod := &old[i]
+		switch {
+		case metav1.GetControllerOf(pod) != nil:
+			// Its DaemonSet would start it anew.
+		case pod.DeletionTimestamp != nil:
+			subject := apply.Subject{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), ObjectKey: client.ObjectKeyFromObject(pod)}
+			changes = append(changes, apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: pod.Finalizers})
+		default:
+			changes = append(changes, r.discard(ctx, pod))
+		}
+	}
+	return changes, nil
+}

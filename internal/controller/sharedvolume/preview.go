@@ -1,0 +1,60 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// Preview returns what the controller would change, and not replace, to take the SharedVolumes of the community's operator
+// over: the SharedVolumes themselves, their volumes and their claims. It changes nothing.
+func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error) {
+	owners := &v1alpha1.SharedVolumeList{}
+	if err := reader.List(ctx, owners); meta.IsNoMatchError(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list SharedVolumes: %w", err)
+	}
+	var changed []client.Object
+	for i := range owners.Items {
+		owner := &owners.Items[i]
+		if dropping(owner) == nil {
+			continue
+		}
+		found, err := previewOne(ctx, reader, owner)
+		if err != nil {
+			return nil, err
+		}
+		changed = append(changed, found...)
+	}
+	return changed, nil
+}
+
+// previewOne goes through the steps of handOver. None of them depends on the answer to another.
+func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
+	var w world
+	volume, claim := &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}
+	if there, err := get(ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}, volume); err != nil {
+		return nil, err
+	} else if there {
+		w.usual = volume
+	}
+	if there, err := get(ctx, reader, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, claim); err != nil {
+		return nil, err
+	} else if there {
+		w.claim = claim
+	}
+	changed := []client.Object{owner}
+	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w.claim, volume) != nil {
+		changed = append(changed, volume)
+	}
+	if w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) && adopting(owner, w.claim) != nil {
+		changed = append(changed, w.claim)
+	}
+	return changed, nil
+}

@@ -1,0 +1,30 @@
+package awsefs
+
+import (
+	operatorv1 "github.com/openshift/api/operator/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// predecessors are the community's operator, whose DaemonSet has the name of ours, and the one that OpenShift ships, which
+// has the name of this one and runs elsewhere if it is another.
+func predecessors() []driver.Predecessor {
+	return []driver.Predecessor{
+		{
+			Title: "the community's operator", Operator: "aws-efs-operator", Package: "aws-efs-operator",
+			Right: authorizationv1.ResourceAttributes{
+				Verb: "update", Group: "aws-efs.managed.openshift.io", Version: "*", Resource: "sharedvolumes",
+			},
+			DaemonSet: "efs-csi-node", ServiceAccount: "efs-csi-sa", SecurityContextConstraints: "efs-csi-scc",
+			Label: "openshift.io/aws-efs-operator-owned",
+		},
+		{
+			Title: "OpenShift's operator", Operator: Operator, Package: Operator,
+			Right: authorizationv1.ResourceAttributes{
+				Verb: "patch", Group: operatorv1.GroupName, Version: "*", Resource: "clustercsidrivers", Subresource: "status", Name: Name,
+			},
+			DaemonSet: "aws-efs-csi-driver-node",
+		},
+	}
+}
