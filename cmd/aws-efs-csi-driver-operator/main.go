@@ -17,9 +17,11 @@ import (
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
        aws-efs-csi-driver-operator iam-policy controller|node
+       aws-efs-csi-driver-operator adopt --dry-run [flags]
 
 start       Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
 iam-policy  Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
+adopt       Prints what it takes to take the driver over from an older operator: adopt -h lists its flags.
 
 Flags of start:
 `
@@ -35,6 +37,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "iam-policy" {
 		return printPolicy(os.Stdout, args[1:])
+	}
+	if len(args) > 0 && args[0] == "adopt" {
+		return adopt(ctx, os.Stdout, args[1:])
 	}
 	options, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -85,7 +90,7 @@ func parse(args []string) (options, error) {
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
 			return options, flag.ErrHelp
 		}
-		return options, errors.New("the first argument must be start or iam-policy")
+		return options, errors.New("the first argument must be start, iam-policy or adopt")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return options, err //nolint:wrapcheck // The flag package has printed the usage with it.

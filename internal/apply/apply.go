@@ -97,6 +97,8 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	for _, object := range objects {
 		change, desired, live := a.look(ctx, object)
 		switch {
+		case change.Action == Foreign:
+			change.Marked = a.marksOf(live, a.FormerLabels) != nil
 		case change.Action != "":
 		case live == nil:
 			change.Action = Created

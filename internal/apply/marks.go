@@ -22,23 +22,12 @@ func (a *Applier) DropOwners(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, nil)
 }
 
-func (a *Applier) strip(ctx context.Context, live client.Object, marks []string) error {
-	labels := map[string]any{}
-	for _, label := range marks {
-		if _, found := live.GetLabels()[label]; found {
-			labels[label] = nil
-		}
-	}
-	owners := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
-		return owner.Kind == "CustomResourceDefinition"
-	})
-	if len(labels) == 0 && len(owners) == len(live.GetOwnerReferences()) {
+func (a *Applier) strip(ctx context.Context, live client.Object, labels []string) error {
+	metadata := a.marksOf(live, labels)
+	if metadata == nil {
 		return nil
 	}
-	metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owners}
-	if len(labels) > 0 {
-		metadata["labels"] = labels
-	}
+	metadata["uid"], metadata["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
@@ -51,4 +40,27 @@ func (a *Applier) strip(ctx context.Context, live client.Object, marks []string)
 		return fmt.Errorf("remove the marks of its former owner: %w", err)
 	}
 	return nil
+}
+
+// marksOf is the patch of an object's metadata that takes its marks off; nil if it has none.
+func (a *Applier) marksOf(live client.Object, labels []string) map[string]any {
+	metadata, dropped := map[string]any{}, map[string]any{}
+	for _, label := range labels {
+		if _, found := live.GetLabels()[label]; found {
+			dropped[label] = nil
+		}
+	}
+	if len(dropped) > 0 {
+		metadata["labels"] = dropped
+	}
+	owners := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "CustomResourceDefinition"
+	})
+	if len(owners) < len(live.GetOwnerReferences()) {
+		metadata["ownerReferences"] = owners
+	}
+	if len(metadata) == 0 {
+		return nil
+	}
+	return metadata
 }

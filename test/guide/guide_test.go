@@ -54,7 +54,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
 	home := surroundings(t, cluster, root)
 	ran := 0
-	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md"} {
+	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md", "upgrade-from-community.md"} {
 		for _, b := range blocks(t, root, name) {
 			t.Run(b.place, func(t *testing.T) {
 				installed(t, cluster)

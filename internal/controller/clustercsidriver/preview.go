@@ -128,6 +128,8 @@ func (r *Reconciler) previewChanges(ctx context.Context, objects []client.Object
 			action = PlanAdopt
 		case change.Action == apply.Configured:
 			action = PlanChange
+		case change.Marked:
+			action, note = PlanChange, "kept as it is but for the marks of its former owner"
 		case change.Action == apply.Foreign:
 			note = "made by somebody else"
 		case change.Action == apply.Terminating:

@@ -105,6 +105,14 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
 	}
+	owned, err := r.applier.Owned(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for what is to be removed: %w", err)
+	}
+	if len(owned) == 0 && !r.applier.Written.Pending() {
+		// Nothing was installed, because a former operator still runs for instance: its driver stays.
+		return true, nil
+	}
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
 	if progressing != nil && progressing.Reason == removingReason {
 		return true, nil

@@ -23,8 +23,9 @@ type fleet struct {
 	old map[string]*corev1.Pod
 	// serving are the nodes with a plugin that is ready, occupied those with any pod of a plugin.
 	serving, occupied map[string]bool
-	// unready are our pods that are not ready, with the reason.
-	unready []string
+	// late are the nodes that wait for the new pod, with the reason; down those that are not ready themselves.
+	late []string
+	down map[string]bool
 	// users are the pods that use volumes, by node.
 	users map[string][]string
 }
@@ -50,10 +51,15 @@ func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSID
 		}
 		deleted = append(deleted, r.discard(ctx, nodes.old[node]))
 	}
-	return takeover{
+	result := takeover{
 		message: nodes.message(cr.Name), serving: len(nodes.serving), changes: deleted,
 		stalled: len(deleted) == 0 && nodes.busy() >= nodes.most(), again: takeoverInterval,
-	}, nil
+	}
+	if len(deleted) == 0 && nodes.busy() == 0 {
+		// That pods end may take days.
+		result.again = patientInterval
+	}
+	return result, nil
 }
 
 // muster reads all plugins and all users of volumes, and the claims of these. Desired is how many nodes are to have a plugin.
@@ -67,35 +73,68 @@ func (r *Reconciler) muster(ctx context.Context, desired int) (fleet, map[client
 		return fleet{}, nil, err
 	}
 	users, err := usersOf(ctx, r.Live, claims)
-	return r.sorted(pods, users, desired), claims, err
+	if err != nil {
+		return fleet{}, nil, err
+	}
+	down, err := r.down(ctx, pods)
+	return r.sorted(pods, users, down, desired), claims, err
 }
 
-// sorted sorts pods by their nodes.
-func (r *Reconciler) sorted(pods []corev1.Pod, users []user, desired int) fleet {
-	nodes := fleet{
-		desired: desired, old: map[string]*corev1.Pod{}, serving: map[string]bool{}, occupied: map[string]bool{}, users: map[string][]string{},
-	}
-	var ours []corev1.Pod
+// down are the nodes that are not ready, of those with a plugin that is not. A pod that is deleted there does not go, and
+// another one does not come.
+func (r *Reconciler) down(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
+	found := map[string]bool{}
 	for i := range pods {
-		pod := &pods[i]
-		old := r.Driver.IsOld(pod)
-		node := pod.Spec.NodeName
-		if node == "" {
-			// It waits for the old one to go.
+		name := pods[i].Spec.NodeName
+		if _, known := found[name]; name == "" || known || serves(&pods[i]) {
 			continue
 		}
-		if !old {
-			ours = append(ours, *pod)
+		node := &corev1.Node{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read Node %s: %w", name, err)
+		}
+		found[name] = !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		})
+	}
+	return found, nil
+}
+
+// sorted sorts pods by their nodes. What is on nodes that are down is left out.
+func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]bool, desired int) fleet {
+	nodes := fleet{
+		desired: desired, down: map[string]bool{},
+		old: map[string]*corev1.Pod{}, serving: map[string]bool{}, occupied: map[string]bool{}, users: map[string][]string{},
+	}
+	late := map[string]string{}
+	for i := range pods {
+		pod := &pods[i]
+		node, old := pod.Spec.NodeName, r.Driver.IsOld(pod)
+		switch {
+		case node == "":
+			// It waits for the old one to go.
+			continue
+		case down[node]:
+			nodes.down[node] = true
+			continue
+		case serves(pod):
+			nodes.serving[node] = true
+		case pod.DeletionTimestamp != nil:
+			late[node] = "Terminating"
+		case !old:
+			late[node] = status.PodProblem(pod)
 		}
 		nodes.occupied[node] = true
-		if serves(pod) {
-			nodes.serving[node] = true
-		}
 		if old && pod.DeletionTimestamp == nil {
 			nodes.old[node] = pod
 		}
 	}
-	nodes.unready = status.Unready(ours)
+	for node, reason := range late {
+		if !nodes.serving[node] {
+			nodes.late = append(nodes.late, fmt.Sprintf("%s (%s)", node, reason))
+		}
+	}
+	slices.Sort(nodes.late)
 	// They are sorted.
 	for _, user := range users {
 		nodes.users[user.node] = append(nodes.users[user.node], user.pod)
@@ -106,8 +145,8 @@ func (r *Reconciler) sorted(pods []corev1.Pod, users []user, desired int) fleet 
 // most is how many nodes may be without a plugin at a time.
 func (f fleet) most() int { return max(1, f.nodes()/10) }
 
-// nodes is how many there are; some may have a plugin although they need none.
-func (f fleet) nodes() int { return max(f.desired, len(f.occupied)) }
+// nodes is how many there are that are not down; some may have a plugin although they need none.
+func (f fleet) nodes() int { return max(f.desired-len(f.down), len(f.occupied)) }
 
 // missing is how many nodes are without a plugin that is ready.
 func (f fleet) missing() int { return f.nodes() - len(f.serving) }
@@ -160,8 +199,11 @@ func (f fleet) message(name string) string {
 		text += fmt.Sprintf("; on %d of them pods use volumes, and their mounts would hang: %s. Drain these nodes, end the pods, or set annotation "+
 			"%s=true on ClusterCSIDriver %s and start the pods anew afterwards", len(waiting), status.Shorten(waiting), AcceptRemountAnnotation, name)
 	}
-	if len(f.unready) > 0 {
-		text += "; new pods that are not ready: " + status.Shorten(f.unready)
+	if len(f.late) > 0 {
+		text += "; waiting for the new pods of " + status.Shorten(f.late)
+	}
+	if len(f.down) > 0 {
+		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(f.down)))
 	}
 	return text
 }

@@ -32,6 +32,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 		nodes    int
 		change   func(number int, pod *corev1.Pod)
 		users    []user
+		down     map[string]bool
 		accepted bool
 		want     []string
 		stalled  bool
@@ -80,6 +81,14 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				}
 			},
 		},
+		"not on nodes that are down, which hold up nothing": {
+			nodes: 21, want: []string{"n01", "n02"}, down: map[string]bool{"n00": true},
+			change: func(number int, pod *corev1.Pod) {
+				if number == 0 {
+					*pod = plugin(pod.Spec.NodeName, old, false)
+				}
+			},
+		},
 		"those of another name": {
 			nodes: 10, want: []string{"n04"},
 			change: func(number int, pod *corev1.Pod) {
@@ -103,7 +112,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				}
 				pods = append(pods, pod)
 			}
-			nodes := r.sorted(pods, tc.users, tc.nodes)
+			nodes := r.sorted(pods, tc.users, tc.down, tc.nodes)
 			if diff := cmp.Diff(tc.want, nodes.next(tc.accepted)); diff != "" {
 				t.Errorf("next (-want +got):\n%s", diff)
 			}
@@ -116,10 +125,11 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 
 func TestTheMessageOfATakeOverNamesNodesAndPods(t *testing.T) {
 	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
-	pods := []corev1.Pod{plugin("a", "old", true), plugin("b", "old", true), plugin("c", "p-node-sa", false)}
-	got := r.sorted(pods, []user{{"ns/app", "b"}, {"ns/other", "b"}, {"ns/elsewhere", "c"}}, 4).message("efs.csi.aws.com")
+	pods := []corev1.Pod{plugin("a", "old", true), plugin("b", "old", true), plugin("c", "p-node-sa", false), plugin("d", "old", false)}
+	got := r.sorted(pods, []user{{"ns/app", "b"}, {"ns/other", "b"}, {"ns/elsewhere", "c"}}, map[string]bool{"d": true}, 4).message("efs.csi.aws.com")
 	for _, want := range []string{
-		"2 of 4 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "c (NotReady)",
+		"2 of 3 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "new pods of c (NotReady)",
+		"not ready are left alone: d",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in: %s", want, got)

@@ -25,8 +25,12 @@ const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 // takingOverReason is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.
 const takingOverReason = "TakingOver"
 
-// takeoverInterval is how often pods are looked up while a take-over goes on. Nothing is watched for it.
-const takeoverInterval = 15 * time.Second
+// takeoverInterval is how often pods are looked up while a take-over goes on, and patientInterval while it waits for pods that
+// use volumes. Nothing is watched for it.
+const (
+	takeoverInterval = 15 * time.Second
+	patientInterval  = 30 * time.Second
+)
 
 // takeover is how far the replacement of a predecessor's node pods is.
 type takeover struct {

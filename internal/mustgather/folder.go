@@ -1,0 +1,97 @@
+// Package mustgather reads Kubernetes objects from a folder instead of from an API server: one made by "oc adm must-gather" or
+// "oc adm inspect", or one with the output of "kubectl get -o yaml".
+//
+// Nothing depends on the names of files and folders, for they differ between tools and versions: every *.yaml, *.yml and *.json
+// is read, and what it holds says what it is.
+package mustgather
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Folder holds the objects of a folder. It does not change after Open, and can be used by many at a time.
+type Folder struct {
+	scheme  *runtime.Scheme
+	objects map[schema.GroupVersionKind]map[client.ObjectKey]client.Object
+	skipped []string
+}
+
+// Open reads all objects of a folder, at any depth, whose kind the scheme knows. Files that can't be read are left out, see
+// Skipped. A file that is too large is an error: what it holds would be missed too easily.
+func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("must-gather folder %s does not exist, check the path: %w", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("must-gather folder %s can't be read, check its permissions: %w", dir, err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder: unpack it if it is an archive, and name the folder that holds its files", dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("must-gather folder %s can't be read, check its permissions: %w", dir, err)
+	}
+	defer func() { _ = root.Close() }()
+	folder := newFolder(scheme)
+	files, err := folder.read(root)
+	if err != nil {
+		return nil, fmt.Errorf("must-gather folder %s: %w", dir, err)
+	}
+	if len(folder.objects) == 0 {
+		return nil, folder.empty(dir, files)
+	}
+	return folder, nil
+}
+
+// Skipped says which files, and which objects in files that could be read, are left out, and why: "FILE: REASON".
+func (f *Folder) Skipped() []string {
+	return slices.Clone(f.skipped)
+}
+
+func newFolder(scheme *runtime.Scheme) *Folder {
+	return &Folder{scheme: scheme, objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
+}
+
+func (f *Folder) empty(dir string, files int) error {
+	const cure = `name a folder that "oc adm must-gather" has made, or fill one with the output of "kubectl get -o yaml"`
+	if len(f.skipped) > 0 {
+		return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files, and %d could not be read, the first is %s: %s",
+			dir, files, len(f.skipped), f.skipped[0], cure)
+	}
+	return fmt.Errorf("must-gather folder %s: no object was found in its %d YAML and JSON files: %s", dir, files, cure)
+}
+
+func (f *Folder) skip(path string, reason error) {
+	f.skipped = append(f.skipped, fmt.Sprintf("%s: %v", path, reason))
+}
+
+// add keeps an object. A must-gather holds many twice, read at different times: the newer one counts, so that the answer does not
+// depend on the names of files. Where that can't be told, it is the first.
+func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
+	ofKind, known := f.objects[gvk]
+	if !known {
+		ofKind = map[client.ObjectKey]client.Object{}
+		f.objects[gvk] = ofKind
+	}
+	key := client.ObjectKeyFromObject(object)
+	if present, known := ofKind[key]; known && !newer(object, present) {
+		return
+	}
+	ofKind[key] = object
+}
+
+func newer(a, b client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order > 0
+}

@@ -1,0 +1,212 @@
+package mustgather
+
+import (
+	"bufio"
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// largestFile bounds the memory that one file takes.
+	largestFile = 64 << 20
+	// deepestList is how many Lists may hold each other. Tools nest them once at most; each level is parsed anew.
+	deepestList = 4
+)
+
+// read takes the objects of all files below root, and returns how many files there are.
+func (f *Folder) read(root *os.Root) (files int, err error) {
+	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == ".":
+			return err
+		case err != nil:
+			f.skip(path, err)
+			return nil
+		case entry.IsDir() || !holdsObjects(path):
+			return nil
+		}
+		files++
+		data, err := readFile(root, path)
+		if tooLarge := new(tooLargeError); errors.As(err, &tooLarge) {
+			return err
+		}
+		if err != nil {
+			f.skip(path, err)
+			return nil
+		}
+		f.takeFile(path, data)
+		return nil
+	})
+	if err != nil {
+		return files, fmt.Errorf("read files: %w", err)
+	}
+	return files, nil
+}
+
+func holdsObjects(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
+}
+
+// tooLargeError is a file that is not read because of its size.
+type tooLargeError struct {
+	path string
+	size int64
+}
+
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("file %s has %d MiB, and only files of up to %d MiB are read: split it, by namespaces for instance, "+
+		"or take it out of the folder if it holds no Kubernetes objects", e.path, e.size>>20, largestFile>>20)
+}
+
+// readFile returns nothing for what is not a regular file: a pipe would never end. The root refuses symbolic links that lead out
+// of it; those that don't lead to files that are read anyway.
+func readFile(root *os.Root, path string) ([]byte, error) {
+	info, err := root.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("it can't be read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	if info.Size() > largestFile {
+		return nil, &tooLargeError{path: path, size: info.Size()}
+	}
+	file, err := root.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("it can't be read: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	// Should it grow meanwhile, its end is missing, and then it is broken.
+	data, err := io.ReadAll(io.LimitReader(file, largestFile))
+	if err != nil {
+		return nil, fmt.Errorf("it can't be read: %w", err)
+	}
+	return data, nil
+}
+
+// takeFile takes all objects of a file, or none if it is broken: half of a file would look like all of it.
+func (f *Folder) takeFile(path string, data []byte) {
+	documents, err := split(data)
+	if err != nil {
+		f.skip(path, err)
+		return
+	}
+	for _, document := range documents {
+		f.take(path, document, schema.GroupVersionKind{}, 0)
+	}
+}
+
+// split turns the documents of a file into JSON.
+func split(data []byte) ([][]byte, error) {
+	// As YAML it would be slower to read, and could not have every escape.
+	if stdjson.Valid(data) {
+		return [][]byte{data}, nil
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var documents [][]byte
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("it is no YAML: %w", err)
+		}
+		converted, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			return nil, fmt.Errorf("it is no YAML: %w", err)
+		}
+		documents = append(documents, converted)
+	}
+}
+
+// head is what is needed to know what a document is.
+type head struct {
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Items      stdjson.RawMessage `json:"items"`
+}
+
+// take keeps the object in a document, or those in a list. The items of a list need not say their kind: it is that of the list.
+func (f *Folder) take(path string, document []byte, usual schema.GroupVersionKind, depth int) {
+	var it head
+	if err := json.Unmarshal(document, &it); err != nil {
+		// Anything can be YAML. This is no object of Kubernetes.
+		return
+	}
+	gvk := schema.FromAPIVersionAndKind(it.APIVersion, it.Kind)
+	if gvk.Kind == "" {
+		gvk = usual
+	}
+	if strings.HasSuffix(gvk.Kind, "List") && it.Items != nil {
+		f.takeItems(path, it.Items, gvk, depth)
+		return
+	}
+	object, err := f.decode(gvk, document)
+	if err != nil {
+		f.skip(path, err)
+		return
+	}
+	if object != nil {
+		f.add(gvk, object)
+	}
+}
+
+func (f *Folder) takeItems(path string, list []byte, gvk schema.GroupVersionKind, depth int) {
+	var items []stdjson.RawMessage
+	if err := json.Unmarshal(list, &items); err != nil {
+		f.skip(path, fmt.Errorf("the items of the %s can't be read: %w", gvk.Kind, err))
+		return
+	}
+	if depth == deepestList {
+		f.skip(path, fmt.Errorf("more than %d lists hold each other", deepestList))
+		return
+	}
+	usual := gvk.GroupVersion().WithKind(strings.TrimSuffix(gvk.Kind, "List"))
+	for _, item := range items {
+		f.take(path, item, usual, depth+1)
+	}
+}
+
+// decode returns nothing for a kind that nobody asks for.
+func (f *Folder) decode(gvk schema.GroupVersionKind, document []byte) (client.Object, error) {
+	if !f.scheme.Recognizes(gvk) {
+		return nil, nil
+	}
+	made, err := f.scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("a %s can't be read: %w", gvk.Kind, err)
+	}
+	object, ok := made.(client.Object)
+	if !ok {
+		return nil, nil
+	}
+	var target any = object
+	if free, ok := object.(*unstructured.Unstructured); ok {
+		// Its own decoder wants a kind, which items may lack.
+		target = &free.Object
+	}
+	if err := json.Unmarshal(document, target); err != nil {
+		return nil, fmt.Errorf("a %s can't be read: %w", gvk.Kind, err)
+	}
+	object.GetObjectKind().SetGroupVersionKind(gvk)
+	if object.GetName() == "" {
+		return nil, fmt.Errorf("a %s has no name", gvk.Kind)
+	}
+	return object, nil
+}
