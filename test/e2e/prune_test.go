@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -106,15 +105,7 @@ func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
 func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 	cluster := clean(t)
 	const namespace = otherNamespace
-	root, err := env.Root()
-	env.Must(t, err)
-	for _, name := range []string{"role.yaml", "role_binding.yaml", "service_account.yaml"} {
-		text, err := os.ReadFile(root + "/config/rbac/" + name)
-		env.Must(t, err)
-		file := t.TempDir() + "/" + name
-		env.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), env.OperatorNamespace, namespace)), 0o600))
-		env.Must(t, cluster.ApplyFile(t.Context(), file))
-	}
+	env.Must(t, cluster.InstallManifestsIn(t.Context(), namespace))
 	t.Cleanup(func() {
 		for _, kind := range []string{"serviceaccount", "role", "rolebinding"} {
 			_, err := cluster.Kubectl(context.Background(), "-n", namespace, "delete", kind, env.OperatorName)
@@ -122,7 +113,7 @@ func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 		}
 		env.Must(t, cluster.InstallManifests(context.Background()))
 	})
-	operator, err := cluster.StartOperatorIn(t.Context(), namespace)
+	operator, err := cluster.StartOperatorIn(t.Context(), namespace, []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

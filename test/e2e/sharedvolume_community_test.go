@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -64,41 +63,15 @@ func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 }
 
-// community is a SharedVolume with its volume and claim as the community's operator makes them: without a claim reference, a
-// UID or an owner, and held by a finalizer. The old shape of a volume has the access point in its mount options.
+// community makes what the community's operator makes of a SharedVolume. It goes with the test.
 func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alpha1.SharedVolume {
 	t.Helper()
-	sv := env.SharedVolume("default", name)
-	sv.Finalizers = []string{sharedvolume.CommunityFinalizer}
-	env.Must(t, cluster.Client.Create(t.Context(), sv))
-	labels := map[string]string{
-		"openshift.io/aws-efs-operator-owned":                         "true",
-		"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "default",
-		"openshift.io/aws-efs-operator-shared-volume-owner-name":      name,
-	}
-	volume, claim, _ := env.Workload()
-	volume.Name, volume.Labels = "pv-default-"+name, labels
-	volume.Spec.CSI.VolumeHandle = env.FileSystem + "::" + env.AccessPoint
-	if old {
-		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = env.FileSystem, []string{"tls", "accesspoint=" + env.AccessPoint}
-	}
-	claim.Name, claim.Labels, claim.Spec.VolumeName = "pvc-"+name, labels, volume.Name
+	_, volume, claim := env.CommunityVolume("default", name, old)
 	for _, object := range []client.Object{volume, claim} {
-		keep(t, cluster, object)
+		t.Cleanup(func() { forceDelete(t, cluster, object) })
 	}
-	env.Eventually(t, "the claim bound", func() error {
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-			return err
-		}
-		if claim.Status.Phase != corev1.ClaimBound {
-			return errors.New(string(claim.Status.Phase))
-		}
-		return nil
-	})
-	sv.Status = v1alpha1.SharedVolumeStatus{
-		Phase: v1alpha1.Ready, Message: "left from before", ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: claim.Name},
-	}
-	env.Must(t, cluster.Client.Status().Update(t.Context(), sv))
+	sv, err := cluster.PutCommunityVolume(t.Context(), "default", name, old)
+	env.Must(t, err)
 	return sv
 }
 

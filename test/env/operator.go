@@ -17,6 +17,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -56,6 +57,15 @@ func Images() map[string]string {
 // InstallManifests applies the definition of SharedVolumes and the ServiceAccount, roles and bindings of the operator, as they
 // are shipped.
 func (c *Cluster) InstallManifests(ctx context.Context) error {
+	return c.InstallManifestsIn(ctx, OperatorNamespace)
+}
+
+// InstallManifestsIn is InstallManifests for another namespace, which it makes if it is missing. The guide tells to replace
+// the name in all files.
+func (c *Cluster) InstallManifestsIn(ctx context.Context, namespace string) error {
+	if err := c.Namespace(ctx, namespace); err != nil {
+		return err
+	}
 	root, err := Root()
 	if err != nil {
 		return err
@@ -66,10 +76,23 @@ func (c *Cluster) InstallManifests(ctx context.Context) error {
 			return fmt.Errorf("no manifests in config/%s: run 'make generate' (%w)", folder, err)
 		}
 		for _, name := range files {
-			if err := c.ApplyFile(ctx, name); err != nil {
+			text, err := os.ReadFile(filepath.Clean(name))
+			if err != nil {
+				return fmt.Errorf("apply: %w", err)
+			}
+			if err := c.apply(ctx, name, strings.NewReader(strings.ReplaceAll(string(text), OperatorNamespace, namespace))); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// Namespace makes a namespace, if it is missing.
+func (c *Cluster) Namespace(ctx context.Context, name string) error {
+	err := c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return nil
 }
@@ -81,7 +104,11 @@ func (c *Cluster) ApplyFile(ctx context.Context, name string) error {
 		return fmt.Errorf("apply: %w", err)
 	}
 	defer file.Close()
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	return c.apply(ctx, name, file)
+}
+
+func (c *Cluster) apply(ctx context.Context, name string, from io.Reader) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
 	for {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
@@ -115,7 +142,12 @@ type Operator struct {
 // StartOperator starts the operator under its own ServiceAccount. Extra arguments come after "start", extra environment
 // as NAME=value; both win over the defaults.
 func (c *Cluster) StartOperator(ctx context.Context, args, environment []string) (*Operator, error) {
-	kubeconfig, err := c.AccountKubeconfig(ctx, OperatorNamespace, OperatorName)
+	return c.StartOperatorIn(ctx, OperatorNamespace, args, environment)
+}
+
+// StartOperatorIn is StartOperator in another namespace, under the ServiceAccount there.
+func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string, args, environment []string) (*Operator, error) {
+	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, OperatorName)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +156,8 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 		return nil, err
 	}
 	base := []string{
-		"start", "--kubeconfig", kubeconfig, "--health-probe-bind-address", "0", "--metrics-bind-address", port,
+		"start", "--kubeconfig", kubeconfig, "--namespace", namespace,
+		"--health-probe-bind-address", "0", "--metrics-bind-address", port,
 		// A look at the metrics must not cost requests that the tests count.
 		"--metrics-secure=false",
 	}
@@ -134,18 +167,6 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 	}
 	operator.Metrics = "http://" + port + "/metrics"
 	return operator, nil
-}
-
-// StartOperatorIn starts the operator in another namespace, under its ServiceAccount there and without leader election.
-func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string) (*Operator, error) {
-	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, OperatorName)
-	if err != nil {
-		return nil, err
-	}
-	return RunOperator(c.Operator, []string{
-		"start", "--kubeconfig", kubeconfig, "--namespace", namespace, "--leader-elect=false",
-		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
-	}, nil)
 }
 
 // LeaveOperator starts the operator so that it goes on when this process ends. Its log is in the cluster's folder.

@@ -27,6 +27,54 @@ func SharedVolume(namespace, name string) *v1alpha1.SharedVolume {
 	}
 }
 
+// CommunityVolume is a SharedVolume with its volume and claim as the community's operator makes them: without a claim reference,
+// a UID or an owner, and held by a finalizer. The old shape of a volume has the access point in its mount options.
+func CommunityVolume(namespace, name string, old bool) (*v1alpha1.SharedVolume, *corev1.PersistentVolume, *corev1.PersistentVolumeClaim) {
+	sv := SharedVolume(namespace, name)
+	sv.Finalizers = []string{"finalizer.awsefs.managed.openshift.io"}
+	labels := map[string]string{
+		CommunityLabel: "true",
+		"openshift.io/aws-efs-operator-shared-volume-owner-namespace": namespace,
+		"openshift.io/aws-efs-operator-shared-volume-owner-name":      name,
+	}
+	volume, claim, _ := Workload()
+	volume.Name, volume.Labels = "pv-"+namespace+"-"+name, labels
+	volume.Spec.CSI.VolumeHandle = FileSystem + "::" + AccessPoint
+	if old {
+		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = FileSystem, []string{"tls", "accesspoint=" + AccessPoint}
+	}
+	claim.Namespace, claim.Name, claim.Labels, claim.Spec.VolumeName = namespace, "pvc-"+name, labels, volume.Name
+	return sv, volume, claim
+}
+
+// PutCommunityVolume makes a SharedVolume as the community's operator does and waits until its claim is bound.
+func (c *Cluster) PutCommunityVolume(ctx context.Context, namespace, name string, old bool) (*v1alpha1.SharedVolume, error) {
+	sv, volume, claim := CommunityVolume(namespace, name, old)
+	if err := c.Put(ctx, CommunityName, sv, volume, claim); err != nil {
+		return nil, err
+	}
+	err := Await(ctx, "claim "+claim.Name+" bound", func() error {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.Status.Phase != corev1.ClaimBound {
+			return errors.New(string(claim.Status.Phase))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sv), sv); err != nil {
+		return nil, err
+	}
+	sv.Status = v1alpha1.SharedVolumeStatus{
+		Phase: v1alpha1.Ready, ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: claim.Name},
+		Message: "left from before",
+	}
+	return sv, c.Client.Status().Update(ctx, sv)
+}
+
 // PairGone checks that the claim and the volume of a SharedVolume have gone.
 func (c *Cluster) PairGone(ctx context.Context, sv *v1alpha1.SharedVolume) error {
 	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}

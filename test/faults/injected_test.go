@@ -23,7 +23,7 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 	t.Parallel()
 	const most = 15
 	cluster := own(t)
-	through := newProxy(t, cluster)
+	through := env.NewProxy(t, cluster)
 	phases := life()
 	start := undisturbed(t, cluster, through, phases)
 	random := dice(t)
@@ -33,7 +33,7 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 		for _, p := range phases {
 			injected := map[string]int{}
 			total := 0
-			through.set(func(r *http.Request) fault {
+			through.Set(func(r *http.Request) env.Fault {
 				name, answer := chance(random, r)
 				if answer == nil || total == most {
 					return nil
@@ -43,13 +43,13 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 				return answer
 			})
 			// The streams of events break, too.
-			through.server.CloseClientConnections()
+			through.Disconnect()
 			p.begin(t, cluster)
 			env.Must(t, env.AwaitFor(t.Context(), 4*time.Minute, p.name+" finished", func() error {
 				return p.finished(t.Context(), cluster)
 			}))
 			env.Quiet(t, operator)
-			passed, opened := through.work(), through.streams()
+			passed, opened := through.Work(), through.Streams()
 			t.Logf("%s: %d requests, %d without faults, and %d streams; %v", p.name, len(passed), p.cost, opened, injected)
 			// One failure costs another try, a look at what is there, and a status. A removal reads every object with each try.
 			each := 3
@@ -79,22 +79,22 @@ func TestAFailureAloneIsRetried(t *testing.T) {
 	cluster, through, operator := installed(t)
 	levels := []operatorv1.LogLevel{operatorv1.Trace, operatorv1.Debug}
 	step := 0
-	for name, answer := range map[string]fault{
+	for name, answer := range map[string]env.Fault{
 		"a conflict":                    failure(http.StatusConflict, metav1.StatusReasonConflict),
 		"too many requests":             tooMany(),
 		"an internal error":             failure(http.StatusInternalServerError, metav1.StatusReasonInternalError),
 		"an API server that shuts down": failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable),
-		"a connection that is dropped":  func(w http.ResponseWriter, _ func(http.ResponseWriter)) { drop(w) },
+		"a connection that is dropped":  func(w http.ResponseWriter, _ func(http.ResponseWriter)) { env.Drop(w) },
 		"an answer that does not come in": func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
 			forward(httptest.NewRecorder())
-			drop(w)
+			env.Drop(w)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env.Quiet(t, operator)
 			failed := false
-			through.set(func(r *http.Request) fault {
-				if failed || !isWrite(r) {
+			through.Set(func(r *http.Request) env.Fault {
+				if failed || !env.IsWrite(r) {
 					return nil
 				}
 				failed = true
@@ -105,17 +105,17 @@ func TestAFailureAloneIsRetried(t *testing.T) {
 			env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
 			env.Eventually(t, "the change observed", func() error { return cluster.Settled(t.Context()) })
 			env.Quiet(t, operator)
-			if made := through.work(); !failed || len(made) > 2 {
+			if made := through.Work(); !failed || len(made) > 2 {
 				t.Errorf("a write failed: %t; requests, of which one or two are enough:\n%s", failed, strings.Join(made, "\n"))
 			}
 		})
 	}
-	through.set(nil)
+	through.Set(nil)
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 // chance decides which request fails, and how. Conflicts and too many requests are what happens in busy clusters.
-func chance(random *rand.Rand, r *http.Request) (string, fault) {
+func chance(random *rand.Rand, r *http.Request) (string, env.Fault) {
 	switch roll := random.IntN(100); {
 	case roll < 10:
 		return "429", tooMany()
@@ -124,20 +124,20 @@ func chance(random *rand.Rand, r *http.Request) (string, fault) {
 	case roll < 16:
 		return "503", failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 	case roll < 19:
-		return "no request", func(w http.ResponseWriter, _ func(http.ResponseWriter)) { drop(w) }
-	case roll < 22 && !isWatch(r):
+		return "no request", func(w http.ResponseWriter, _ func(http.ResponseWriter)) { env.Drop(w) }
+	case roll < 22 && !env.IsWatch(r):
 		return "no answer", func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
 			forward(httptest.NewRecorder())
-			drop(w)
+			env.Drop(w)
 		}
-	case roll < 42 && isWrite(r):
+	case roll < 42 && env.IsWrite(r):
 		return "409", failure(http.StatusConflict, metav1.StatusReasonConflict)
 	}
 	return "", nil
 }
 
 // failure answers as the API server does.
-func failure(code int, reason metav1.StatusReason) fault {
+func failure(code int, reason metav1.StatusReason) env.Fault {
 	return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
@@ -149,7 +149,7 @@ func failure(code int, reason metav1.StatusReason) fault {
 }
 
 // tooMany answers as API priority and fairness does; client-go waits and tries again by itself.
-func tooMany() fault {
+func tooMany() env.Fault {
 	return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)

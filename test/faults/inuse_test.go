@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,23 +27,18 @@ func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the pod named", func() error { return waits(t, cluster) })
 
-	failures := 0
-	through.set(func(r *http.Request) fault {
+	var failures atomic.Int32
+	through.Set(func(r *http.Request) env.Fault {
 		if !strings.HasSuffix(r.URL.Path, "/persistentvolumes") {
 			return nil
 		}
-		failures++
+		failures.Add(1)
 		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	})
-	failed := func() int {
-		through.mutex.Lock()
-		defer through.mutex.Unlock()
-		return failures
-	}
 	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x")
 	env.Must(t, err)
 	env.Eventually(t, "three look-ups that fail", func() error {
-		if count := failed(); count < 3 {
+		if count := failures.Load(); count < 3 {
 			return fmt.Errorf("%d so far", count)
 		}
 		return nil
@@ -55,7 +51,7 @@ func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
 	if blocking != 1 || len(left) != len(owned) {
 		t.Errorf("%v pods block the removal in the metrics, want 1; %d of %d objects are left", blocking, len(left), len(owned))
 	}
-	through.set(nil)
+	through.Set(nil)
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 }

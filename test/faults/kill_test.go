@@ -18,7 +18,7 @@ import (
 func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)
-	through := newProxy(t, cluster)
+	through := env.NewProxy(t, cluster)
 	phases := life()
 	start := undisturbed(t, cluster, through, phases)
 	operator := operate(t, cluster, through, alone)
@@ -32,17 +32,17 @@ func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 			// What follows would only be told of what has happened here.
 			return
 		}
-		through.set(nil)
+		through.Set(nil)
 		operator = operate(t, cluster, through, alone)
 		env.Eventually(t, p.name+" finished by the next operator", func() error { return p.finished(t.Context(), cluster) })
 		env.Quiet(t, operator)
 		// The next operator starts and at worst does all once more. How often a removal has to look depends on its pods.
-		if made := through.work(); len(made) > start.requests+3*p.cost {
+		if made := through.Work(); len(made) > start.requests+3*p.cost {
 			t.Errorf("the next operator needed %d requests to finish, a start takes %d and the %s %d",
 				len(made), start.requests, p.name, p.cost)
 		}
 	}
-	through.set(nil)
+	through.Set(nil)
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
@@ -85,15 +85,15 @@ func isTakeover(r *http.Request) bool {
 }
 
 // kill begins the phase and kills the operator.
-func (m moment) kill(t *testing.T, cluster *env.Cluster, through *proxy, operator *env.Operator) {
+func (m moment) kill(t *testing.T, cluster *env.Cluster, through *env.Proxy, operator *env.Operator) {
 	t.Helper()
 	var killed atomic.Bool
 	kill := func() {
 		killed.Store(true)
 		operator.Kill()
 	}
-	through.set(func(r *http.Request) fault {
-		if !isWork(r) || !m.at(r) {
+	through.Set(func(r *http.Request) env.Fault {
+		if !env.IsWork(r) || !m.at(r) {
 			return nil
 		}
 		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
@@ -101,7 +101,7 @@ func (m moment) kill(t *testing.T, cluster *env.Cluster, through *proxy, operato
 				forward(httptest.NewRecorder())
 			}
 			kill()
-			drop(w)
+			env.Drop(w)
 		}
 	})
 	m.phase.begin(t, cluster)

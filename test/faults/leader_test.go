@@ -19,7 +19,7 @@ func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
 	cluster := own(t)
 	phases := life()
 	install, change := phases[0], phases[1]
-	one, two := newProxy(t, cluster), newProxy(t, cluster)
+	one, two := env.NewProxy(t, cluster), env.NewProxy(t, cluster)
 	undisturbed(t, cluster, one, phases)
 
 	first := operate(t, cluster, one)
@@ -29,14 +29,14 @@ func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
 	env.Eventually(t, "the second operator asks for the lease", func() error {
 		return prints(second, "Attempting to acquire leader lease")
 	})
-	one.set(nil)
+	one.Set(nil)
 	install.begin(t, cluster)
 	env.Eventually(t, "driver installed", func() error { return install.finished(t.Context(), cluster) })
 	env.Quiet(t, first)
-	if diff := cmp.Diff(install.writes, one.writes()); diff != "" {
+	if diff := cmp.Diff(install.writes, one.Writes()); diff != "" {
 		t.Errorf("writes of the leader beside another operator (-alone +beside):\n%s", diff)
 	}
-	if made := two.writes(); len(made) > 0 {
+	if made := two.Writes(); len(made) > 0 {
 		t.Errorf("the operator that does not lead has written:\n%s", strings.Join(made, "\n"))
 	}
 	if now := holder(t, cluster); now != leader || second.Started() == nil {

@@ -145,10 +145,10 @@ func versionsOf(ctx context.Context, cluster *env.Cluster, objects []client.Obje
 
 // operate starts the operator, directly or through a proxy. It ends with the test, and must not have ended before
 // unless the test has killed it.
-func operate(t *testing.T, cluster *env.Cluster, through *proxy, args ...string) *env.Operator {
+func operate(t *testing.T, cluster *env.Cluster, through *env.Proxy, args ...string) *env.Operator {
 	t.Helper()
 	if through != nil {
-		args = append(args, "--kubeconfig", through.kubeconfig(t, cluster))
+		args = append(args, "--kubeconfig", through.Kubeconfig(t, cluster, env.OperatorNamespace))
 	}
 	operator, err := cluster.StartOperator(t.Context(), args, nil)
 	env.Must(t, err)
@@ -157,10 +157,10 @@ func operate(t *testing.T, cluster *env.Cluster, through *proxy, args ...string)
 }
 
 // installed gives a test a control plane of its own with an installed driver, whose operator works through a proxy.
-func installed(t *testing.T) (*env.Cluster, *proxy, *env.Operator) {
+func installed(t *testing.T) (*env.Cluster, *env.Proxy, *env.Operator) {
 	t.Helper()
 	cluster := own(t)
-	through := newProxy(t, cluster)
+	through := env.NewProxy(t, cluster)
 	operator := operate(t, cluster, through, alone)
 	env.Eventually(t, "the operator works", operator.Started)
 	life()[0].begin(t, cluster)

@@ -44,20 +44,20 @@ func life() []*phase {
 type cost struct{ requests, streams int }
 
 // undisturbed runs the phases once and writes down what they lead to and what they cost. It returns the cost of a start.
-func undisturbed(t *testing.T, cluster *env.Cluster, through *proxy, phases []*phase) cost {
+func undisturbed(t *testing.T, cluster *env.Cluster, through *env.Proxy, phases []*phase) cost {
 	t.Helper()
-	through.set(nil)
+	through.Set(nil)
 	operator := operate(t, cluster, through, alone)
 	env.Eventually(t, "the operator works", operator.Started)
 	env.Quiet(t, operator)
-	start := cost{requests: len(through.work()), streams: through.streams()}
+	start := cost{requests: len(through.Work()), streams: through.Streams()}
 	for _, p := range phases {
-		through.set(nil)
+		through.Set(nil)
 		p.begin(t, cluster)
 		env.Eventually(t, p.name+" settled", func() error { return p.settled(t.Context(), cluster) })
 		// What the operator is content with is the wanted state; the e2e tests say what that must be.
 		env.Quiet(t, operator)
-		p.cost, p.writes = len(through.work()), through.writes()
+		p.cost, p.writes = len(through.Work()), through.Writes()
 		var err error
 		p.want, err = contents(t.Context(), cluster)
 		env.Must(t, err)

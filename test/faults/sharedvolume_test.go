@@ -54,7 +54,7 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)
-	through := newProxy(t, cluster)
+	through := env.NewProxy(t, cluster)
 	random := dice(t)
 	const each = 4
 	all := make([]client.Object, each)
@@ -74,8 +74,8 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 		var killed sync.Once
 		kill := func() { killed.Do(operator.Kill) }
 		at := nth(n)
-		through.set(func(r *http.Request) fault {
-			if !isWork(r) || !ofSharedVolumes(r) || !at(r) {
+		through.Set(func(r *http.Request) env.Fault {
+			if !env.IsWork(r) || !ofSharedVolumes(r) || !at(r) {
 				return nil
 			}
 			return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
@@ -83,7 +83,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 					forward(httptest.NewRecorder())
 				}
 				kill()
-				drop(w)
+				env.Drop(w)
 			}
 		})
 		for _, sv := range all {
@@ -102,7 +102,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 			}
 		})
 		kill()
-		through.set(nil)
+		through.Set(nil)
 		operator = operate(t, cluster, through, alone)
 		env.Eventually(t, "finished by the next operator", func() error { return settled(t.Context(), cluster, want) })
 	}

@@ -1,4 +1,4 @@
-package faults
+package env
 
 import (
 	"crypto/tls"
@@ -17,33 +17,32 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// proxy stands between one operator and the API server. It counts what passes and disturbs what it is told to.
-type proxy struct {
+// Proxy stands between one operator and the API server. It counts what passes and disturbs what it is told to.
+type Proxy struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy
 
 	mutex   sync.Mutex
-	disturb func(*http.Request) fault
+	disturb func(*http.Request) Fault
 	// passed are the requests that have reached the API server; no watches and no leases.
 	passed []string
 	// opened is how many watches were asked for.
 	opened int
 }
 
-// fault answers a request in place of the API server. Forward sends it there all the same.
-type fault func(w http.ResponseWriter, forward func(http.ResponseWriter))
+// Fault answers a request in place of the API server. Forward sends it there all the same.
+type Fault func(w http.ResponseWriter, forward func(http.ResponseWriter))
 
-func newProxy(t *testing.T, cluster *env.Cluster) *proxy {
+// NewProxy starts one that ends with the test.
+func NewProxy(t *testing.T, cluster *Cluster) *Proxy {
 	t.Helper()
 	target, err := url.Parse(cluster.Config.Host)
-	env.Must(t, err)
+	Must(t, err)
 	trust, err := rest.TLSConfigFor(cluster.Config)
-	env.Must(t, err)
-	p := &proxy{forward: &httputil.ReverseProxy{
+	Must(t, err)
+	p := &Proxy{forward: &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: &http.Transport{TLSClientConfig: trust, MaxIdleConnsPerHost: 100},
 		// The events of a watch must not wait for one another.
@@ -63,34 +62,35 @@ func newProxy(t *testing.T, cluster *env.Cluster) *proxy {
 	return p
 }
 
-// kubeconfig is the operator's access through the proxy.
-func (p *proxy) kubeconfig(t *testing.T, cluster *env.Cluster) string {
+// Kubeconfig is the access of the operator of a namespace through the proxy.
+func (p *Proxy) Kubeconfig(t *testing.T, cluster *Cluster, namespace string) string {
 	t.Helper()
-	direct, err := cluster.AccountKubeconfig(t.Context(), env.OperatorNamespace, env.OperatorName)
-	env.Must(t, err)
+	direct, err := cluster.AccountKubeconfig(t.Context(), namespace, OperatorName)
+	Must(t, err)
 	config, err := clientcmd.LoadFromFile(direct)
-	env.Must(t, err)
+	Must(t, err)
 	for _, access := range config.Clusters {
 		access.Server = p.server.URL
 		access.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	env.Must(t, clientcmd.WriteToFile(*config, file))
+	Must(t, clientcmd.WriteToFile(*config, file))
 	return file
 }
 
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP forwards or disturbs a request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mutex.Lock()
-	if isWatch(r) {
+	if IsWatch(r) {
 		p.opened++
 	}
-	var answer fault
+	var answer Fault
 	if p.disturb != nil {
 		answer = p.disturb(r)
 	}
 	p.mutex.Unlock()
 	forward := func(w http.ResponseWriter) {
-		if isWork(r) {
+		if IsWork(r) {
 			p.mutex.Lock()
 			p.passed = append(p.passed, r.Method+" "+r.URL.Path)
 			p.mutex.Unlock()
@@ -104,32 +104,35 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, forward)
 }
 
-// set replaces what disturbs, nil for nothing, and counts anew.
-func (p *proxy) set(disturb func(*http.Request) fault) {
+// Disconnect breaks all connections, those of streams too.
+func (p *Proxy) Disconnect() { p.server.CloseClientConnections() }
+
+// Set replaces what disturbs, nil for nothing, and counts anew.
+func (p *Proxy) Set(disturb func(*http.Request) Fault) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.disturb, p.passed, p.opened = disturb, nil, 0
 }
 
-// work returns the requests that have reached the API server since set.
-func (p *proxy) work() []string {
+// Work returns the requests that have reached the API server since Set.
+func (p *Proxy) Work() []string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return append([]string(nil), p.passed...)
 }
 
-// streams is how many watches were asked for since set.
-func (p *proxy) streams() int {
+// Streams is how many watches were asked for since Set.
+func (p *Proxy) Streams() int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.opened
 }
 
-// writes are those requests of work that write, in order of their names. How often the status is written and events are
+// Writes are those requests of Work that write, in order of their names. How often the status is written and events are
 // told depends on how fast pods start, so these are left out.
-func (p *proxy) writes() []string {
+func (p *Proxy) Writes() []string {
 	var found []string
-	for _, request := range p.work() {
+	for _, request := range p.Work() {
 		if !strings.HasPrefix(request, http.MethodGet) && !strings.HasSuffix(request, "/status") && !strings.Contains(request, "/events") {
 			found = append(found, request)
 		}
@@ -138,17 +141,19 @@ func (p *proxy) writes() []string {
 	return found
 }
 
-// isWork is true for what the operator asks for to do its job: no watch, and nothing about leader election.
-func isWork(r *http.Request) bool {
-	return !isWatch(r) && !strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/")
+// IsWork is true for what the operator asks for to do its job: no watch, and nothing about leader election.
+func IsWork(r *http.Request) bool {
+	return !IsWatch(r) && !strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/")
 }
 
-func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
+// IsWatch is true for a stream of events.
+func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
+// IsWrite is true for a request that may change the cluster.
+func IsWrite(r *http.Request) bool { return r.Method != http.MethodGet }
 
-// drop ends the connection without an answer.
-func drop(w http.ResponseWriter) {
+// Drop ends the connection without an answer.
+func Drop(w http.ResponseWriter) {
 	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = connection.Close()
 	}

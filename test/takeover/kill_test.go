@@ -1,0 +1,177 @@
+package takeover
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// kills is how often the operator is killed while it takes over.
+const kills = 20
+
+// The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
+// reached the API server by then, some have not. In the end everything is as if nobody had been killed.
+func TestATakeOverOutlivesTwentyKills(t *testing.T) {
+	t.Parallel()
+	const nodes = 8
+	s := before(t, nodes, "openshift-operators")
+	random := dice(t)
+	through := env.NewProxy(t, s.Cluster)
+	work := func(t *testing.T) *env.Operator {
+		t.Helper()
+		return s.operate(t, "--kubeconfig", through.Kubeconfig(t, s.Cluster, s.namespace))
+	}
+	data, err := s.data(t.Context())
+	env.Must(t, err)
+
+	// One that nobody kills shows what the others have to reach, and how many requests that takes.
+	operator := work(t)
+	env.Eventually(t, "the operator works", operator.Started)
+	through.Set(nil)
+	app, stop := s.begin(t, nodes)
+	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	s.acceptRemount(t)
+	env.Eventually(t, "the driver taken over", func() error { return s.through(t, nodes) })
+	env.Quiet(t, operator)
+	cost := len(through.Work())
+	want, err := s.operands(t.Context())
+	env.Must(t, err)
+	stop()
+	s.stop(t, app)
+	s.clear(t)
+	t.Logf("undisturbed, a take-over takes %d requests", cost)
+
+	for killed := 0; killed < kills; {
+		app, stop := s.begin(t, nodes)
+		kept, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
+		env.Must(t, err)
+		accepted := false
+		for finished := false; !finished; {
+			// A third, so that an early kill and a late one fall into the same take-over.
+			n, arrives := 1+random.IntN(cost/3+1), random.IntN(2) == 1
+			if killed == kills {
+				n = -1
+			}
+			died := armed(through, operator, n, arrives)
+			env.Eventually(t, fmt.Sprintf("killed at request %d, or done", n), func() error {
+				if died() {
+					return nil
+				}
+				if !accepted && s.holdsOnly(t.Context(), app.Spec.NodeName) == nil {
+					accepted = true
+					s.acceptRemount(t)
+				}
+				err := s.through(t, nodes)
+				finished = err == nil
+				return err
+			})
+			if finished {
+				break
+			}
+			killed++
+			t.Logf("kill %d: at request %d, which arrives: %t", killed, n, arrives)
+			operator = work(t)
+		}
+		through.Set(nil)
+		if died := operatorEnded(operator); died {
+			// The last request of all was the one.
+			killed++
+			operator = work(t)
+		}
+		env.Eventually(t, "the end state", func() error { return s.through(t, nodes) })
+		env.Quiet(t, operator)
+		got, err := s.operands(t.Context())
+		env.Must(t, err)
+		same(t, "the end state", want, got)
+		now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
+		env.Must(t, err)
+		same(t, "the identity of what is adopted", kept, now)
+		after, err := s.data(t.Context())
+		env.Must(t, err)
+		same(t, "SharedVolumes, volumes or claims", data, after)
+		stop()
+		if t.Failed() {
+			return
+		}
+		s.stop(t, app)
+		s.clear(t)
+	}
+}
+
+// begin puts the old driver back, with an application that uses it, and asks for the take-over.
+func (s *scene) begin(t *testing.T, nodes int) (app *corev1.Pod, stop func()) {
+	t.Helper()
+	env.Must(t, s.Put(t.Context(), env.CommunityName, s.community(t)...))
+	env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), s.daemonSet()) })
+	env.Eventually(t, "old plugins on all workers", func() error { return s.holdsOnly(t.Context(), s.workers...) })
+	app = s.application(t, "shop", "web", s.workers[0])
+	stop = s.watch(t, nodes)
+	s.create(t, nil)
+	return app, stop
+}
+
+// through checks that a take-over has ended.
+func (s *scene) through(t *testing.T, nodes int) error {
+	t.Helper()
+	if err := s.handedOver(t.Context(), nodes); err != nil {
+		return err
+	}
+	return s.communityGone(t.Context())
+}
+
+// armed kills the operator at its n-th request, and tells whether that has happened. Whether the API server gets the request is
+// chance as well.
+func armed(through *env.Proxy, operator *env.Operator, n int, arrives bool) (died func() bool) {
+	var killed atomic.Bool
+	through.Set(func(r *http.Request) env.Fault {
+		if !env.IsWork(r) {
+			return nil
+		}
+		if n--; n != 0 {
+			return nil
+		}
+		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			if arrives {
+				forward(httptest.NewRecorder())
+			}
+			operator.Kill()
+			killed.Store(true)
+			env.Drop(w)
+		}
+	})
+	return killed.Load
+}
+
+func operatorEnded(operator *env.Operator) bool {
+	select {
+	case <-operator.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// An API server that is away is no reason to forget what nodes lack a plugin.
+func TestATakeOverGoesOnAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	s := before(t, few, "openshift-operators")
+	app := s.application(t, "shop", "web", s.workers[0])
+	operator := s.operate(t)
+	s.create(t, nil)
+	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	env.Must(t, s.StopComponent(t.Context(), "kube-apiserver"))
+	env.Must(t, s.StartComponent(t.Context(), "kube-apiserver"))
+	s.watch(t, few)
+	s.stop(t, app)
+	env.Eventually(t, "the driver taken over", func() error { return errors.Join(s.handedOver(t.Context(), few), s.communityGone(t.Context())) })
+	if operatorEnded(operator) {
+		t.Error("the operator has ended")
+	}
+}

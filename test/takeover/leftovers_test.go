@@ -1,0 +1,203 @@
+package takeover
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// leftover is a state in which a cluster may be when the old operator is gone.
+type leftover struct {
+	name string
+	// damage changes what was left of the driver.
+	damage func(*testing.T, *scene)
+	// left are objects that are nobody's to remove, and foreign those that the operator leaves to their owner.
+	left    func(*scene) []client.Object
+	foreign string
+}
+
+func leftovers() []leftover {
+	remove := func(objects func(*scene) []client.Object) func(*testing.T, *scene) {
+		return func(t *testing.T, s *scene) {
+			t.Helper()
+			for _, object := range objects(s) {
+				env.Must(t, s.Client.Delete(t.Context(), object))
+			}
+		}
+	}
+	patch := func(object func(*scene) client.Object, fields string) func(*testing.T, *scene) {
+		return func(t *testing.T, s *scene) {
+			t.Helper()
+			env.Must(t, s.Client.Patch(t.Context(), object(s), client.RawPatch("application/merge-patch+json", []byte(fields))))
+		}
+	}
+	daemonSet := func(s *scene) client.Object { return s.daemonSet() }
+	none := func(*testing.T, *scene) {}
+	return []leftover{
+		{name: "nothing is damaged", damage: none},
+		{name: "the old operator is scaled to 0", damage: func(t *testing.T, s *scene) {
+			t.Helper()
+			for _, object := range env.CommunityOperator(s.namespace) {
+				scale(object, 0)
+				env.Must(t, s.Put(t.Context(), "olm", object))
+			}
+		}},
+		{name: "the old operator is half removed", damage: func(t *testing.T, s *scene) {
+			t.Helper()
+			env.Must(t, s.Client.Delete(t.Context(), deploymentAmong(t, env.CommunityOperator(s.namespace))))
+		}},
+		{name: "the old operator is removed", damage: func(t *testing.T, s *scene) {
+			t.Helper()
+			for _, object := range env.CommunityOperator(s.namespace) {
+				env.Must(t, client.IgnoreNotFound(s.Client.Delete(t.Context(), object)))
+			}
+		}},
+		{name: "no ServiceAccount", damage: remove(func(s *scene) []client.Object { return []client.Object{s.account()} })},
+		{
+			name:   "a DaemonSet without label and owner",
+			damage: patch(daemonSet, `{"metadata":{"labels":{"`+env.CommunityLabel+`":null},"ownerReferences":null}}`),
+		},
+		{name: "a DaemonSet with another container", damage: anotherContainer},
+		{name: "a DaemonSet that is changed", damage: patch(daemonSet, `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},`+
+			`"minReadySeconds":5,"revisionHistoryLimit":2},"metadata":{"annotations":{"example.com/note":"ours"}}}`)},
+		{name: "no DaemonSet, only its pods", damage: func(t *testing.T, s *scene) {
+			t.Helper()
+			orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
+			env.Must(t, s.Client.Delete(t.Context(), s.daemonSet(), orphan))
+			env.Eventually(t, "the DaemonSet gone", func() error { return s.Gone(t.Context(), s.daemonSet()) })
+			env.Must(t, s.holdsOnly(t.Context(), s.workers...))
+		}},
+		{name: "no CSIDriver", damage: remove(func(*scene) []client.Object { return []client.Object{csiDriver()} })},
+		{name: "no StorageClass", damage: remove(func(*scene) []client.Object { return []client.Object{storageClass()} })},
+		{
+			name: "a StorageClass of an administrator", damage: administratorsOwn, foreign: "StorageClass /efs-sc",
+			left: func(*scene) []client.Object { return []client.Object{storageClass()} },
+		},
+		{
+			name: "constraints without the label", damage: patch(func(*scene) client.Object { return constraints() },
+				`{"metadata":{"labels":{"`+env.CommunityLabel+`":null},"ownerReferences":null}}`),
+			left: func(*scene) []client.Object { return []client.Object{constraints()} },
+		},
+		{name: "only the DaemonSet", damage: remove(func(s *scene) []client.Object {
+			return []client.Object{s.account(), constraints(), csiDriver(), storageClass()}
+		})},
+	}
+}
+
+// Whatever is damaged, a cluster comes out as any other.
+func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
+	t.Parallel()
+	s := &scene{Cluster: bare(t, few, "openshift-operators"), namespace: "openshift-operators"}
+	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	s.sampler = newSampler(1)
+	operator := s.operate(t)
+	env.Eventually(t, "the operator works", operator.Started)
+	var want map[string]map[string]any
+	for _, tc := range leftovers() {
+		passed := t.Run(tc.name, func(t *testing.T) {
+			env.Must(t, s.Put(t.Context(), env.CommunityName, s.community(t)...))
+			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), s.daemonSet()) })
+			tc.damage(t, s)
+			env.Eventually(t, "old plugins on all workers", func() error { return s.holdsOnly(t.Context(), s.workers...) })
+			var left []client.Object
+			if tc.left != nil {
+				left = tc.left(s)
+			}
+			kept, err := s.uids(t.Context(), left...)
+			env.Must(t, err)
+			stop := s.watch(t, few)
+			s.create(t, nil)
+			env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
+			env.Eventually(t, "the rest of the old driver gone", func() error {
+				marked, err := s.marked(t.Context())
+				if len(marked) > 0 {
+					err = errors.Join(err, errors.New(marked[0]))
+				}
+				err = errors.Join(err, s.Gone(t.Context(), s.account()))
+				if len(left) == 0 {
+					err = errors.Join(err, s.Gone(t.Context(), constraints()))
+				}
+				return err
+			})
+			now, err := s.uids(t.Context(), left...)
+			env.Must(t, err)
+			same(t, "what is nobody's to remove", kept, now)
+			env.Quiet(t, operator)
+			got, err := s.operands(t.Context())
+			env.Must(t, err)
+			if want == nil {
+				want = got
+			}
+			expected := map[string]map[string]any{}
+			for name, content := range want {
+				if name != tc.foreign {
+					expected[name] = content
+				}
+			}
+			same(t, "the end state", expected, got)
+			stop()
+			s.clear(t)
+		})
+		if !passed {
+			return
+		}
+	}
+}
+
+// clear takes away what a take-over leads to, for the next one.
+func (s *scene) clear(t *testing.T) {
+	t.Helper()
+	env.Must(t, s.Uninstall(t.Context()))
+	for _, object := range []client.Object{storageClass(), constraints()} {
+		env.Must(t, client.IgnoreNotFound(s.Client.Delete(t.Context(), object)))
+	}
+	env.Eventually(t, "no plugin left", func() error {
+		pods := &corev1.PodList{}
+		if err := s.Client.List(t.Context(), pods, client.MatchingLabels{"app": nodeDaemonSet}); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return errors.New(pods.Items[0].Name)
+		}
+		return errors.Join(s.Gone(t.Context(), s.daemonSet()), s.Gone(t.Context(), csiDriver()))
+	})
+}
+
+// anotherContainer is one that a user added, with a host port that ours has as well.
+func anotherContainer(t *testing.T, s *scene) {
+	t.Helper()
+	daemonSet := s.daemonSet()
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), daemonSet))
+	pod := &daemonSet.Spec.Template.Spec
+	pod.Containers = append(pod.Containers, corev1.Container{Name: "debug", Image: "registry.example/debug:1"})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "debug", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	daemonSet.Spec.Template.Annotations = map[string]string{"example.com/note": "ours"}
+	env.Must(t, s.Client.Update(t.Context(), daemonSet, client.FieldOwner("kubectl-edit")))
+	env.Eventually(t, "the old driver runs", func() error {
+		live := &appsv1.DaemonSet{}
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), live); err != nil {
+			return err
+		}
+		if live.Status.UpdatedNumberScheduled != live.Status.DesiredNumberScheduled {
+			return errors.New("not rolled out")
+		}
+		return s.runs(t.Context(), daemonSet)
+	})
+}
+
+// administratorsOwn is the class that manuals tell to make for dynamic volumes.
+func administratorsOwn(t *testing.T, s *scene) {
+	t.Helper()
+	env.Must(t, s.Client.Delete(t.Context(), storageClass()))
+	env.Must(t, s.Client.Create(t.Context(), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: driverName,
+		Parameters: map[string]string{"provisioningMode": "efs-ap", "fileSystemId": env.FileSystem, "directoryPerms": "700"},
+	}))
+}

@@ -1,0 +1,69 @@
+// Package takeover moves clusters from the operators of others to this one, while a sampler watches that no application
+// notices. Each test has a control plane to itself, so that tests can run side by side.
+package takeover
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+const (
+	driverName    = "efs.csi.aws.com"
+	nodeDaemonSet = "efs-csi-node"
+	// many and few are numbers of nodes, of which three are the control plane's.
+	many, few = 30, 6
+	// accepted is the annotation by which an administrator gives up the mounts of nodes in use.
+	accepted = "operator.openshift.io/accept-remount"
+)
+
+// TestMain lets two tests run side by side: each has a control plane, and they wait more than they work.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "2"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// dice are thrown alike for the same seed, which the test prints. make soak chooses others.
+func dice(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := 1
+	if text := os.Getenv("FAULT_SEED"); text != "" {
+		var err error
+		seed, err = strconv.Atoi(text)
+		env.Must(t, err)
+	}
+	t.Logf("FAULT_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+// bare gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator
+// may have been refused.
+func bare(t *testing.T, nodes int, namespace string) *env.Cluster {
+	t.Helper()
+	cluster, err := env.Start(t.Context(), "--nodes", strconv.Itoa(nodes))
+	env.Must(t, err)
+	t.Cleanup(func() {
+		requests, err := cluster.Audit.Since(0, env.OperatorUserIn(namespace))
+		if err != nil {
+			t.Error(err)
+		}
+		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+		}
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, cluster.InstallManifestsIn(t.Context(), namespace))
+	return cluster
+}

@@ -1,0 +1,270 @@
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// scene is a cluster with an old driver and with applications that use it.
+type scene struct {
+	*env.Cluster
+	namespace string
+	// workers are the names of the nodes on which applications run.
+	workers []string
+	sampler *sampler
+}
+
+// projects are the namespaces of the applications. In the first one the volume has the handle of today, in the other one the
+// handle of old.
+func projects() []string { return []string{"shop", "lab"} }
+
+// before makes a cluster as it is before the take-over, but for the applications: the old driver runs on all nodes on which it
+// wants to, and SharedVolumes are bound.
+func before(t *testing.T, nodes int, namespace string, driver ...client.Object) *scene {
+	t.Helper()
+	s := &scene{Cluster: bare(t, nodes, namespace), namespace: namespace}
+	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	// OpenShift's operator has the name of ours.
+	manager := env.OperatorName
+	if len(driver) == 0 {
+		driver, manager = s.community(t), env.CommunityName
+	}
+	env.Must(t, s.Put(t.Context(), manager, driver...))
+	for i, project := range projects() {
+		env.Must(t, s.Namespace(t.Context(), project))
+		_, err := s.PutCommunityVolume(t.Context(), project, "data", i > 0)
+		env.Must(t, err)
+	}
+	for _, object := range driver {
+		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
+			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), daemonSet) })
+		}
+	}
+	return s
+}
+
+// community is the community's driver in the namespace of the operator.
+func (s *scene) community(t *testing.T) []client.Object {
+	t.Helper()
+	uid, err := s.DefinitionUID(t.Context())
+	env.Must(t, err)
+	return env.Community(s.namespace, uid)
+}
+
+func (s *scene) nodesOf(t *testing.T, selection ...client.ListOption) []string {
+	t.Helper()
+	nodes := &corev1.NodeList{}
+	env.Must(t, s.Client.List(t.Context(), nodes, selection...))
+	names := make([]string, 0, len(nodes.Items))
+	for i := range nodes.Items {
+		names = append(names, nodes.Items[i].Name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// runs checks that a DaemonSet has all pods that it wants, and that all are ready.
+func (s *scene) runs(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
+	live := &appsv1.DaemonSet{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(daemonSet), live); err != nil {
+		return err
+	}
+	status := live.Status
+	if status.ObservedGeneration != live.Generation || status.DesiredNumberScheduled == 0 || status.NumberReady != status.DesiredNumberScheduled {
+		return fmt.Errorf("%d of %d pods are ready", status.NumberReady, status.DesiredNumberScheduled)
+	}
+	return nil
+}
+
+// watch begins when all applications run: at most a tenth of the nodes may lack a plugin.
+func (s *scene) watch(t *testing.T, nodes int) (stop func()) {
+	t.Helper()
+	s.sampler = newSampler(max(1, nodes/10), projects()...)
+	return s.sampler.follow(t, s.Cluster)
+}
+
+// application runs a pod of a project on a node. Its volume is that of the project.
+func (s *scene) application(t *testing.T, project, name, node string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-data"},
+			}}},
+		},
+	}
+	// The account of a young namespace may be missing for a moment.
+	env.Eventually(t, "pod "+name+" created", func() error { return s.Client.Create(t.Context(), pod) })
+	env.Eventually(t, "pod "+name+" runs", func() error {
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return errors.New(string(pod.Status.Phase))
+		}
+		return nil
+	})
+	return pod
+}
+
+// finish ends a pod of an application as a job ends.
+func (s *scene) finish(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if s.sampler != nil {
+		s.sampler.expect(pod)
+	}
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	pod.Status.Phase = corev1.PodSucceeded
+	env.Must(t, s.Client.Status().Update(t.Context(), pod))
+}
+
+// stop deletes a pod of an application as its owner does.
+func (s *scene) stop(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if s.sampler != nil {
+		s.sampler.expect(pod)
+	}
+	env.Must(t, s.Client.Delete(t.Context(), pod))
+	env.Eventually(t, "pod "+pod.Name+" gone", func() error { return s.Gone(t.Context(), pod.DeepCopy()) })
+}
+
+// operate starts the operator in the namespace of the old driver. It ends with the test.
+func (s *scene) operate(t *testing.T, args ...string) *env.Operator {
+	t.Helper()
+	operator, err := s.StartOperatorIn(t.Context(), s.namespace, append([]string{"--leader-elect=false"}, args...), nil)
+	env.Must(t, err)
+	env.StopAtEnd(t, operator)
+	return operator
+}
+
+// create makes the ClusterCSIDriver: that is how users ask for the take-over.
+func (s *scene) create(t *testing.T, annotations map[string]string) {
+	t.Helper()
+	cr := env.EFS(operatorv1.Managed)
+	cr.Annotations = annotations
+	env.Must(t, s.Client.Create(t.Context(), cr))
+}
+
+// acceptRemount lets the operator take the plugin from nodes in use.
+func (s *scene) acceptRemount(t *testing.T) {
+	t.Helper()
+	if s.sampler != nil {
+		s.sampler.accept(true)
+	}
+	_, err := s.Kubectl(t.Context(), "annotate", "clustercsidriver", driverName, accepted+"=true")
+	env.Must(t, err)
+}
+
+// oldPods are the names of old plugins by node.
+func (s *scene) oldPods(ctx context.Context) (map[string]string, error) {
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods); err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; isPlugin(pod) && isOld(pod) {
+			found[pod.Spec.NodeName] = pod.Name
+		}
+	}
+	return found, nil
+}
+
+// holdsOnly checks that old plugins are on these nodes and on no other, and that none of them is leaving.
+func (s *scene) holdsOnly(ctx context.Context, nodes ...string) error {
+	old, err := s.oldPods(ctx)
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, node := range nodes {
+		if old[node] == "" {
+			missing++
+		}
+	}
+	if missing > 0 || len(old) != len(nodes) {
+		return fmt.Errorf("old plugins are on %v, want them on %v", old, nodes)
+	}
+	return nil
+}
+
+// progress is the condition by which the operator tells of a take-over.
+func (s *scene) progress(ctx context.Context) (operatorv1.OperatorCondition, error) {
+	cr := env.EFS("")
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return operatorv1.OperatorCondition{}, err
+	}
+	for _, condition := range cr.Status.Conditions {
+		if condition.Type == "AWSEFSDriverNodeServiceControllerProgressing" {
+			return condition, nil
+		}
+	}
+	return operatorv1.OperatorCondition{}, errors.New("no condition about the node pods")
+}
+
+// tells checks that the operator says that it waits or works, for which reason, and that the message has these texts.
+func (s *scene) tells(ctx context.Context, reason string, texts ...string) error {
+	condition, err := s.progress(ctx)
+	if err != nil {
+		return err
+	}
+	if condition.Status != operatorv1.ConditionTrue || condition.Reason != reason {
+		return fmt.Errorf("condition is %s, %s, want reason %s: %s", condition.Status, condition.Reason, reason, condition.Message)
+	}
+	for _, text := range texts {
+		if !strings.Contains(condition.Message, text) {
+			return fmt.Errorf("message does not name %q: %s", text, condition.Message)
+		}
+	}
+	return s.Condition(ctx, "Progressing", operatorv1.ConditionTrue)
+}
+
+// data are identity, spec and bound state of what holds the users' data.
+func (s *scene) data(ctx context.Context) (map[string]string, error) {
+	shared, volumes, claims := &v1alpha1.SharedVolumeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
+	if err := errors.Join(s.Client.List(ctx, shared), s.Client.List(ctx, volumes), s.Client.List(ctx, claims)); err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	note := func(object client.Object, spec any, state string) error {
+		text, err := json.Marshal(spec)
+		found[fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())] = fmt.Sprintf(
+			"UID %s, %s, deleted %t, spec %s", object.GetUID(), state, object.GetDeletionTimestamp() != nil, text)
+		return err
+	}
+	var err error
+	for i := range shared.Items {
+		err = errors.Join(err, note(&shared.Items[i], shared.Items[i].Spec, string(shared.Items[i].Status.Phase)))
+	}
+	for i := range volumes.Items {
+		err = errors.Join(err, note(&volumes.Items[i], volumes.Items[i].Spec, string(volumes.Items[i].Status.Phase)))
+	}
+	for i := range claims.Items {
+		err = errors.Join(err, note(&claims.Items[i], claims.Items[i].Spec, string(claims.Items[i].Status.Phase)))
+	}
+	return found, err
+}
+
+// scale sets the replicas of a Deployment; other objects have none.
+func scale(object client.Object, replicas int32) {
+	if deployment, ok := object.(*appsv1.Deployment); ok {
+		deployment.Spec.Replicas = &replicas
+	}
+}

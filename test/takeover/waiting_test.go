@@ -1,0 +1,168 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Two operators that look after the same objects would undo each other's work for ever. Which of them is to go is for the
+// administrator to say.
+func TestNothingIsTakenOverWhileTheOldOperatorRuns(t *testing.T) {
+	t.Parallel()
+	const other = "default"
+	for name, tc := range map[string]struct {
+		operator []client.Object
+		at       string
+		// what the message has to name, besides the Deployment
+		texts []string
+	}{
+		"the community's": {
+			operator: env.CommunityOperator("openshift-operators"), at: "openshift-operators/" + env.CommunityName,
+			texts: []string{"Subscription", "ClusterServiceVersion", "Deployment"},
+		},
+		"OpenShift's, in another namespace": {
+			operator: env.OpenShiftOperator(other), at: other + "/" + env.OperatorName,
+			texts: []string{"Subscription", "ClusterServiceVersion", "Deployment"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := before(t, few, "openshift-operators")
+			env.Must(t, s.Put(t.Context(), "olm", tc.operator...))
+			deployment := deploymentAmong(t, tc.operator)
+			env.Eventually(t, "the old operator runs", func() error { return s.replicas(t.Context(), deployment, 1) })
+			s.watch(t, few)
+			daemonSet := s.daemonSet()
+			env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), daemonSet))
+			mark, err := s.Audit.Now()
+			env.Must(t, err)
+
+			operator := s.operate(t)
+			s.create(t, nil)
+			env.Eventually(t, "what to remove", func() error { return s.tells(t.Context(), "Waiting", append(tc.texts, tc.at)...) })
+			env.Quiet(t, operator)
+			s.wroteNothing(t, mark)
+			env.Must(t, s.holdsOnly(t.Context(), s.workers...))
+			live := s.daemonSet()
+			env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+			if live.Generation != daemonSet.Generation {
+				t.Error("the old DaemonSet was changed while its operator runs")
+			}
+
+			// An operator without pods does not fight, whatever else of it is left.
+			_, err = s.Kubectl(t.Context(), "-n", deployment.Namespace, "scale", "deployment", deployment.Name, "--replicas=0")
+			env.Must(t, err)
+			env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
+			env.Eventually(t, "the rest of the old driver gone", func() error { return s.communityGone(t.Context()) })
+
+			// It comes back: nobody fights, and what is ours stays as it is.
+			_, err = s.Kubectl(t.Context(), "-n", deployment.Namespace, "scale", "deployment", deployment.Name, "--replicas=1")
+			env.Must(t, err)
+			env.Eventually(t, "what to remove, again", func() error { return s.tells(t.Context(), "Waiting", tc.at) })
+		})
+	}
+}
+
+// A driver in another namespace can't be adopted, as no object can move. Two would take each other's sockets on every node.
+func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
+	t.Parallel()
+	const other = "storage-operators"
+	s := &scene{Cluster: bare(t, few, env.OperatorNamespace), namespace: env.OperatorNamespace}
+	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	env.Must(t, s.Namespace(t.Context(), other))
+	uid, err := s.DefinitionUID(t.Context())
+	env.Must(t, err)
+	operator := s.operate(t)
+	env.Eventually(t, "the operator works", operator.Started)
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+	}{
+		{nodeDaemonSet, env.Community(other, uid)}, {env.OpenShiftDaemonSet, env.OpenShift(other)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			// Without credentials: those of the old driver would go to its namespace, which is not ours to change.
+			var daemonSet *appsv1.DaemonSet
+			for _, object := range tc.objects {
+				if found, ok := object.(*appsv1.DaemonSet); ok {
+					daemonSet = found
+				}
+			}
+			env.Must(t, s.Put(t.Context(), env.CommunityName, identityOf(tc.objects), daemonSet))
+			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), daemonSet) })
+			mark, err := s.Audit.Now()
+			env.Must(t, err)
+			s.create(t, nil)
+			env.Eventually(t, "where the other driver is", func() error { return s.tells(t.Context(), "Waiting", other+"/"+tc.name) })
+			env.Quiet(t, operator)
+			s.wroteNothing(t, mark)
+			owned, err := s.Owned(t.Context())
+			env.Must(t, err)
+			if len(owned) > 0 {
+				t.Errorf("%d objects were applied beside another driver", len(owned))
+			}
+			env.Must(t, s.Client.Delete(t.Context(), daemonSet))
+			env.Eventually(t, "the driver installed", func() error { return s.handedOver(t.Context(), few) })
+			env.Must(t, s.Uninstall(t.Context()))
+		})
+	}
+}
+
+// A DaemonSet that wants no node is no driver that runs.
+func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	const other = "storage-operators"
+	s := &scene{Cluster: bare(t, few, env.OperatorNamespace), namespace: env.OperatorNamespace}
+	env.Must(t, s.Namespace(t.Context(), other))
+	for _, object := range env.Community(other, "none") {
+		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
+			daemonSet.OwnerReferences = nil
+			daemonSet.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/nowhere": ""}
+			env.Must(t, s.Put(t.Context(), env.CommunityName, daemonSet))
+		}
+	}
+	s.operate(t)
+	s.create(t, nil)
+	env.Eventually(t, "the driver installed", func() error { return s.handedOver(t.Context(), few) })
+}
+
+// identityOf is the ServiceAccount of the node pods, without which they can't start.
+func identityOf(objects []client.Object) client.Object {
+	var account client.Object
+	for _, object := range objects {
+		if name := object.GetName(); name == env.CommunityAccount || name == env.NodeAccount {
+			account = object
+		}
+	}
+	account.SetOwnerReferences(nil)
+	return account
+}
+
+func deploymentAmong(t *testing.T, objects []client.Object) *appsv1.Deployment {
+	t.Helper()
+	for _, object := range objects {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name}}
+		}
+	}
+	t.Fatal("no Deployment")
+	return nil
+}
+
+func (s *scene) replicas(ctx context.Context, deployment *appsv1.Deployment, want int32) error {
+	live := deployment.DeepCopy()
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(deployment), live); err != nil {
+		return err
+	}
+	if live.Status.ReadyReplicas != want {
+		return fmt.Errorf("%d pods are ready, want %d", live.Status.ReadyReplicas, want)
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// sampler sees every change of every pod, in the order in which the API server made them, and writes down what must never
+// happen while a driver is taken over.
+type sampler struct {
+	mutex sync.Mutex
+	// budget is how many nodes may lack a plugin at a time; negative means that nobody counts.
+	budget int
+	// claims are bound to volumes of the driver, and projects are the namespaces of the applications.
+	claims   map[client.ObjectKey]bool
+	projects map[string]bool
+
+	pods map[types.UID]*corev1.Pod
+	// served are the nodes that have had a ready plugin. One that never had any lacks nothing.
+	served map[string]bool
+	// accepted is true once the administrator allows old plugins to go from nodes in use.
+	accepted bool
+	// ending are the applications' pods that the test itself ends.
+	ending    map[types.UID]bool
+	csiDriver types.UID
+	// replaced counts old plugin pods that were deleted, and most is how many nodes lacked a plugin at the worst moment.
+	replaced, most int
+	found          []string
+	// silent is for the one test that does what is forbidden.
+	ended, silent bool
+}
+
+func newSampler(budget int, projects ...string) *sampler {
+	s := &sampler{
+		budget: budget, claims: map[client.ObjectKey]bool{}, projects: map[string]bool{},
+		pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, ending: map[types.UID]bool{},
+	}
+	for _, name := range projects {
+		s.projects[name] = true
+	}
+	return s
+}
+
+// isPlugin is true for the node pods of any operator.
+func isPlugin(pod *corev1.Pod) bool {
+	return pod.Labels["app"] == nodeDaemonSet || pod.Labels["app"] == env.OpenShiftDaemonSet
+}
+
+// isOld is true for node pods of an operator before ours.
+func isOld(pod *corev1.Pod) bool {
+	return pod.Labels["app"] != nodeDaemonSet || pod.Spec.ServiceAccountName != env.NodeAccount
+}
+
+func isFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// pod takes note of a change.
+func (s *sampler) pod(change watch.EventType, pod *corev1.Pod) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	before := s.pods[pod.UID]
+	if change == watch.Deleted {
+		delete(s.pods, pod.UID)
+	} else {
+		s.pods[pod.UID] = pod
+	}
+	// The end begins with the request to delete, and not when the pod has gone.
+	leaves := (change == watch.Deleted || pod.DeletionTimestamp != nil) && (before == nil || before.DeletionTimestamp == nil)
+	switch {
+	case isPlugin(pod):
+		if leaves && isOld(pod) && pod.Spec.NodeName != "" {
+			s.replaced++
+			s.judgeRemoval(pod)
+		}
+		s.judgeNodes()
+	case s.projects[pod.Namespace]:
+		s.judgeApplication(before, pod, leaves)
+	}
+}
+
+// judgeRemoval looks for applications that lose their mounts with an old plugin pod.
+func (s *sampler) judgeRemoval(plugin *corev1.Pod) {
+	if s.accepted {
+		return
+	}
+	for _, pod := range s.pods {
+		if pod.Spec.NodeName == plugin.Spec.NodeName && !isFinished(pod) && s.usesVolume(pod) {
+			s.violation("old plugin %s was deleted from node %s while %s/%s uses a volume there",
+				plugin.Name, plugin.Spec.NodeName, pod.Namespace, pod.Name)
+		}
+	}
+}
+
+func (s *sampler) usesVolume(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil && s.claims[client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}]
+	})
+}
+
+// judgeNodes counts the plugins of each node. A pod that waits for a node has none.
+func (s *sampler) judgeNodes() {
+	present, ready := map[string][]string{}, map[string]bool{}
+	for _, pod := range s.pods {
+		node := pod.Spec.NodeName
+		if !isPlugin(pod) || node == "" || isFinished(pod) {
+			continue
+		}
+		present[node] = append(present[node], pod.Name)
+		if isReady(pod) && pod.DeletionTimestamp == nil {
+			ready[node], s.served[node] = true, true
+		}
+	}
+	var lacking []string
+	for node := range s.served {
+		if !ready[node] {
+			lacking = append(lacking, node)
+		}
+	}
+	s.most = max(s.most, len(lacking))
+	if s.budget >= 0 && len(lacking) > s.budget {
+		sort.Strings(lacking)
+		s.violation("%d nodes lack a plugin, %d may: %s", len(lacking), s.budget, strings.Join(lacking, ", "))
+	}
+	for node, names := range present {
+		if len(names) > 1 {
+			sort.Strings(names)
+			s.violation("node %s has %d plugins: %s", node, len(names), strings.Join(names, ", "))
+		}
+	}
+}
+
+func (s *sampler) judgeApplication(before, pod *corev1.Pod, leaves bool) {
+	if s.ending[pod.UID] {
+		return
+	}
+	restarts := func(pod *corev1.Pod) (count int32) {
+		for _, container := range pod.Status.ContainerStatuses {
+			count += container.RestartCount
+		}
+		return count
+	}
+	switch {
+	case leaves:
+		s.violation("application %s/%s was deleted", pod.Namespace, pod.Name)
+	case before != nil && restarts(pod) > restarts(before):
+		s.violation("application %s/%s was restarted", pod.Namespace, pod.Name)
+	case before != nil && before.Status.Phase == corev1.PodRunning && pod.Status.Phase != corev1.PodRunning:
+		s.violation("application %s/%s is %s", pod.Namespace, pod.Name, pod.Status.Phase)
+	}
+}
+
+// driver takes note of a change of the CSIDriver.
+func (s *sampler) driver(change watch.EventType, driver *storagev1.CSIDriver) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	switch {
+	case driver.Name != driverName:
+	case change == watch.Deleted || driver.DeletionTimestamp != nil:
+		s.violation("the CSIDriver was deleted")
+	case s.csiDriver != "" && driver.UID != s.csiDriver:
+		s.violation("the CSIDriver was made anew: UID %s, before %s", driver.UID, s.csiDriver)
+	default:
+		s.csiDriver = driver.UID
+	}
+}
+
+// violation is written down once; the first ones tell enough.
+func (s *sampler) violation(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if len(s.found) < 20 && !slices.Contains(s.found, text) {
+		s.found = append(s.found, text)
+	}
+}
+
+// expect tells that the test ends these pods of applications.
+func (s *sampler) expect(pods ...*corev1.Pod) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, pod := range pods {
+		s.ending[pod.UID] = true
+	}
+}
+
+// accept tells whether nodes in use may lose their plugin.
+func (s *sampler) accept(yes bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.accepted = yes
+}
+
+// counted sets how many nodes may lack a plugin from now on. Nodes that lack one now do not count before they have one again.
+func (s *sampler) counted(budget int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.budget, s.served = budget, map[string]bool{}
+}
+
+// uncounted lets nodes lack a plugin.
+func (s *sampler) uncounted() { s.counted(-1) }
+
+// violations are what was found up to now.
+func (s *sampler) violations() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.found)
+}
+
+// counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment.
+func (s *sampler) counts() (replaced, most int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.replaced, s.most
+}
+
+// follow makes the sampler see all that happens from now on, until the function that it returns is called, or the test ends.
+// What it has found by then fails the test.
+func (s *sampler) follow(t *testing.T, cluster *env.Cluster) (stop func()) {
+	t.Helper()
+	env.Must(t, s.readClaims(t.Context(), cluster))
+	// The context of a test ends before its last checks.
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &storagev1.CSIDriverList{}} {
+		stream, err := s.open(ctx, cluster, list)
+		if err != nil {
+			cancel()
+			t.Fatal(err)
+		}
+		group.Go(func() { s.read(stream) })
+	}
+	stop = sync.OnceFunc(func() {
+		if err := s.catchUp(context.Background(), cluster); err != nil {
+			t.Error(err)
+		}
+		s.mutex.Lock()
+		s.ended = true
+		s.mutex.Unlock()
+		cancel()
+		group.Wait()
+		for _, text := range s.violations() {
+			if !s.silent {
+				t.Error("forbidden: " + text)
+			}
+		}
+		replaced, most := s.counts()
+		t.Logf("%d old plugins were replaced; at most %d nodes lacked a plugin at a time", replaced, most)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (s *sampler) readClaims(ctx context.Context, cluster *env.Cluster) error {
+	volumes := &corev1.PersistentVolumeList{}
+	if err := cluster.Client.List(ctx, volumes); err != nil {
+		return err
+	}
+	for i := range volumes.Items {
+		spec := volumes.Items[i].Spec
+		if spec.CSI != nil && spec.CSI.Driver == driverName && spec.ClaimRef != nil {
+			s.claims[client.ObjectKey{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}] = true
+		}
+	}
+	return nil
+}
+
+// open reads what is there and returns the stream of all changes after that.
+func (s *sampler) open(ctx context.Context, cluster *env.Cluster, list client.ObjectList) (watch.Interface, error) {
+	if err := cluster.Client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	switch all := list.(type) {
+	case *corev1.PodList:
+		for i := range all.Items {
+			s.pod(watch.Added, &all.Items[i])
+		}
+	case *storagev1.CSIDriverList:
+		for i := range all.Items {
+			s.driver(watch.Added, &all.Items[i])
+		}
+	}
+	return cluster.Client.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+}
+
+// read passes the changes on. A stream that breaks would make the sampler blind.
+func (s *sampler) read(stream watch.Interface) {
+	for event := range stream.ResultChan() {
+		switch object := event.Object.(type) {
+		case *corev1.Pod:
+			s.pod(event.Type, object)
+		case *storagev1.CSIDriver:
+			s.driver(event.Type, object)
+		default:
+			s.blind(event.Object)
+		}
+	}
+	s.blind(nil)
+}
+
+func (s *sampler) blind(last runtime.Object) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.ended {
+		s.violation("the stream of changes broke: %v", last)
+	}
+}
+
+// catchUp waits until the sampler has seen all that has happened, by a pod that it must see last.
+func (s *sampler) catchUp(ctx context.Context, cluster *env.Cluster) error {
+	marker := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "marker-"},
+		Spec: corev1.PodSpec{
+			SchedulerName: "nobody", Containers: []corev1.Container{{Name: "none", Image: "registry.example/none:1"}},
+		},
+	}
+	if err := cluster.Client.Create(ctx, marker); err != nil {
+		return err
+	}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}
+	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(driver), driver); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	err := env.Await(ctx, "the sampler has seen everything", func() error {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.pods[marker.UID] == nil || s.csiDriver != driver.UID && len(s.found) == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return errors.Join(err, cluster.Client.Delete(ctx, marker, client.GracePeriodSeconds(0)))
+}
