@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,12 +15,14 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
 )
@@ -161,6 +164,9 @@ func fromFolder(ctx context.Context, path string) (client.Client, map[schema.Gro
 	for _, name := range folder.Skipped() {
 		fmt.Fprintln(os.Stderr, "warning: can't be read and is left out:", name)
 	}
+	if err := warnOfGaps(ctx, folder); err != nil {
+		return nil, nil, err
+	}
 	kinds := map[schema.GroupKind]bool{}
 	if clustercsidriver.IsOpenShift(ctx, folder) {
 		for kind := range clustercsidriver.OptionalKinds() {
@@ -168,6 +174,28 @@ func fromFolder(ctx context.Context, path string) (client.Client, map[schema.Gro
 		}
 	}
 	return folder.Client(), kinds, nil
+}
+
+// warnOfGaps says of which namespaces with EFS volumes the folder has no pods: must-gather leaves applications out.
+func warnOfGaps(ctx context.Context, folder client.Reader) error {
+	volumes, pods := &corev1.PersistentVolumeList{}, &corev1.PodList{}
+	if err := errors.Join(folder.List(ctx, volumes), folder.List(ctx, pods)); err != nil {
+		return fmt.Errorf("must-gather: %w", err)
+	}
+	gaps := map[string]bool{}
+	for _, volume := range volumes.Items {
+		if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == awsefs.Name && volume.Status.Phase == corev1.VolumeBound && volume.Spec.ClaimRef != nil {
+			gaps[volume.Spec.ClaimRef.Namespace] = true
+		}
+	}
+	for _, pod := range pods.Items {
+		delete(gaps, pod.Namespace)
+	}
+	if len(gaps) > 0 {
+		fmt.Fprintf(os.Stderr, "warning: the folder has no pods of namespaces with EFS volumes: %s. Nodes that they use are not known to wait; "+
+			"gather these namespaces with \"oc adm inspect\" as well\n", strings.Join(slices.Sorted(maps.Keys(gaps)), ", "))
+	}
+	return nil
 }
 
 // addSharedVolumes adds what is changed of SharedVolumes, their volumes and their claims.

@@ -129,7 +129,7 @@ func (r *reporter) conditions(
 	}
 	services, stable := r.serviceConditions(cr, result, live)
 	all = append(all, services...)
-	all, wait := r.stuck(all, live)
+	all, wait := r.stuck(all, result, live)
 	again = soonest(again, wait)
 	credentials, wait := r.credentialConditions(cr, result, live)
 	all = append(all, credentials...)
@@ -165,12 +165,7 @@ func (r *reporter) serviceConditions(
 		}
 	}
 	if message := result.takeover.message; message != "" {
-		reason := takingOverReason
-		if result.takeover.stalled {
-			// As any roll-out that does not go on, it fails after some time.
-			reason = status.Deploying
-		}
-		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, reason, message))
+		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, takingOverReason, message))
 		if result.takeover.serving > 0 {
 			// Those of the former operator count.
 			all = status.Replace(all, status.Condition(nodes+status.Available, true, "", ""))
@@ -183,13 +178,15 @@ func (r *reporter) serviceConditions(
 }
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
-func (r *reporter) stuck(all []operatorv1.OperatorCondition, live workloads) ([]operatorv1.OperatorCondition, time.Duration) {
+func (r *reporter) stuck(all []operatorv1.OperatorCondition, result outcome, live workloads) ([]operatorv1.OperatorCondition, time.Duration) {
 	var again time.Duration
 	look := func(service string, workload metav1.ObjectMeta, observed int64, done int32) {
 		prefix := r.Driver.ConditionPrefix + service
 		progressing := status.Find(all, prefix+status.Progressing)
 		degraded := status.Find(all, prefix+status.Degraded)
-		underWay := progressing.Status == operatorv1.ConditionTrue && progressing.Reason == status.Deploying
+		// A take-over that waits for pods which use volumes is not stuck, but one that waits for its own is.
+		underWay := progressing.Status == operatorv1.ConditionTrue &&
+			(progressing.Reason == status.Deploying || (progressing.Reason == takingOverReason && result.takeover.stalled))
 		if observed < workload.Generation {
 			// The numbers are still those of the last roll-out.
 			done = 0

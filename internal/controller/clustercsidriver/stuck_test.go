@@ -25,7 +25,7 @@ func clocked() (*reporter, *time.Time) {
 func degraded(r *reporter, daemonSet *appsv1.DaemonSet) operatorv1.OperatorCondition {
 	conditions, _ := status.DaemonSet("X"+nodeService, daemonSet, 1, []string{"node-7 (ImagePullBackOff)"})
 	conditions = append(conditions, status.Condition("X"+nodeService+status.Degraded, false, "", ""))
-	conditions, _ = r.stuck(conditions, workloads{daemonSet: daemonSet})
+	conditions, _ = r.stuck(conditions, outcome{}, workloads{daemonSet: daemonSet})
 	return *status.Find(conditions, "X"+nodeService+status.Degraded)
 }
 
@@ -54,6 +54,28 @@ func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
 	daemonSet.UID = "b"
 	if condition := degraded(r, daemonSet); condition.Status == operatorv1.ConditionTrue {
 		t.Errorf("the next DaemonSet: %s", condition.Message)
+	}
+}
+
+// A take-over that waits for pods of users may do so for days; one whose own pods do not start fails.
+func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
+	for _, stalled := range []bool{false, true} {
+		r, now := clocked()
+		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1, UID: "a"}}
+		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 30, UpdatedNumberScheduled: 3}
+		look := func() operatorv1.OperatorCondition {
+			conditions := []operatorv1.OperatorCondition{
+				status.Condition("X"+nodeService+status.Progressing, true, takingOverReason, "waiting for the new pods of node-7"),
+				status.Condition("X"+nodeService+status.Degraded, false, "", ""),
+			}
+			conditions, _ = r.stuck(conditions, outcome{takeover: takeover{stalled: stalled}}, workloads{daemonSet: daemonSet})
+			return conditions[1]
+		}
+		look()
+		*now = now.Add(2 * status.StuckAfter)
+		if condition := look(); (condition.Reason == "RolloutStuck" && strings.Contains(condition.Message, "node-7")) != stalled {
+			t.Errorf("stalled is %v: %s %s: %s", stalled, condition.Status, condition.Reason, condition.Message)
+		}
 	}
 }
 

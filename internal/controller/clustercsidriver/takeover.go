@@ -131,12 +131,14 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 			return nil, err
 		}
 		for _, object := range left {
+			_, isAccount := object.(*corev1.ServiceAccount)
 			switch {
-			case !last:
+			case !last && isAccount:
+				// Pods that run need their account, but not what they were admitted by.
 				if err := r.applier.DropOwners(ctx, object); err != nil {
-					return nil, fmt.Errorf("%T %s: %w", object, object.GetName(), err)
+					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}
-			case object.GetDeletionTimestamp() == nil:
+			case last && object.GetDeletionTimestamp() == nil:
 				changes = append(changes, r.discard(ctx, object))
 			}
 		}
