@@ -72,7 +72,7 @@ package main
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=aws-efs-csi-driver-node,verbs=delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=pods,verbs=delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=efs-csi-sa,verbs=patch;delete
-// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;patch;delete
+// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;delete
 //
 // The admission policies of SharedVolumes. Who makes a policy that reads ClusterCSIDrivers must be allowed to read all.
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch

@@ -22,7 +22,6 @@ func Scheme() (*runtime.Scheme, error) {
 		clientgoscheme.AddToScheme,
 		operatorv1.Install,
 		configv1.Install,
-		securityv1.Install,
 		monitoringv1.AddToScheme,
 		securityv1.Install,
 		cloudcredentialv1.AddToScheme,

@@ -166,6 +166,7 @@ func TestATakeOverGoesOnAfterAnOutage(t *testing.T) {
 	operator := s.operate(t)
 	s.create(t, nil)
 	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	s.restarted = true
 	env.Must(t, s.StopComponent(t.Context(), "kube-apiserver"))
 	env.Must(t, s.StartComponent(t.Context(), "kube-apiserver"))
 	s.watch(t, few)

@@ -94,8 +94,7 @@ func leftovers() []leftover {
 // Whatever is damaged, a cluster comes out as any other.
 func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	t.Parallel()
-	s := &scene{Cluster: bare(t, few, "openshift-operators"), namespace: "openshift-operators"}
-	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	s := open(t, few, "openshift-operators")
 	s.sampler = newSampler(1)
 	operator := s.operate(t)
 	env.Eventually(t, "the operator works", operator.Started)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rights"
 )
@@ -46,18 +48,19 @@ func dice(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), 0))
 }
 
-// bare gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator
+// open gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator
 // may have been refused.
-func bare(t *testing.T, nodes int, namespace string) *env.Cluster {
+func open(t *testing.T, nodes int, namespace string, flags ...string) *scene {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), "--nodes", strconv.Itoa(nodes))
+	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
 	env.Must(t, err)
+	s := &scene{Cluster: cluster, namespace: namespace}
 	t.Cleanup(func() {
 		requests, err := cluster.Audit.Since(0, env.OperatorUserIn(namespace))
 		if err != nil {
 			t.Error(err)
 		}
-		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 && !s.restarted {
 			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 		}
 		if err := cluster.Stop(context.Background()); err != nil {
@@ -65,5 +68,6 @@ func bare(t *testing.T, nodes int, namespace string) *env.Cluster {
 		}
 	})
 	env.Must(t, cluster.InstallManifestsIn(t.Context(), namespace))
-	return cluster
+	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	return s
 }

@@ -67,10 +67,8 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 // A cluster may have no credentials for the driver, or nobody who mints them. Nodes need none for static volumes.
 func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
 	t.Parallel()
-	s := before(t, few, "openshift-operators")
-	_, err := s.Kubectl(t.Context(), "patch", "cloudcredential", "cluster", "--type=merge", "-p", `{"spec":{"credentialsMode":"Manual"}}`)
-	env.Must(t, err)
-	env.Must(t, s.StopComponent(t.Context(), "stand-ins"))
+	s := open(t, few, "openshift-operators", "--credentials-mode", "Manual")
+	s.install(t)
 	app := s.application(t, "shop", "web", s.workers[0])
 	s.watch(t, few)
 	s.operate(t)

@@ -26,6 +26,8 @@ type scene struct {
 	// workers are the names of the nodes on which applications run.
 	workers []string
 	sampler *sampler
+	// restarted tells that the API server was: for a moment it does not know who may do what.
+	restarted bool
 }
 
 // projects are the namespaces of the applications. In the first one the volume has the handle of today, in the other one the
@@ -36,8 +38,14 @@ func projects() []string { return []string{"shop", "lab"} }
 // wants to, and SharedVolumes are bound.
 func before(t *testing.T, nodes int, namespace string, driver ...client.Object) *scene {
 	t.Helper()
-	s := &scene{Cluster: bare(t, nodes, namespace), namespace: namespace}
-	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	s := open(t, nodes, namespace)
+	s.install(t, driver...)
+	return s
+}
+
+// install puts the old driver and the SharedVolumes into a cluster.
+func (s *scene) install(t *testing.T, driver ...client.Object) {
+	t.Helper()
 	// OpenShift's operator has the name of ours.
 	manager := env.OperatorName
 	if len(driver) == 0 {
@@ -54,7 +62,6 @@ func before(t *testing.T, nodes int, namespace string, driver ...client.Object) 
 			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), daemonSet) })
 		}
 	}
-	return s
 }
 
 // community is the community's driver in the namespace of the operator.

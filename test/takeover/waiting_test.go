@@ -74,8 +74,7 @@ func TestNothingIsTakenOverWhileTheOldOperatorRuns(t *testing.T) {
 func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 	t.Parallel()
 	const other = "storage-operators"
-	s := &scene{Cluster: bare(t, few, env.OperatorNamespace), namespace: env.OperatorNamespace}
-	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
+	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))
 	uid, err := s.DefinitionUID(t.Context())
 	env.Must(t, err)
@@ -119,7 +118,7 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	const other = "storage-operators"
-	s := &scene{Cluster: bare(t, few, env.OperatorNamespace), namespace: env.OperatorNamespace}
+	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))
 	for _, object := range env.Community(other, "none") {
 		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
