@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	securityv1 "github.com/openshift/api/security/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// A take-over needs rights of its own. What it must do, and must never do, is tested in test/takeover.
+func TestATakeOverNeedsNoOtherRights(t *testing.T) {
+	cluster := clean(t)
+	definition, err := cluster.DefinitionUID(t.Context())
+	env.Must(t, err)
+	old := env.Community(env.OperatorNamespace, definition)
+	// The one that OpenShift ships, on no node.
+	idle := &appsv1.DaemonSet{}
+	for _, object := range env.OpenShift(env.OperatorNamespace) {
+		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
+			idle = daemonSet
+			idle.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/nowhere": "true"}
+		}
+	}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}}
+	t.Cleanup(func() {
+		// It is never ours.
+		if err := cluster.Client.Delete(context.Background(), class); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, cluster.Put(t.Context(), env.CommunityName, append(old, idle)...))
+	env.Eventually(t, "the old driver runs", func() error { return ready(t.Context(), cluster) })
+	operate(t, cluster)
+	install(t, cluster)
+	env.Eventually(t, "what the old driver needed has gone", func() error {
+		return errors.Join(
+			cluster.Gone(t.Context(), idle.DeepCopy()),
+			cluster.Gone(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "efs-csi-sa"}}),
+			cluster.Gone(t.Context(), &securityv1.SecurityContextConstraints{ObjectMeta: metav1.ObjectMeta{Name: "efs-csi-scc"}}),
+		)
+	})
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
+	if len(class.OwnerReferences) > 0 {
+		t.Errorf("the StorageClass goes with %v", class.OwnerReferences)
+	}
+}
+
+// ready checks that all node pods are.
+func ready(ctx context.Context, cluster *env.Cluster) error {
+	daemonSet := &appsv1.DaemonSet{}
+	if err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}, daemonSet); err != nil {
+		return err
+	}
+	if state := daemonSet.Status; state.DesiredNumberScheduled == 0 || state.NumberReady < state.DesiredNumberScheduled {
+		return errors.New("not all pods are ready")
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// What adopt --dry-run says is what the operator then does, no more and no less; and it says the same from a folder.
+func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
+	t.Parallel()
+	s := before(t, few, "openshift-operators")
+	app := s.application(t, "shop", "web", s.workers[1])
+	mark, err := s.Audit.Now()
+	env.Must(t, err)
+	plan := s.dryRun(t, "--kubeconfig", s.Kubeconfig())
+	requests, err := s.Audit.Since(mark, "admin")
+	env.Must(t, err)
+	if writes := env.Filter(requests, env.Request.IsWrite); len(requests) == 0 || len(writes) > 0 {
+		t.Errorf("of %d requests these are writes:\n%s", len(requests), env.Describe(writes))
+	}
+	same(t, "the plan from a folder", plan, s.dryRun(t, "--must-gather", s.gather(t)))
+	if plan.Namespace != s.namespace || plan.Obstacle != "" || plan.AtOnce != 1 {
+		t.Errorf("namespace %s, %d at once, %s", plan.Namespace, plan.AtOnce, plan.Obstacle)
+	}
+	for _, node := range plan.Nodes {
+		waits := node.Node == s.workers[1]
+		if node.Waits != waits || (waits && !slices.Equal(node.UsedBy, []string{"shop/web"})) {
+			t.Errorf("node %s waits is %v, used by %v", node.Node, node.Waits, node.UsedBy)
+		}
+	}
+
+	s.operate(t)
+	s.create(t, nil)
+	s.stop(t, app)
+	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
+	env.Eventually(t, "the rest of the old driver gone", func() error { return s.communityGone(t.Context()) })
+	requests, err = s.Audit.Since(mark, env.OperatorUserIn(s.namespace))
+	env.Must(t, err)
+	done, pods := did(requests)
+	same(t, "what was done with each object", planned(plan), done)
+	var wanted []string
+	for _, node := range plan.Nodes {
+		wanted = append(wanted, node.Pod)
+	}
+	slices.Sort(wanted)
+	same(t, "the pods that were replaced", wanted, pods)
+}
+
+// dryRun is the plan that the command prints.
+func (s *scene) dryRun(t *testing.T, args ...string) clustercsidriver.Plan {
+	t.Helper()
+	binary, err := env.Binary(env.RaceOperator)
+	env.Must(t, err)
+	command := exec.CommandContext(t.Context(), binary, append([]string{"adopt", "--dry-run", "-o", "json"}, args...)...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		t.Fatalf("adopt %v: %v\n%s", args, err, stderr.String())
+	}
+	var plan clustercsidriver.Plan
+	env.Must(t, json.Unmarshal(stdout.Bytes(), &plan))
+	return plan
+}
+
+// gather writes all that there is into a folder, each kind in a file as kubectl prints it.
+func (s *scene) gather(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	kinds, err := s.Kubectl(t.Context(), "api-resources", "--verbs=list", "-o", "name")
+	env.Must(t, err)
+	for _, kind := range strings.Fields(kinds) {
+		text, err := s.Kubectl(t.Context(), "get", kind, "--all-namespaces", "-o", "yaml")
+		env.Must(t, err)
+		env.Must(t, os.WriteFile(filepath.Join(folder, kind+".yaml"), []byte(text), 0o600))
+	}
+	return folder
+}
+
+// planned is what is to be done with objects, by "resource namespace/name" as requests name them.
+func planned(plan clustercsidriver.Plan) map[string]string {
+	found := map[string]string{}
+	for _, object := range plan.Objects {
+		action := object.Action
+		switch action {
+		case clustercsidriver.PlanKeep:
+			continue
+		case clustercsidriver.PlanAdopt:
+			action = clustercsidriver.PlanChange
+		}
+		found[resourceOf(object.Kind)+" "+object.Namespace+"/"+object.Name] = action
+	}
+	return found
+}
+
+// resourceOf is the plural of a kind.
+func resourceOf(kind string) string {
+	name := strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(name, "ss"):
+		return name + "es"
+	case strings.HasSuffix(name, "constraints"):
+		return name
+	default:
+		return name + "s"
+	}
+}
+
+// did is what requests have done with objects, and which pods they have deleted, sorted.
+func did(requests []env.Request) (done map[string]string, pods []string) {
+	done = map[string]string{}
+	for _, request := range requests {
+		object := request.Object
+		name := object.Resource + " " + object.Namespace + "/" + object.Name
+		switch {
+		case !request.IsWrite() || request.Response.Code >= 300 || object.Subresource != "" || isOwnBusiness(object.Resource):
+		case object.Resource == "pods":
+			pods = append(pods, object.Name)
+		case request.Verb == "delete":
+			done[name] = clustercsidriver.PlanDelete
+		case request.Response.Code == 201:
+			done[name] = clustercsidriver.PlanCreate
+		case done[name] == "":
+			done[name] = clustercsidriver.PlanChange
+		}
+	}
+	slices.Sort(pods)
+	return done, pods
+}
+
+// isOwnBusiness tells whether something is no part of the plan: what the operator writes for itself, and the admission of
+// SharedVolumes, which it installs whenever it runs.
+func isOwnBusiness(resource string) bool {
+	return slices.Contains([]string{
+		"leases", "events", "clustercsidrivers", "subjectaccessreviews", "tokenreviews", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+	}, resource)
+}
+
+func TestAdoptSaysWhatIsWrongWithItsArguments(t *testing.T) {
+	binary, err := env.Binary(env.RaceOperator)
+	env.Must(t, err)
+	empty := t.TempDir()
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"without --dry-run":          {nil, "--dry-run"},
+		"an unknown format":          {[]string{"--dry-run", "-o", "yaml"}, "must be text or json"},
+		"an argument":                {[]string{"--dry-run", "now"}, `unexpected argument "now"`},
+		"a folder that is not there": {[]string{"--dry-run", "--must-gather", empty + "/none"}, "none"},
+		"a folder without objects":   {[]string{"--dry-run", "--must-gather", empty}, empty},
+		"no cluster":                 {[]string{"--dry-run", "--kubeconfig", empty + "/none"}, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := exec.CommandContext(context.WithoutCancel(t.Context()), binary, append([]string{"adopt"}, tc.args...)...).CombinedOutput()
+			if err == nil || !strings.Contains(string(output), tc.want) {
+				t.Errorf("%v, want %q in: %s", fmt.Sprint(err), tc.want, output)
+			}
+		})
+	}
+}
