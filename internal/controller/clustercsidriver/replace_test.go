@@ -100,7 +100,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 			},
 		},
 		"none that has no node": {
-			nodes: 10, want: []string{"n01"}, change: func(number int, pod *corev1.Pod) {
+			nodes: 20, want: []string{"n01"}, change: func(number int, pod *corev1.Pod) {
 				if number == 0 {
 					pod.Spec.NodeName = ""
 				}
