@@ -70,6 +70,7 @@ package main
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=aws-efs-operator;aws-efs-csi-driver-operator,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=efs-csi-node;aws-efs-csi-driver-node,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=daemonsets,resourceNames=aws-efs-csi-driver-node,verbs=delete
+// +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=controllerrevisions,verbs=list;delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=pods,verbs=delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=efs-csi-sa,verbs=patch;delete
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;delete

@@ -163,15 +163,21 @@ func (r *Reconciler) previewLeftovers(ctx context.Context, old bool, plan *Plan)
 				return err
 			}
 		}
-		daemonSets, err := predecessor.daemonSets(ctx)
+	}
+	renamed, err := r.renamed(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range renamed {
+		if err := r.previewDeletion(&renamed[i], "its pods stay until they are replaced", plan); err != nil {
+			return err
+		}
+		history, err := r.history(ctx, &renamed[i])
 		if err != nil {
 			return err
 		}
-		for i := range daemonSets {
-			if daemonSets[i].Name == r.Driver.DaemonSet || daemonSets[i].Namespace != r.Namespace {
-				continue
-			}
-			if err := r.previewDeletion(&daemonSets[i], "its pods stay until they are replaced", plan); err != nil {
+		for j := range history {
+			if err := r.previewDeletion(&history[j], "", plan); err != nil {
 				return err
 			}
 		}

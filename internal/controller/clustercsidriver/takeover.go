@@ -150,24 +150,53 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 	return append(changes, orphaned...), err
 }
 
-// orphan deletes DaemonSets that have another name than ours, and leaves their pods running: nobody would make them anew.
+// orphan deletes DaemonSets that have another name than ours, with their history, and leaves their pods running: nobody would
+// make them anew.
 func (r *Reconciler) orphan(ctx context.Context) (apply.ChangeSet, error) {
+	renamed, err := r.renamed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var changes apply.ChangeSet
-	for _, predecessor := range r.Predecessors {
-		if predecessor.DaemonSet == r.Driver.DaemonSet {
-			continue
+	for i := range renamed {
+		history, err := r.history(ctx, &renamed[i])
+		if err != nil {
+			return nil, err
 		}
+		changes = append(changes, r.discard(ctx, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		for j := range history {
+			changes = append(changes, r.discard(ctx, &history[j]))
+		}
+	}
+	return changes, nil
+}
+
+// renamed are DaemonSets of predecessors in our namespace that have another name than ours and are not being deleted.
+func (r *Reconciler) renamed(ctx context.Context) ([]appsv1.DaemonSet, error) {
+	var found []appsv1.DaemonSet
+	for _, predecessor := range r.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, daemonSet := range daemonSets {
-			if daemonSet.Namespace == r.Namespace && daemonSet.DeletionTimestamp == nil {
-				changes = append(changes, r.discard(ctx, &daemonSet, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+			if daemonSet.Name != r.Driver.DaemonSet && daemonSet.Namespace == r.Namespace && daemonSet.DeletionTimestamp == nil {
+				found = append(found, daemonSet)
 			}
 		}
 	}
-	return changes, nil
+	return found, nil
+}
+
+// history are the revisions of a DaemonSet, which would stay like its pods.
+func (r *Reconciler) history(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]appsv1.ControllerRevision, error) {
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := r.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), client.MatchingLabels{"app": daemonSet.Name}); err != nil {
+		return nil, fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool {
+		return !metav1.IsControlledBy(&revision, daemonSet)
+	}), nil
 }
 
 // discard deletes an object that was read.
