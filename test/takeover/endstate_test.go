@@ -77,6 +77,17 @@ func (s *scene) communityGone(ctx context.Context) error {
 	if err := errors.Join(s.Gone(ctx, s.account()), s.Gone(ctx, constraints())); err != nil {
 		return err
 	}
+	for _, object := range []client.Object{s.daemonSet(), csiDriver()} {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		for _, entry := range object.GetManagedFields() {
+			// What the API server itself writes with every change may stay under the name of whoever was first.
+			if entry.Manager == env.CommunityName && strings.Contains(entry.FieldsV1.String(), `"f:spec"`) {
+				return fmt.Errorf("%T: fields are the community's operator's: %s", object, entry.FieldsV1)
+			}
+		}
+	}
 	marked, err := s.marked(ctx)
 	if err != nil || len(marked) > 0 {
 		return fmt.Errorf("marks of the community's operator are left: %w\n  %s", err, strings.Join(marked, "\n  "))
@@ -127,17 +138,6 @@ func marksOf(object metav1.Object) []string {
 		}
 	}
 	return marks
-}
-
-// managers are the field managers of an object, but for those of its status.
-func managers(object client.Object) []string {
-	var names []string
-	for _, entry := range object.GetManagedFields() {
-		if entry.Subresource == "" {
-			names = append(names, entry.Manager)
-		}
-	}
-	return names
 }
 
 // operands are all objects of the operator by kind and name, without what it is not responsible for.

@@ -107,8 +107,8 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 			want:   "node a has 2 plugins: new-a, old-a",
 		},
 		"a new one beside one of OpenShift that leaves": {
-			events: []event{added(openShiftPlugin("a")), changed(leaving(openShiftPlugin("a"))), added(unready(newPlugin("a")))},
-			want:   "node a has 2 plugins",
+			events: []event{added(openShiftPlugin("b")), changed(leaving(openShiftPlugin("b"))), added(unready(newPlugin("b")))},
+			want:   "node b has 2 plugins",
 		},
 		"under a running application": {
 			events: []event{added(oldPlugin("a")), added(user("a")), changed(leaving(oldPlugin("a")))},

@@ -42,6 +42,7 @@ func TestACommunityClusterIsTakenOver(t *testing.T) {
 			s.tellsToCreate(t, operator)
 			s.create(t, nil)
 			s.freeNodesFirst(t, operator, apps)
+			s.oldPodsKeepTheirIdentity(t)
 			s.acceptRemount(t)
 			env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), many) })
 			env.Eventually(t, "the rest of the old driver gone", func() error { return s.communityGone(t.Context()) })
@@ -163,6 +164,19 @@ func (s *scene) freeNodesFirst(t *testing.T, operator *env.Operator, apps []*cor
 		s.finish(t, apps[0])
 		s.stop(t, apps[1])
 		apps = apps[2:]
+	}
+}
+
+// oldPodsKeepTheirIdentity checks that what old pods need stays as long as there are some, and that nobody's clean-up takes the
+// account away meanwhile.
+func (s *scene) oldPodsKeepTheirIdentity(t *testing.T) {
+	t.Helper()
+	account, constraints := s.account(), constraints()
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(account), account))
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(constraints), constraints))
+	if account.DeletionTimestamp != nil || constraints.DeletionTimestamp != nil || len(account.OwnerReferences) > 0 {
+		t.Errorf("deleted while old pods run: account %t, constraints %t; owners of the account: %v",
+			account.DeletionTimestamp != nil, constraints.DeletionTimestamp != nil, account.OwnerReferences)
 	}
 }
 

@@ -1,0 +1,72 @@
+package takeover
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Whoever deletes the ClusterCSIDriver in the middle of a take-over gets rid of the driver, whosever pods are left of it, but
+// not as long as a pod uses a volume.
+func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
+	t.Parallel()
+	for name, driver := range map[string][]client.Object{
+		"the community's": nil, "OpenShift's": env.OpenShift("openshift-operators"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := before(t, few, "openshift-operators", driver...)
+			app := s.application(t, "shop", "web", s.workers[0])
+			s.sampler = newSampler(-1, projects()...)
+			s.operate(t)
+			s.create(t, nil)
+			env.Eventually(t, "half of it done", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+			env.Must(t, s.Client.Delete(t.Context(), env.EFS("")))
+			env.Eventually(t, "it waits for the pod", func() error { return s.tells(t.Context(), "VolumesInUse", "shop/web") })
+			env.Must(t, s.holdsOnly(t.Context(), app.Spec.NodeName))
+			s.stop(t, app)
+			env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.EFS("")) })
+			env.Eventually(t, "nothing left that runs the driver", func() error {
+				pods, daemonSets, revisions := &corev1.PodList{}, &appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}
+				in := client.InNamespace(s.namespace)
+				err := errors.Join(s.Client.List(t.Context(), pods, in), s.Client.List(t.Context(), daemonSets, in), s.Client.List(t.Context(), revisions, in))
+				if count := len(pods.Items) + len(daemonSets.Items) + len(revisions.Items); err == nil && count > 0 {
+					err = fmt.Errorf("%d pods, %d DaemonSets and %d revisions", len(pods.Items), len(daemonSets.Items), len(revisions.Items))
+				}
+				return err
+			})
+		})
+	}
+}
+
+// Unmanaged means that nothing is touched, and so nothing is taken over.
+func TestNothingIsTakenOverUnmanaged(t *testing.T) {
+	t.Parallel()
+	s := before(t, few, "openshift-operators")
+	operator := s.operate(t)
+	env.Eventually(t, "the operator works", operator.Started)
+	env.Quiet(t, operator)
+	mark, err := s.Audit.Now()
+	env.Must(t, err)
+	env.Must(t, s.Client.Create(t.Context(), env.EFS(operatorv1.Unmanaged)))
+	env.Eventually(t, "the ClusterCSIDriver seen", func() error {
+		cr := env.EFS("")
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			return err
+		}
+		if len(cr.Status.Conditions) == 0 || cr.Status.ObservedGeneration != cr.Generation {
+			return errors.New("no status")
+		}
+		return nil
+	})
+	env.Quiet(t, operator)
+	s.wroteNothing(t, mark)
+	env.Must(t, s.holdsOnly(t.Context(), s.workers...))
+}
