@@ -37,8 +37,11 @@ type Applier struct {
 	Known []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
-	// FormerLabels are the marks of owners before this one. They are removed, so that nobody's clean-up takes the object away.
-	FormerLabels []string
+	// Lasting are kinds of which no object is deleted to be made anew, for the moment.
+	Lasting map[schema.GroupKind]bool
+	// FormerLabels are the marks of owners before this one, FormerOwners the names of CustomResourceDefinitions that own what these
+	// have made. Both are removed, so that nobody's clean-up takes the object away.
+	FormerLabels, FormerOwners []string
 	// Written remembers this owner's latest writes until the cache shows them.
 	Written *Written
 }
@@ -185,7 +188,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 // that hold no state are deleted and made again.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
-	if apierrors.IsInvalid(err) && recreatable(desired.GroupVersionKind().GroupKind()) {
+	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && recreatable(kind) && !a.Lasting[kind] {
 		if err := a.deleteLive(ctx, desired); err != nil {
 			return nil, fmt.Errorf("delete it to replace an immutable field: %w", err)
 		}

@@ -1,9 +1,13 @@
 package apply
 
 import (
+	"errors"
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -76,6 +80,16 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 
 // runsPods tells whether pods are started from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
+
+// isUnfit tells whether the API server itself refuses an object, because a field can't be changed for instance. A policy of the
+// cluster may refuse as well, with the same reason but without a field; it would not let the object be made anew either.
+func isUnfit(err error) bool {
+	var answer apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
+}
 
 // aggregated tells whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
 // the controller-manager would write its rules back for ever; it has to be made anew.

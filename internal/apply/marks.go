@@ -54,7 +54,7 @@ func (a *Applier) marksOf(live client.Object, labels []string) map[string]any {
 		metadata["labels"] = dropped
 	}
 	owners := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
-		return owner.Kind == "CustomResourceDefinition"
+		return owner.Kind == "CustomResourceDefinition" && slices.Contains(a.FormerOwners, owner.Name)
 	})
 	if len(owners) < len(live.GetOwnerReferences()) {
 		metadata["ownerReferences"] = owners

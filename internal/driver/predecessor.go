@@ -19,8 +19,8 @@ type Predecessor struct {
 	// ServiceAccount and SecurityContextConstraints are those of its node pods; they go with the last of these. Empty: they
 	// are called as ours are, or there are none.
 	ServiceAccount, SecurityContextConstraints string
-	// Label is on all its objects; empty: there is none.
-	Label string
+	// Label is on all its objects, and Owner, a CustomResourceDefinition, owns them; empty: there is none.
+	Label, Owner string
 }
 
 // NodeApps are the values of the label app of all node pods, those of predecessors included. The first one is ours.

@@ -38,22 +38,19 @@ func podsInUse(ctx context.Context, live client.Reader, driverName string) ([]st
 
 // usersOf returns the users of claims, sorted. The options narrow down where they are looked for.
 func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKey]bool, options ...client.ListOption) ([]user, error) {
-	namespaces := map[string]bool{}
-	for claim := range claims {
-		namespaces[claim.Namespace] = true
-	}
 	var found []user
-	for namespace := range namespaces {
-		err := eachPage(ctx, live, &corev1.PodList{}, namespace, func(list *corev1.PodList) {
-			for i := range list.Items {
-				if pod := &list.Items[i]; uses(pod, claims) {
-					found = append(found, user{pod: namespace + "/" + pod.Name, node: pod.Spec.NodeName})
-				}
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	err := eachPage(ctx, live, &corev1.PodList{}, func(list *corev1.PodList) {
+		for i := range list.Items {
+			if pod := &list.Items[i]; uses(pod, claims) {
+				found = append(found, user{pod: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName})
 			}
-		}, options...)
-		if err != nil {
-			return nil, fmt.Errorf("list pods of namespace %s: %w", namespace, err)
 		}
+	}, options...)
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	slices.SortFunc(found, func(a, b user) int { return strings.Compare(a.pod, b.pod) })
 	return found, nil
@@ -62,7 +59,7 @@ func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKe
 // boundClaims returns the claims that PersistentVolumes of the driver are bound to.
 func boundClaims(ctx context.Context, live client.Reader, driverName string) (map[client.ObjectKey]bool, error) {
 	claims := map[client.ObjectKey]bool{}
-	err := eachPage(ctx, live, &corev1.PersistentVolumeList{}, "", func(list *corev1.PersistentVolumeList) {
+	err := eachPage(ctx, live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for _, volume := range list.Items {
 			claim := volume.Spec.ClaimRef
 			// A volume that is released still names its former claim.
@@ -79,7 +76,7 @@ func boundClaims(ctx context.Context, live client.Reader, driverName string) (ma
 }
 
 func uses(pod *corev1.Pod, claims map[client.ObjectKey]bool) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if isFinished(pod) {
 		return false
 	}
 	for _, volume := range pod.Spec.Volumes {
@@ -99,11 +96,11 @@ func uses(pod *corev1.Pod, claims map[client.ObjectKey]bool) bool {
 }
 
 func eachPage[L client.ObjectList](
-	ctx context.Context, live client.Reader, list L, namespace string, visit func(L), options ...client.ListOption,
+	ctx context.Context, live client.Reader, list L, visit func(L), options ...client.ListOption,
 ) error {
 	token := ""
 	for {
-		page := append([]client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token)}, options...)
+		page := append([]client.ListOption{client.Limit(pageSize), client.Continue(token)}, options...)
 		err := live.List(ctx, list, page...)
 		if err != nil {
 			return err //nolint:wrapcheck // The callers say what was listed.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,11 +160,8 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 		if daemonSet.Name != p.DaemonSet {
 			continue
 		}
-		for _, volume := range daemonSet.Spec.Template.Spec.Volumes {
-			if volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+p.Driver) {
-				found = append(found, daemonSet)
-				break
-			}
+		if mountsSocket(daemonSet.Spec.Template.Spec.Volumes, p.Driver) {
+			found = append(found, daemonSet)
 		}
 	}
 	return found, nil

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -73,10 +74,11 @@ func (r *Reconciler) Preview(ctx context.Context) (Plan, error) {
 	} else if apierrors.IsNotFound(err) {
 		cr.Spec.ManagementState = operatorv1.Managed
 	}
-	var err error
-	if plan.Obstacle, err = r.obstacle(ctx); err != nil {
+	obstacle, err := r.obstacle(ctx)
+	if err != nil {
 		return plan, err
 	}
+	plan.Obstacle = obstacle.message
 	old, err := r.oldPods(ctx)
 	if err != nil {
 		return plan, err
@@ -196,7 +198,11 @@ func (r *Reconciler) previewDeletion(object client.Object, note string, plan *Pl
 
 // previewNodes tells in which order pods are replaced, and which wait for whom.
 func (r *Reconciler) previewNodes(ctx context.Context, cr *operatorv1.ClusterCSIDriver, plan *Plan) error {
-	nodes, _, err := r.muster(ctx, 0)
+	all := &corev1.NodeList{}
+	if err := r.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	nodes, err := r.muster(ctx, nil, len(all.Items))
 	if err != nil {
 		return err
 	}
@@ -226,16 +232,16 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OldNamespace is where predecessors run the driver; empty if they do not, or in several namespaces.
+// OldNamespace is where pods of predecessors run the driver; empty if there are none, or in several namespaces.
 func (r *Reconciler) OldNamespace(ctx context.Context) (string, error) {
+	pods := &corev1.PodList{}
+	if err := r.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}); err != nil {
+		return "", fmt.Errorf("look for node pods: %w", err)
+	}
 	found := map[string]bool{}
-	for _, predecessor := range r.Predecessors {
-		daemonSets, err := predecessor.daemonSets(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, daemonSet := range daemonSets {
-			found[daemonSet.Namespace] = true
+	for _, pod := range pods.Items {
+		if pod.Spec.NodeName != "" && mountsSocket(pod.Spec.Volumes, r.Driver.Name) {
+			found[pod.Namespace] = true
 		}
 	}
 	if names := slices.Collect(maps.Keys(found)); len(names) == 1 {

@@ -73,6 +73,9 @@ type Reconciler struct {
 	inUse    inUse
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
+	// mustered is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
+	mustered     time.Time
+	lastTakeover takeover
 	// told are the DaemonSets of predecessors that an event has told about.
 	told map[types.UID]bool
 	// running is when the reconcile that is under way began, in nanoseconds; 0 while there is none.
@@ -114,8 +117,9 @@ type outcome struct {
 	// problems say what of the configuration can't be followed, held which workloads wait for what.
 	problems []string
 	held     held
-	// takeover is how far the driver is taken over from a predecessor.
-	takeover takeover
+	// takeover is how far the driver is taken over from a predecessor. SharesStatus means that this still writes the status too.
+	takeover     takeover
+	sharesStatus bool
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
@@ -146,9 +150,10 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
-	if obstacle != "" {
+	if message := obstacle.message; message != "" {
 		return outcome{
-			cfg: cfg, problems: problems, held: held{driver.Controller: obstacle, driver.Node: obstacle}, again: takeoverInterval,
+			cfg: cfg, problems: problems, held: held{driver.Controller: message, driver.Node: message},
+			sharesStatus: obstacle.sharesStatus, again: takeoverInterval,
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
@@ -159,6 +164,8 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 		return outcome{cfg: cfg, err: err}
 	}
 	cfg.TakingOver = len(old) > 0
+	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
+	r.applier.Lasting = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: cfg.TakingOver}
 	waits, again, err := r.inputs(ctx, &cfg)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}

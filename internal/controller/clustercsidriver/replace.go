@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -19,8 +21,10 @@ import (
 type fleet struct {
 	// desired is the number of nodes that are to have a plugin.
 	desired int
-	// old is the pod of a predecessor on a node that is not being deleted.
-	old map[string]*corev1.Pod
+	// old is the pod of a predecessor on a node, and outdated one of ours that was made from a former version of the DaemonSet;
+	// neither is being deleted. Homeless are old pods without a node.
+	old, outdated map[string]*corev1.Pod
+	homeless      []corev1.Pod
 	// serving are the nodes with a plugin that is ready, occupied those with any pod of a plugin.
 	serving, occupied map[string]bool
 	// late are the nodes that wait for the new pod, with the reason; down those that are not ready themselves.
@@ -32,52 +36,108 @@ type fleet struct {
 
 // replacePods deletes pods of predecessors, so that ours follow, where no pod uses a volume: at most a tenth of the nodes, but
 // at least one, is without a plugin at a time. All is read from the cluster, because a cache that lags would let too many go.
-func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSIDriver, desired int32) (takeover, error) {
-	nodes, claims, err := r.muster(ctx, int(desired))
+func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) (takeover, error) {
+	if wait := leastInterval - r.Now().Sub(r.mustered); wait > 0 {
+		// Each new pod wakes the controller up. What was found last still holds, for as long.
+		last := r.lastTakeover
+		last.again = soonest(last.again, wait)
+		return last, nil
+	}
+	nodes, err := r.muster(ctx, daemonSet, int(daemonSet.Status.DesiredNumberScheduled))
 	if err != nil {
 		return takeover{}, err
 	}
-	var deleted apply.ChangeSet
-	for _, node := range nodes.next(cr.Annotations[AcceptRemountAnnotation] == "true") {
-		if len(nodes.users[node]) == 0 {
-			// A pod may have come since, which would lose its mounts.
-			late, err := usersOf(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
-			if err != nil {
-				return takeover{}, err
-			}
-			if len(late) > 0 {
-				continue
-			}
-		}
-		deleted = append(deleted, r.discard(ctx, nodes.old[node]))
+	deleted, err := r.deleteNext(ctx, nodes, cr.Annotations[AcceptRemountAnnotation] == "true")
+	if err != nil {
+		return takeover{}, err
 	}
 	result := takeover{
-		message: nodes.message(cr.Name), serving: len(nodes.serving), changes: deleted,
+		message: nodes.message(cr.Name), serving: len(nodes.serving),
 		stalled: len(deleted) == 0 && nodes.busy() >= nodes.most(), again: takeoverInterval,
 	}
 	if len(deleted) == 0 && nodes.busy() == 0 {
 		// That pods end may take days.
 		result.again = patientInterval
 	}
+	r.mustered, r.lastTakeover = r.Now(), result
+	result.changes = deleted
 	return result, nil
 }
 
-// muster reads all plugins and all users of volumes, and the claims of these. Desired is how many nodes are to have a plugin.
-func (r *Reconciler) muster(ctx context.Context, desired int) (fleet, map[client.ObjectKey]bool, error) {
+// deleteNext deletes the pods that are next.
+func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool) (apply.ChangeSet, error) {
+	var deleted apply.ChangeSet
+	for i := range nodes.homeless {
+		deleted = append(deleted, r.discard(ctx, &nodes.homeless[i]))
+	}
+	next := nodes.next(accepted)
+	if len(next) == 0 {
+		return deleted, nil
+	}
+	// A pod may have come since, and its claim may be new, which would lose its mounts.
+	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
+	if err != nil {
+		return deleted, err
+	}
+	for _, node := range next {
+		pod := nodes.old[node]
+		if pod == nil {
+			deleted = append(deleted, r.discard(ctx, nodes.outdated[node]))
+			continue
+		}
+		if !accepted {
+			late, err := usersOf(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
+			if err != nil {
+				return deleted, err
+			}
+			if len(late) > 0 {
+				continue
+			}
+		}
+		deleted = append(deleted, r.discard(ctx, pod))
+	}
+	return deleted, nil
+}
+
+// muster reads all plugins and all users of volumes. Desired is how many nodes are to have a plugin; the DaemonSet is nil if it
+// is not ours yet.
+func (r *Reconciler) muster(ctx context.Context, daemonSet *appsv1.DaemonSet, desired int) (fleet, error) {
 	pods, err := r.nodePods(ctx, r.Live, func(*corev1.Pod) bool { return true })
 	if err != nil {
-		return fleet{}, nil, err
+		return fleet{}, err
 	}
 	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
 	if err != nil {
-		return fleet{}, nil, err
+		return fleet{}, err
 	}
 	users, err := usersOf(ctx, r.Live, claims)
 	if err != nil {
-		return fleet{}, nil, err
+		return fleet{}, err
 	}
 	down, err := r.down(ctx, pods)
-	return r.sorted(pods, users, down, desired), claims, err
+	nodes := r.sorted(pods, users, down, desired)
+	ours := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return r.Driver.IsOld(&pod) || down[pod.Spec.NodeName] })
+	nodes.outdated = outdated(ours, daemonSet)
+	return nodes, err
+}
+
+// outdated are those of our pods, by node, that a former version of the DaemonSet was the template of. While pods of a predecessor wait,
+// nobody else would replace them.
+func outdated(pods []corev1.Pod, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
+	found := map[string]*corev1.Pod{}
+	if daemonSet == nil {
+		return found
+	}
+	// Kubernetes counts the templates in the annotation, and labels the pods with that number.
+	generation := daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
+	for i := range pods {
+		pod := &pods[i]
+		made := pod.Labels["pod-template-generation"]
+		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != generation {
+			found[pod.Spec.NodeName] = pod
+		}
+	}
+	return found
 }
 
 // down are the nodes that are not ready, of those with a plugin that is not. A pod that is deleted there does not go, and
@@ -109,28 +169,15 @@ func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]boo
 	late := map[string]string{}
 	for i := range pods {
 		pod := &pods[i]
-		node, old := pod.Spec.NodeName, r.Driver.IsOld(pod)
-		switch {
-		case node == "":
-			// It waits for the old one to go.
+		if down[pod.Spec.NodeName] {
+			nodes.down[pod.Spec.NodeName] = true
 			continue
-		case down[node]:
-			nodes.down[node] = true
-			continue
-		case serves(pod):
-			nodes.serving[node] = true
-		case pod.DeletionTimestamp != nil:
-			late[node] = "Terminating"
-		case !old:
-			late[node] = status.PodProblem(pod)
 		}
-		nodes.occupied[node] = true
-		if old && pod.DeletionTimestamp == nil {
-			nodes.old[node] = pod
-		}
+		nodes.place(pod, r.Driver.IsOld(pod), late)
 	}
 	for node, reason := range late {
-		if !nodes.serving[node] {
+		// Where an old pod is, the new one waits for that.
+		if !nodes.serving[node] && nodes.old[node] == nil {
 			nodes.late = append(nodes.late, fmt.Sprintf("%s (%s)", node, reason))
 		}
 	}
@@ -140,6 +187,47 @@ func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]boo
 		nodes.users[user.node] = append(nodes.users[user.node], user.pod)
 	}
 	return nodes
+}
+
+// place puts a pod to its node, and says why that waits, if it does.
+func (f *fleet) place(pod *corev1.Pod, old bool, late map[string]string) {
+	node := pod.Spec.NodeName
+	switch {
+	case node == "" && old:
+		if pod.DeletionTimestamp == nil {
+			f.homeless = append(f.homeless, *pod)
+		}
+		return
+	case node == "":
+		late[intended(pod)] = status.PodProblem(pod)
+		return
+	case serves(pod):
+		f.serving[node] = true
+	case pod.DeletionTimestamp != nil:
+		late[node] = "Terminating"
+	case !old:
+		late[node] = status.PodProblem(pod)
+	}
+	f.occupied[node] = true
+	if old && pod.DeletionTimestamp == nil {
+		f.old[node] = pod
+	}
+}
+
+// intended is the node that a pod of a DaemonSet is for, before it is scheduled.
+func intended(pod *corev1.Pod) string {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
 }
 
 // most is how many nodes may be without a plugin at a time.
@@ -169,12 +257,13 @@ func (f fleet) order() []string {
 	return slices.SortedFunc(maps.Keys(f.old), func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
 }
 
-// next are the nodes whose old pod is to be deleted now, those in use only if that is accepted.
+// next are the nodes whose pod is to be deleted now, those in use with an old pod only if that is accepted. Ours that are outdated
+// come after all others; their state is on the host, so that the next one goes on with it.
 func (f fleet) next(accepted bool) []string {
 	var chosen []string
 	busy, missing := f.busy(), f.missing()
-	for _, node := range f.order() {
-		if busy >= f.most() || (f.serving[node] && missing >= f.most()) || (len(f.users[node]) > 0 && !accepted) {
+	for _, node := range append(f.order(), slices.Sorted(maps.Keys(f.outdated))...) {
+		if busy >= f.most() || (f.serving[node] && missing >= f.most()) || (f.old[node] != nil && len(f.users[node]) > 0 && !accepted) {
 			continue
 		}
 		chosen = append(chosen, node)
@@ -197,7 +286,10 @@ func (f fleet) message(name string) string {
 	}
 	if len(waiting) > 0 {
 		text += fmt.Sprintf("; on %d of them pods use volumes, and their mounts would hang: %s. Drain these nodes, end the pods, or set annotation "+
-			"%s=true on ClusterCSIDriver %s and start the pods anew afterwards", len(waiting), status.Shorten(waiting), AcceptRemountAnnotation, name)
+			"%s=true on ClusterCSIDriver %s and start the pods anew afterwards", len(waiting), shortenNodes(waiting), AcceptRemountAnnotation, name)
+	}
+	if without := f.nodes() - len(f.occupied) - len(f.late); without > 0 {
+		text += fmt.Sprintf("; %d nodes have no pod yet: if that lasts, look at the events of the DaemonSet", without)
 	}
 	if len(f.late) > 0 {
 		text += "; waiting for the new pods of " + status.Shorten(f.late)
@@ -206,4 +298,13 @@ func (f fleet) message(name string) string {
 		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(f.down)))
 	}
 	return text
+}
+
+// shortenNodes keeps a list of nodes within what people read. "adopt --dry-run" lists all.
+func shortenNodes(nodes []string) string {
+	const most = 20
+	if len(nodes) <= most {
+		return strings.Join(nodes, ", ")
+	}
+	return fmt.Sprintf("%s and %d more, which \"adopt --dry-run\" lists", strings.Join(nodes[:most], ", "), len(nodes)-most)
 }

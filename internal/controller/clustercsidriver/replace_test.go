@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -98,6 +99,13 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				}
 			},
 		},
+		"none that has no node": {
+			nodes: 20, want: []string{"n01"}, change: func(number int, pod *corev1.Pod) {
+				if number == 0 {
+					pod.Spec.NodeName = ""
+				}
+			},
+		},
 		"none of ours": {
 			nodes: 10, change: func(_ int, pod *corev1.Pod) { pod.Spec.ServiceAccountName = ours },
 		},
@@ -120,6 +128,31 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				t.Errorf("stalled is %v", stalled)
 			}
 		})
+	}
+}
+
+// Nobody else replaces our pods while those of a predecessor wait, and users of volumes do not mind.
+func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
+	yes := true
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		UID: "a", Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3"},
+	}}
+	made := func(node, generation string) corev1.Pod {
+		pod := plugin(node, "p-node-sa", true)
+		pod.Labels["pod-template-generation"] = generation
+		pod.OwnerReferences = []metav1.OwnerReference{{UID: "a", Controller: &yes}}
+		return pod
+	}
+	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
+	nodes := (&Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}).sorted(pods, []user{{"x/y", "a"}, {"x/z", "c"}}, nil, 40)
+	nodes.outdated = outdated(pods[:2], daemonSet)
+	nodes.desired = 4
+	if diff := cmp.Diff([]string{"d"}, nodes.next(false)); diff != "" {
+		t.Errorf("next (-want +got):\n%s", diff)
+	}
+	delete(nodes.old, "d")
+	if diff := cmp.Diff([]string{"a"}, nodes.next(false)); diff != "" {
+		t.Errorf("when only one in use is left (-want +got):\n%s", diff)
 	}
 }
 

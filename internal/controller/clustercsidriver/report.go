@@ -45,11 +45,16 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		return 0, err
 	}
 	wanted, again := r.status(cr, result, live)
+	have := r.own(cr.Status.OperatorStatus)
+	stale := slices.ContainsFunc(cr.Status.Conditions, r.isStale)
+	if result.sharesStatus {
+		// An older operator writes all the others as well. Two would write in turns for ever.
+		wanted.Conditions, have.Conditions = sums(wanted.Conditions), sums(have.Conditions)
+		wanted.Generations, have.Generations, stale = nil, nil, false
+	}
 	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
 	r.observe(wanted.Conditions, result, live)
 	r.done = append(r.done, result.changes.With(apply.Created, apply.Configured, apply.Deleted)...)
-	have := r.own(cr.Status.OperatorStatus)
-	stale := slices.ContainsFunc(cr.Status.Conditions, r.isStale)
 	if sameStatus(have, wanted) && !stale {
 		r.tellDone(cr, have.Conditions, wanted.Conditions)
 		return again, nil
@@ -65,8 +70,10 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	if wait := interval - r.Now().Sub(r.written); wait > 0 {
 		return soonest(again, wait), nil
 	}
-	if err := r.dropStale(ctx, cr); err != nil {
-		return again, err
+	if stale {
+		if err := r.dropStale(ctx, cr); err != nil {
+			return again, err
+		}
 	}
 	if err := r.write(ctx, cr, wanted); err != nil {
 		return again, err
@@ -74,6 +81,13 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.written = r.Now()
 	r.tellDone(cr, have.Conditions, wanted.Conditions)
 	return again, nil
+}
+
+// sums are the conditions that sum up all others. No older operator has them.
+func sums(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(condition operatorv1.OperatorCondition) bool {
+		return !slices.Contains([]string{status.Available, status.Progressing, status.Degraded, status.Upgradeable}, condition.Type)
+	})
 }
 
 // tellDone records events and forgets what they have told.

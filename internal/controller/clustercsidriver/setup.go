@@ -144,7 +144,7 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		case watch.name != "":
 			config.Field = fields.OneTermEqualSelector("metadata.name", watch.name)
 		case len(watch.apps) > 0:
-			config.Label = oneOf("app", watch.apps)
+			config.Label = withApp(watch.apps)
 		default:
 			config.Label = labels.SelectorFromSet(ownLabels(d))
 		}
@@ -159,9 +159,9 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 	return options
 }
 
-// oneOf selects objects whose label has one of the values.
-func oneOf(label string, values []string) labels.Selector {
-	requirement, err := labels.NewRequirement(label, selection.In, values)
+// withApp selects objects whose label app has one of the values.
+func withApp(values []string) labels.Selector {
+	requirement, err := labels.NewRequirement("app", selection.In, values)
 	if err != nil {
 		// Values that can't be a label select nothing.
 		return labels.Nothing()
@@ -263,6 +263,7 @@ func (r *Reconciler) prepareApplier() error {
 	for _, predecessor := range r.Driver.Predecessors {
 		if predecessor.Label != "" {
 			r.applier.FormerLabels = append(r.applier.FormerLabels, predecessor.Label)
+			r.applier.FormerOwners = append(r.applier.FormerOwners, predecessor.Owner)
 		}
 	}
 	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Settings)

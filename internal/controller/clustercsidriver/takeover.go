@@ -9,6 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -30,6 +31,8 @@ const takingOverReason = "TakingOver"
 const (
 	takeoverInterval = 15 * time.Second
 	patientInterval  = 30 * time.Second
+	// leastInterval is how often they are looked up at most.
+	leastInterval = time.Second
 )
 
 // takeover is how far the replacement of a predecessor's node pods is.
@@ -43,36 +46,6 @@ type takeover struct {
 	again   time.Duration
 }
 
-// obstacle says what of a predecessor keeps the driver from being applied: to work beside it would be a fight, or two plugins
-// on a node.
-func (r *Reconciler) obstacle(ctx context.Context) (string, error) {
-	for _, predecessor := range r.Predecessors {
-		running, err := predecessor.running(ctx)
-		if err != nil {
-			return "", err
-		}
-		if running != nil {
-			return fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the driver back; it goes on running what it "+
-				"has installed. To go on, %s. Delete neither SharedVolumes nor their CustomResourceDefinition",
-				running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
-		}
-		daemonSets, err := predecessor.daemonSets(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, daemonSet := range daemonSets {
-			// Anybody may have made one of that name, but has no pods that may use the hosts.
-			if daemonSet.Namespace != r.Namespace && daemonSet.Status.CurrentNumberScheduled > 0 {
-				return fmt.Sprintf("DaemonSet %s/%s of %s runs the driver on %d nodes, and two on a node would take each other's sockets. "+
-					"Install this operator into namespace %s, where it takes the DaemonSet over; or delete the DaemonSet when no pod uses "+
-					"EFS volumes", daemonSet.Namespace, daemonSet.Name, predecessor.Title, daemonSet.Status.CurrentNumberScheduled,
-					daemonSet.Namespace), nil
-			}
-		}
-	}
-	return "", nil
-}
-
 // oldPods are the node pods of predecessors as the cache has them.
 func (r *Reconciler) oldPods(ctx context.Context) ([]corev1.Pod, error) {
 	return r.nodePods(ctx, r.Client, r.Driver.IsOld)
@@ -81,7 +54,7 @@ func (r *Reconciler) oldPods(ctx context.Context) ([]corev1.Pod, error) {
 // nodePods are the driver's pods on the nodes, whosever, that match.
 func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	isNodePod := client.MatchingLabelsSelector{Selector: oneOf("app", r.Driver.NodeApps())}
+	isNodePod := client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}
 	if err := reader.List(ctx, pods, client.InNamespace(r.Namespace), isNodePod); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
@@ -103,28 +76,50 @@ func (r *Reconciler) takeOver(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	if err != nil {
 		return takeover{}, err
 	}
-	if len(changes.With(apply.Failed, apply.Terminating)) > 0 || waits[driver.Node] != "" || daemonSet == nil ||
-		daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
-		daemonSet.Status.ObservedGeneration < daemonSet.Generation {
-		// A pod that is deleted now would come back as it was, or not at all.
+	if lacks := lacking(changes, waits, daemonSet); lacks != "" {
 		return takeover{
-			message: fmt.Sprintf("%d node pods of the former operator stay until everything that the new ones need is there", len(old)),
+			message: fmt.Sprintf("%d node pods of the former operator stay: %s", len(old), lacks),
 			serving: len(slices.DeleteFunc(old, func(pod corev1.Pod) bool { return !serves(&pod) })), again: takeoverInterval,
 		}, nil
 	}
 	orphaned, err := r.orphan(ctx)
-	if err != nil {
-		return takeover{}, err
+	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
+		// Its DaemonSet would start a pod anew.
+		message := fmt.Sprintf("%d node pods of the former operator stay until their DaemonSet can be deleted", len(old))
+		return takeover{changes: orphaned, message: message}, err
 	}
-	result, err := r.replacePods(ctx, cr, daemonSet.Status.DesiredNumberScheduled)
+	result, err := r.replacePods(ctx, cr, daemonSet)
 	result.changes = append(orphaned, result.changes...)
 	return result, err
+}
+
+// lacking says what is not there yet that new node pods need; empty if nothing is. A pod that is deleted before that would come
+// back as it was, or not at all.
+func lacking(changes apply.ChangeSet, waits held, daemonSet *appsv1.DaemonSet) string {
+	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
+	for _, change := range changes.With(apply.Failed, apply.Terminating) {
+		if slices.Contains(needed, change.Subject.Kind) {
+			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, change.Action)
+		}
+	}
+	switch {
+	case waits[driver.Node] != "":
+		return waits[driver.Node]
+	case daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
+		daemonSet.Status.ObservedGeneration < daemonSet.Generation:
+		return "waiting for Kubernetes to see the changed DaemonSet"
+	default:
+		return ""
+	}
 }
 
 // clearUp deletes what only the pods of predecessors need, when the last of them has gone. Before that it takes off what would
 // let the garbage collector delete it.
 func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, error) {
 	var changes apply.ChangeSet
+	if err := r.unmarkClass(ctx); err != nil {
+		return nil, err
+	}
 	for _, predecessor := range r.Predecessors {
 		left, err := predecessor.leftovers(ctx)
 		if err != nil {
@@ -148,6 +143,19 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 	}
 	orphaned, err := r.orphan(ctx)
 	return append(changes, orphaned...), err
+}
+
+// unmarkClass takes the marks of a former owner off the StorageClass, also if the user looks after it: it would go with them.
+func (r *Reconciler) unmarkClass(ctx context.Context) error {
+	class := &storagev1.StorageClass{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.StorageClass}, class)
+	if err == nil {
+		err = r.applier.DropMarks(ctx, class)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("StorageClass %s: %w", r.Driver.StorageClass, err)
+	}
+	return nil
 }
 
 // orphan deletes DaemonSets that have another name than ours, with their history, and leaves their pods running: nobody would

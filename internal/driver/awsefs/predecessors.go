@@ -17,7 +17,7 @@ func predecessors() []driver.Predecessor {
 				Verb: "update", Group: "aws-efs.managed.openshift.io", Version: "*", Resource: "sharedvolumes",
 			},
 			DaemonSet: "efs-csi-node", ServiceAccount: "efs-csi-sa", SecurityContextConstraints: "efs-csi-scc",
-			Label: "openshift.io/aws-efs-operator-owned",
+			Label: "openshift.io/aws-efs-operator-owned", Owner: "sharedvolumes.aws-efs.managed.openshift.io",
 		},
 		{
 			Title: "OpenShift's operator", Operator: Operator, Package: Operator,
