@@ -35,7 +35,7 @@ test: build race bin/promtool ## Run every test, with the race detector.
 soak: build race ## Disturb the operator for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -timeout 4h -v ./test/faults
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program, PEER_ARGS and SHARED_PEER_ARGS those of the peers.

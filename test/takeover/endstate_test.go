@@ -89,10 +89,10 @@ func (s *scene) communityGone(ctx context.Context) error {
 		}
 	}
 	marked, err := s.marked(ctx)
-	if err != nil || len(marked) > 0 {
-		return fmt.Errorf("marks of the community's operator are left: %w\n  %s", err, strings.Join(marked, "\n  "))
+	if err == nil && len(marked) > 0 {
+		err = errors.New("marks of the community's operator are left:\n  " + strings.Join(marked, "\n  "))
 	}
-	return nil
+	return err
 }
 
 // marked are the objects with which the community's operator, or the end of its definition, would take something of the driver

@@ -9,19 +9,27 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// kills is how often the operator is killed while it takes over.
-const kills = 20
-
 // The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
 // reached the API server by then, some have not. In the end everything is as if nobody had been killed.
-func TestATakeOverOutlivesTwentyKills(t *testing.T) {
+func TestATakeOverOutlivesKills(t *testing.T) {
 	t.Parallel()
+	outlive(t, rounds(t), nil)
+}
+
+func TestATakeOverFromOpenShiftOutlivesKills(t *testing.T) {
+	t.Parallel()
+	outlive(t, rounds(t)*2/5, env.OpenShift("openshift-operators"))
+}
+
+func outlive(t *testing.T, kills int, driver []client.Object) {
+	t.Helper()
 	const nodes = 8
-	s := before(t, nodes, "openshift-operators")
+	s := before(t, nodes, "openshift-operators", driver...)
 	random := dice(t)
 	through := env.NewProxy(t, s.Cluster)
 	work := func(t *testing.T) *env.Operator {
@@ -35,7 +43,7 @@ func TestATakeOverOutlivesTwentyKills(t *testing.T) {
 	operator := work(t)
 	env.Eventually(t, "the operator works", operator.Started)
 	through.Set(nil)
-	app, stop := s.begin(t, nodes)
+	app, stop := s.begin(t, nodes, driver)
 	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
 	s.acceptRemount(t)
 	env.Eventually(t, "the driver taken over", func() error { return s.through(t, nodes) })
@@ -49,8 +57,8 @@ func TestATakeOverOutlivesTwentyKills(t *testing.T) {
 	t.Logf("undisturbed, a take-over takes %d requests", cost)
 
 	for killed := 0; killed < kills; {
-		app, stop := s.begin(t, nodes)
-		kept, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
+		app, stop := s.begin(t, nodes, driver)
+		kept, err := s.uids(t.Context(), s.adopted(driver)...)
 		env.Must(t, err)
 		accepted := false
 		for finished := false; !finished; {
@@ -90,7 +98,7 @@ func TestATakeOverOutlivesTwentyKills(t *testing.T) {
 		got, err := s.operands(t.Context())
 		env.Must(t, err)
 		same(t, "the end state", want, got)
-		now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
+		now, err := s.uids(t.Context(), s.adopted(driver)...)
 		env.Must(t, err)
 		same(t, "the identity of what is adopted", kept, now)
 		after, err := s.data(t.Context())
@@ -106,15 +114,21 @@ func TestATakeOverOutlivesTwentyKills(t *testing.T) {
 }
 
 // begin puts the old driver back, with an application that uses it, and asks for the take-over.
-func (s *scene) begin(t *testing.T, nodes int) (app *corev1.Pod, stop func()) {
+func (s *scene) begin(t *testing.T, nodes int, driver []client.Object) (app *corev1.Pod, stop func()) {
 	t.Helper()
-	env.Must(t, s.Put(t.Context(), env.CommunityName, s.community(t)...))
-	env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), s.daemonSet()) })
-	env.Eventually(t, "old plugins on all workers", func() error { return s.holdsOnly(t.Context(), s.workers...) })
+	s.putDriver(t, driver)
 	app = s.application(t, "shop", "web", s.workers[0])
 	stop = s.watch(t, nodes)
 	s.create(t, nil)
 	return app, stop
+}
+
+// adopted are objects that stay the same in a take-over from a driver.
+func (s *scene) adopted(driver []client.Object) []client.Object {
+	if driver != nil {
+		return []client.Object{csiDriver(), s.controller(), s.nodeAccount(), s.metricsService()}
+	}
+	return []client.Object{s.daemonSet(), csiDriver(), storageClass()}
 }
 
 // through checks that a take-over has ended.
@@ -123,7 +137,7 @@ func (s *scene) through(t *testing.T, nodes int) error {
 	if err := s.handedOver(t.Context(), nodes); err != nil {
 		return err
 	}
-	return s.communityGone(t.Context())
+	return errors.Join(s.communityGone(t.Context()), s.Gone(t.Context(), s.openShiftDaemonSet()))
 }
 
 // armed kills the operator at its n-th request, and tells whether that has happened. Whether the API server gets the request is

@@ -103,8 +103,7 @@ func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	var want map[string]map[string]any
 	for _, tc := range leftovers() {
 		passed := t.Run(tc.name, func(t *testing.T) {
-			env.Must(t, s.Put(t.Context(), env.CommunityName, s.community(t)...))
-			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), s.daemonSet()) })
+			s.putDriver(t, nil)
 			tc.damage(t, s)
 			env.Eventually(t, "old plugins on all workers", func() error { return s.holdsOnly(t.Context(), s.workers...) })
 			var left []client.Object

@@ -35,17 +35,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// rounds is how often the operator is killed; make soak does it more often.
+func rounds(t *testing.T) int { return number(t, "FAULT_ROUNDS", 20) }
+
 // dice are thrown alike for the same seed, which the test prints. make soak chooses others.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := 1
-	if text := os.Getenv("FAULT_SEED"); text != "" {
-		var err error
-		seed, err = strconv.Atoi(text)
-		env.Must(t, err)
-	}
+	seed := number(t, "FAULT_SEED", 1)
 	t.Logf("FAULT_SEED=%d", seed)
 	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+func number(t *testing.T, variable string, fallback int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return fallback
+	}
+	value, err := strconv.Atoi(text)
+	env.Must(t, err)
+	return value
 }
 
 // open gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator

@@ -46,17 +46,23 @@ func before(t *testing.T, nodes int, namespace string, driver ...client.Object) 
 // install puts the old driver and the SharedVolumes into a cluster.
 func (s *scene) install(t *testing.T, driver ...client.Object) {
 	t.Helper()
+	s.putDriver(t, driver)
+	for i, project := range projects() {
+		env.Must(t, s.Namespace(t.Context(), project))
+		_, err := s.PutCommunityVolume(t.Context(), project, "data", i > 0)
+		env.Must(t, err)
+	}
+}
+
+// putDriver makes the objects of a driver, by default of the community's, and waits until it runs.
+func (s *scene) putDriver(t *testing.T, driver []client.Object) {
+	t.Helper()
 	// OpenShift's operator has the name of ours.
 	manager := env.OperatorName
 	if len(driver) == 0 {
 		driver, manager = s.community(t), env.CommunityName
 	}
 	env.Must(t, s.Put(t.Context(), manager, driver...))
-	for i, project := range projects() {
-		env.Must(t, s.Namespace(t.Context(), project))
-		_, err := s.PutCommunityVolume(t.Context(), project, "data", i > 0)
-		env.Must(t, err)
-	}
 	for _, object := range driver {
 		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
 			env.Eventually(t, "the old driver runs", func() error { return s.runs(t.Context(), daemonSet) })
