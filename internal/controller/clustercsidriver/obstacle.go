@@ -33,16 +33,21 @@ func (r *Reconciler) obstacle(ctx context.Context) (obstacle, error) {
 	installed := daemonSet != nil
 	for _, predecessor := range r.Predecessors {
 		isNamesake := predecessor.Operator == r.Driver.Operator
-		if installed && isNamesake {
-			// Another one of this operator: it is that one's turn to wait.
-			continue
-		}
 		running, err := predecessor.running(ctx)
 		if err != nil {
 			return obstacle{}, err
 		}
-		if running != nil {
-			return obstacle{sharesStatus: isNamesake, message: fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
+		switch {
+		case running != nil && isNamesake:
+			// It may be another one of this operator, which says the same. Two messages would be written in turns for ever.
+			both := []string{running.Namespace + "/" + running.Name, r.Namespace + "/" + r.Driver.Operator}
+			slices.Sort(both)
+			return obstacle{sharesStatus: true, message: fmt.Sprintf("Deployments %s would undo each other's work; what is installed goes on "+
+				"running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package %s in its "+
+				"namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this ClusterCSIDriver",
+				strings.Join(both, " and "), predecessor.Package)}, nil
+		case running != nil:
+			return obstacle{message: fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
 				"driver back; it goes on running what it has installed. To go on, %s. Delete neither SharedVolumes nor their "+
 				"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running))}, nil
 		}
