@@ -116,14 +116,13 @@ func (r *Reconciler) muster(ctx context.Context, daemonSet *appsv1.DaemonSet, de
 	}
 	down, err := r.down(ctx, pods)
 	nodes := r.sorted(pods, users, down, desired)
-	ours := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return r.Driver.IsOld(&pod) || down[pod.Spec.NodeName] })
-	nodes.outdated = outdated(ours, daemonSet)
+	nodes.outdated = r.outdated(pods, down, daemonSet)
 	return nodes, err
 }
 
 // outdated are those of our pods, by node, that a former version of the DaemonSet was the template of. While pods of a predecessor wait,
 // nobody else would replace them.
-func outdated(pods []corev1.Pod, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
+func (r *Reconciler) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
 	found := map[string]*corev1.Pod{}
 	if daemonSet == nil {
 		return found
@@ -132,6 +131,9 @@ func outdated(pods []corev1.Pod, daemonSet *appsv1.DaemonSet) map[string]*corev1
 	generation := daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
 	for i := range pods {
 		pod := &pods[i]
+		if r.Driver.IsOld(pod) || down[pod.Spec.NodeName] {
+			continue
+		}
 		made := pod.Labels["pod-template-generation"]
 		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != generation {
 			found[pod.Spec.NodeName] = pod

@@ -144,9 +144,9 @@ func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 		return pod
 	}
 	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
-	nodes := (&Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}).sorted(pods, []user{{"x/y", "a"}, {"x/z", "c"}}, nil, 40)
-	nodes.outdated = outdated(pods[:2], daemonSet)
-	nodes.desired = 4
+	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
+	nodes := r.sorted(pods, []user{{"x/y", "a"}, {"x/z", "c"}}, nil, 4)
+	nodes.outdated = r.outdated(pods, nil, daemonSet)
 	if diff := cmp.Diff([]string{"d"}, nodes.next(false)); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
