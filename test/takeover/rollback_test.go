@@ -39,9 +39,12 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 		return errors.Join(s.runs(t.Context(), s.daemonSet()), s.holdsOnly(t.Context(), s.workers...))
 	})
 
+	s.deleteOurs(t)
+
 	after, err := s.data(t.Context())
 	env.Must(t, err)
 	same(t, "SharedVolumes, volumes or claims", data, after)
+	env.Must(t, errors.Join(s.runs(t.Context(), s.daemonSet()), s.holdsOnly(t.Context(), s.workers...)))
 	now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
 	env.Must(t, err)
 	same(t, "the identity of what was adopted", kept, now)
@@ -62,6 +65,27 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	s.sampler.accept(true)
 	s.create(t, map[string]string{accepted: "true"})
 	env.Eventually(t, "the driver taken over", func() error { return errors.Join(s.handedOver(t.Context(), few), s.communityGone(t.Context())) })
+}
+
+// deleteOurs deletes what the old operator does not know, with the commands of the guide.
+func (s *scene) deleteOurs(t *testing.T) {
+	t.Helper()
+	label := "app.kubernetes.io/managed-by=" + env.OperatorName
+	for namespace, kinds := range map[string]string{
+		s.namespace:                           "deployments,services,configmaps,poddisruptionbudgets,roles,rolebindings,serviceaccounts,servicemonitors",
+		"":                                    "clusterroles,clusterrolebindings",
+		"openshift-cloud-credential-operator": "credentialsrequests", "openshift-config-managed": "configmaps",
+	} {
+		_, err := s.Kubectl(t.Context(), "-n", namespace, "delete", kinds, "-l", label)
+		env.Must(t, err)
+	}
+	owned, err := s.Owned(t.Context())
+	env.Must(t, err)
+	for i := range owned {
+		if kind := owned[i].GetKind(); kind != "DaemonSet" && kind != "CSIDriver" && kind != "StorageClass" {
+			t.Errorf("%s %s is left", kind, owned[i].GetName())
+		}
+	}
 }
 
 // A cluster may have no credentials for the driver, or nobody who mints them. Nodes need none for static volumes.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -218,35 +219,32 @@ func (s *scene) holdsOnly(ctx context.Context, nodes ...string) error {
 	return nil
 }
 
-// progress is the condition by which the operator tells of a take-over.
-func (s *scene) progress(ctx context.Context) (operatorv1.OperatorCondition, error) {
-	cr := env.EFS("")
-	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
-		return operatorv1.OperatorCondition{}, err
-	}
-	for _, condition := range cr.Status.Conditions {
-		if condition.Type == "AWSEFSDriverNodeServiceControllerProgressing" {
-			return condition, nil
-		}
-	}
-	return operatorv1.OperatorCondition{}, errors.New("no condition about the node pods")
+// tells checks that the operator says of the node pods that it waits or works, for which reason, and that the message has these
+// texts.
+func (s *scene) tells(ctx context.Context, reason string, texts ...string) error {
+	return errors.Join(s.says(ctx, "AWSEFSDriverNodeServiceControllerProgressing", reason, texts...), s.Condition(ctx, "Progressing", operatorv1.ConditionTrue))
 }
 
-// tells checks that the operator says that it waits or works, for which reason, and that the message has these texts.
-func (s *scene) tells(ctx context.Context, reason string, texts ...string) error {
-	condition, err := s.progress(ctx)
-	if err != nil {
+// says checks that a condition is true, why, unless the reason does not matter, and that its message has these texts.
+func (s *scene) says(ctx context.Context, kind, reason string, texts ...string) error {
+	cr := env.EFS("")
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
 		return err
 	}
-	if condition.Status != operatorv1.ConditionTrue || condition.Reason != reason {
-		return fmt.Errorf("condition is %s, %s, want reason %s: %s", condition.Status, condition.Reason, reason, condition.Message)
+	i := slices.IndexFunc(cr.Status.Conditions, func(c operatorv1.OperatorCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return errors.New("there is no condition " + kind)
+	}
+	condition := cr.Status.Conditions[i]
+	if condition.Status != operatorv1.ConditionTrue || reason != "" && condition.Reason != reason {
+		return fmt.Errorf("%s is %s, %s, want reason %s: %s", kind, condition.Status, condition.Reason, reason, condition.Message)
 	}
 	for _, text := range texts {
 		if !strings.Contains(condition.Message, text) {
-			return fmt.Errorf("message does not name %q: %s", text, condition.Message)
+			return fmt.Errorf("%s does not name %q: %s", kind, text, condition.Message)
 		}
 	}
-	return s.Condition(ctx, "Progressing", operatorv1.ConditionTrue)
+	return nil
 }
 
 // data are identity, spec and bound state of what holds the users' data.

@@ -137,8 +137,8 @@ func (s *scene) wroteNothing(t *testing.T, since env.Mark) {
 		}
 		return r.IsWrite()
 	})
-	if len(requests) == 0 || len(written) > 0 {
-		t.Errorf("of %d requests, these have written what they may not:\n%s", len(requests), env.Describe(written))
+	if len(written) > 0 {
+		t.Errorf("these have written what they may not:\n%s", env.Describe(written))
 	}
 }
 
