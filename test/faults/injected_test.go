@@ -26,10 +26,10 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 	through := env.NewProxy(t, cluster)
 	phases := life()
 	start := undisturbed(t, cluster, through, phases)
-	random := dice(t)
+	random := env.Dice(t)
 	operator := operate(t, cluster, through, alone)
 	env.Eventually(t, "the operator works", operator.Started)
-	for range max(1, rounds(t)/defaultRounds) {
+	for range max(1, env.Rounds(t)/env.DefaultRounds) {
 		for _, p := range phases {
 			injected := map[string]int{}
 			total := 0

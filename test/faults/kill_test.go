@@ -22,7 +22,7 @@ func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 	phases := life()
 	start := undisturbed(t, cluster, through, phases)
 	operator := operate(t, cluster, through, alone)
-	for i, moment := range moments(dice(t), rounds(t), phases) {
+	for i, moment := range moments(env.Dice(t), env.Rounds(t), phases) {
 		p := moment.phase
 		passed := t.Run(fmt.Sprintf("%d %s %s", i+1, p.name, moment.name), func(t *testing.T) {
 			env.Eventually(t, "the operator works", operator.Started)

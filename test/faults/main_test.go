@@ -7,9 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,12 +18,6 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// The share of make test. The environment variables of these names make it longer or another one: make soak.
-const (
-	defaultRounds = 20
-	defaultSeed   = 1
-)
-
 // TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "5"); err != nil {
@@ -33,28 +25,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
-}
-
-// rounds is how often something is disturbed.
-func rounds(t *testing.T) int { return number(t, "FAULT_ROUNDS", defaultRounds) }
-
-// dice are thrown alike for the same seed, which the test prints.
-func dice(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := number(t, "FAULT_SEED", defaultSeed)
-	t.Logf("FAULT_SEED=%d", seed)
-	return rand.New(rand.NewPCG(uint64(seed), 0))
-}
-
-func number(t *testing.T, variable string, fallback int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return fallback
-	}
-	value, err := strconv.Atoi(text)
-	env.Must(t, err)
-	return value
 }
 
 // bare gives a test a control plane of its own.

@@ -55,14 +55,14 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)
 	through := env.NewProxy(t, cluster)
-	random := dice(t)
+	random := env.Dice(t)
 	const each = 4
 	all := make([]client.Object, each)
 	for i := range all {
 		all[i] = env.SharedVolume("default", fmt.Sprintf("sv%d", i))
 	}
 	operator := operate(t, cluster, through, alone)
-	for round := range rounds(t) {
+	for round := range env.Rounds(t) {
 		creates := round%2 == 0
 		// A creation takes three writes and a deletion three requests each, plus what goes wrong.
 		n, arrives, want := 1+random.IntN(3*each), random.IntN(2) == 1, 0

@@ -18,19 +18,19 @@ import (
 // reached the API server by then, some have not. In the end everything is as if nobody had been killed.
 func TestATakeOverOutlivesKills(t *testing.T) {
 	t.Parallel()
-	outlive(t, rounds(t), nil)
+	outlive(t, env.Rounds(t), nil)
 }
 
 func TestATakeOverFromOpenShiftOutlivesKills(t *testing.T) {
 	t.Parallel()
-	outlive(t, rounds(t)*2/5, env.OpenShift("openshift-operators"))
+	outlive(t, env.Rounds(t)*2/5, env.OpenShift("openshift-operators"))
 }
 
 func outlive(t *testing.T, kills int, driver []client.Object) {
 	t.Helper()
 	const nodes = 8
 	s := before(t, nodes, "openshift-operators", driver...)
-	random := dice(t)
+	random := env.Dice(t)
 	through := env.NewProxy(t, s.Cluster)
 	work := func(t *testing.T) *env.Operator {
 		t.Helper()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -33,28 +32,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
-}
-
-// rounds is how often the operator is killed; make soak does it more often.
-func rounds(t *testing.T) int { return number(t, "FAULT_ROUNDS", 20) }
-
-// dice are thrown alike for the same seed, which the test prints. make soak chooses others.
-func dice(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := number(t, "FAULT_SEED", 1)
-	t.Logf("FAULT_SEED=%d", seed)
-	return rand.New(rand.NewPCG(uint64(seed), 0))
-}
-
-func number(t *testing.T, variable string, fallback int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return fallback
-	}
-	value, err := strconv.Atoi(text)
-	env.Must(t, err)
-	return value
 }
 
 // open gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator

@@ -1,0 +1,36 @@
+package env
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// DefaultRounds is the share of make test.
+const DefaultRounds = 20
+
+// Rounds is how often something is disturbed: DefaultRounds times, or as often as FAULT_ROUNDS says; make soak sets it.
+func Rounds(t *testing.T) int {
+	t.Helper()
+	return number(t, "FAULT_ROUNDS", DefaultRounds)
+}
+
+// Dice are thrown alike for the same seed, FAULT_SEED, which the test prints; make soak chooses others than 1.
+func Dice(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := number(t, "FAULT_SEED", 1)
+	t.Logf("FAULT_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+func number(t *testing.T, variable string, fallback int) int {
+	t.Helper()
+	text := os.Getenv(variable) //nolint:forbidigo // A test has no flags; so make soak tells it.
+	if text == "" {
+		return fallback
+	}
+	value, err := strconv.Atoi(text)
+	Must(t, err)
+	return value
+}
