@@ -34,6 +34,11 @@ func (r *reporter) credentialConditions(
 		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
 		degraded, _ := r.failures.Degraded(credentials.Condition, err)
 		available, progressing := r.credentialState(result.cfg, credentials, live)
+		if result.blocked && progressing.Status == operatorv1.ConditionTrue {
+			// Nobody has asked for any.
+			progressing = status.Condition(progressing.Type, false, "", "")
+			available.Message = "nothing is asked for before the driver is applied"
+		}
 		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
 		absent, wait := r.failures.Degraded(available.Type, missing(available, progressing))
 		if wasAvailable && absent.Status != operatorv1.ConditionTrue {

@@ -117,9 +117,10 @@ type outcome struct {
 	// problems say what of the configuration can't be followed, held which workloads wait for what.
 	problems []string
 	held     held
-	// takeover is how far the driver is taken over from a predecessor. SharesStatus means that this still writes the status too.
-	takeover     takeover
-	sharesStatus bool
+	// takeover is how far the driver is taken over from a predecessor. Blocked means that one is in the way, and sharesStatus
+	// that it writes the status too.
+	takeover              takeover
+	blocked, sharesStatus bool
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
@@ -153,7 +154,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if message := obstacle.message; message != "" {
 		return outcome{
 			cfg: cfg, problems: problems, held: held{driver.Controller: message, driver.Node: message},
-			sharesStatus: obstacle.sharesStatus, again: takeoverInterval,
+			blocked: true, sharesStatus: obstacle.sharesStatus, again: takeoverInterval,
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
