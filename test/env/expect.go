@@ -15,7 +15,7 @@ import (
 
 // patience is how long a condition may take on a slow machine. It is not what users wait for; that is measured by make
 // bench.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Await polls until check returns nil. The error of the last try says what was missing.
 func Await(ctx context.Context, what string, check func() error) error {
