@@ -57,13 +57,10 @@ func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
 
 func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	change, desired, live := a.look(ctx, object)
-	switch change.Action {
-	case "":
+	if change.Action == "" {
 		drift := live != nil && live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation]
 		change.Action, change.Err = a.write(ctx, desired, live)
 		change.Drift = drift && change.Action == Configured
-	case Foreign:
-		change.Err = a.DropMarks(ctx, live)
 	}
 	return change
 }

@@ -119,13 +119,9 @@ func (r *Reconciler) strayPods(ctx context.Context) ([]corev1.Pod, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
 	}
-	all := &corev1.PodList{}
-	if err := r.Live.List(ctx, all, client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}); err != nil {
-		return nil, fmt.Errorf("look for node pods in all namespaces: %w", err)
-	}
-	return slices.DeleteFunc(all.Items, func(pod corev1.Pod) bool {
-		// Anybody can label a pod, but few may mount the driver's socket.
-		if pod.Spec.NodeName == "" || isFinished(&pod) || !mountsSocket(pod.Spec.Volumes, r.Driver.Name) {
+	plugins, err := r.plugins(ctx)
+	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
+		if isFinished(&pod) {
 			return true
 		}
 		if pod.Namespace != r.Namespace {
@@ -142,6 +138,17 @@ func (r *Reconciler) strayPods(ctx context.Context) ([]corev1.Pod, error) {
 		default:
 			return owner.UID == existing.UID
 		}
+	}), err
+}
+
+// plugins are node pods of the driver in all namespaces, whosever. Anybody can label a pod, but few may mount the driver's socket.
+func (r *Reconciler) plugins(ctx context.Context) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := r.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}); err != nil {
+		return nil, fmt.Errorf("look for node pods in all namespaces: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || !mountsSocket(pod.Spec.Volumes, r.Driver.Name)
 	}), nil
 }
 

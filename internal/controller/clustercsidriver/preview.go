@@ -234,20 +234,15 @@ func (p *Plan) Sort() {
 
 // OldNamespace is where pods of predecessors run the driver; empty if there are none, or in several namespaces.
 func (r *Reconciler) OldNamespace(ctx context.Context) (string, error) {
-	pods := &corev1.PodList{}
-	if err := r.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}); err != nil {
-		return "", fmt.Errorf("look for node pods: %w", err)
-	}
+	plugins, err := r.plugins(ctx)
 	found := map[string]bool{}
-	for _, pod := range pods.Items {
-		if pod.Spec.NodeName != "" && mountsSocket(pod.Spec.Volumes, r.Driver.Name) {
-			found[pod.Namespace] = true
-		}
+	for i := range plugins {
+		found[plugins[i].Namespace] = true
 	}
 	if names := slices.Collect(maps.Keys(found)); len(names) == 1 {
-		return names[0], nil
+		return names[0], err
 	}
-	return "", nil
+	return "", err
 }
 
 // IsOpenShift tells whether there is an Infrastructure.

@@ -178,7 +178,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	}
 	changes := r.applier.Set(ctx, due(objects, cfg, waits))
 	changes = append(changes, r.applier.Prune(ctx, objects)...)
-	takeover, err := r.takeOver(ctx, cr, changes, waits)
+	takeover, err := r.takeOver(ctx, cr, old, changes, waits)
 	changes = append(changes, takeover.changes...)
 	logChanges(ctx, changes)
 	return outcome{

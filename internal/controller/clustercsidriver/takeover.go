@@ -61,13 +61,11 @@ func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match f
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
 }
 
-// takeOver replaces node pods of predecessors, as far as nobody notices, and clears up after the last one. What was applied
+// takeOver replaces old, the node pods of predecessors, as far as nobody notices, and clears up after the last one. What was applied
 // before, changes, must be in order, or the new pods could not work.
-func (r *Reconciler) takeOver(ctx context.Context, cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet, waits held) (takeover, error) {
-	old, err := r.oldPods(ctx)
-	if err != nil {
-		return takeover{}, err
-	}
+func (r *Reconciler) takeOver(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, old []corev1.Pod, changes apply.ChangeSet, waits held,
+) (takeover, error) {
 	cleared, err := r.clearUp(ctx, len(old) == 0)
 	if err != nil || len(old) == 0 {
 		return takeover{changes: cleared}, err
