@@ -1,10 +1,10 @@
 package apply
 
 import (
-	"strconv"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -65,7 +65,6 @@ func (w *Written) Clear() {
 
 // older compares resource versions, which Kubernetes defines as growing integers (KEP-5504).
 func older(a, b client.Object) bool {
-	left, errLeft := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
-	right, errRight := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
-	return errLeft == nil && errRight == nil && left < right
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order < 0
 }

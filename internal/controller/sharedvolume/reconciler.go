@@ -47,6 +47,8 @@ type Reconciler struct {
 	metrics *metrics
 	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
+	// reported says which resourceVersion the last write of a SharedVolume's status led to.
+	reported sync.Map
 }
 
 // OldOperator looks after the same SharedVolumes.
@@ -74,6 +76,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.metrics.forget(request.NamespacedName)
 		r.made.Delete(made{request.NamespacedName, createVolume})
 		r.made.Delete(made{request.NamespacedName, createClaim})
+		r.reported.Delete(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if r.isBehind(owner) {
+		// Its event comes, and nothing is written and told twice.
 		return ctrl.Result{}, nil
 	}
 	if running, err := r.Community.Running(ctx); err != nil || running != "" {

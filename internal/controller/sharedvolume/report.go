@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -62,7 +63,21 @@ func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolu
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of SharedVolume %s/%s: %w", owner.Namespace, owner.Name, err)
 	}
+	if err == nil {
+		r.reported.Store(client.ObjectKeyFromObject(owner), patch.GetResourceVersion())
+	}
 	return nil
+}
+
+// isBehind tells whether the cache does not show yet what was last written to the status.
+func (r *Reconciler) isBehind(cached *v1alpha1.SharedVolume) bool {
+	version, ok := r.reported.Load(client.ObjectKeyFromObject(cached))
+	if !ok {
+		return false
+	}
+	text, ok := version.(string)
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, text)
+	return ok && err == nil && order < 0
 }
 
 // statusOf is the status that a plan leads to.
