@@ -1,0 +1,153 @@
+// Package release knows what a release consists of: its version and its images.
+package release
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"sigs.k8s.io/yaml"
+)
+
+// Where a release is described, from the root of the repository.
+const (
+	VersionFile = "VERSION"
+	ImagesFile  = "images/images.yaml"
+)
+
+// Release is one version of the product.
+type Release struct {
+	Version semver.Version
+	// Images are those that run in a cluster; Packaging are those that OLM reads, and the bases of others.
+	Images, Packaging []Image
+}
+
+// Image is one entry of ImagesFile.
+type Image struct {
+	Name string `json:"name"`
+	// Image is the pull spec, with a tag.
+	Image string `json:"image"`
+	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag.
+	Digest string `json:"digest,omitempty"`
+	// Variable is the environment variable in which the operator finds the image; empty if it gives it to nobody.
+	Variable string `json:"variable,omitempty"`
+}
+
+// imageList is ImagesFile.
+type imageList struct {
+	Images    []Image `json:"images"`
+	Packaging []Image `json:"packaging"`
+}
+
+// Load reads what a repository releases. Errors name the file and the field.
+func Load(repository fs.FS) (Release, error) {
+	var found Release
+	text, err := fs.ReadFile(repository, VersionFile)
+	if err != nil {
+		return found, fmt.Errorf("version of the release: %w", err)
+	}
+	if found.Version, err = ParseVersion(strings.TrimSpace(string(text))); err != nil {
+		return found, fmt.Errorf("%s: %w", VersionFile, err)
+	}
+	if text, err = fs.ReadFile(repository, ImagesFile); err != nil {
+		return found, fmt.Errorf("images of the release: %w", err)
+	}
+	var list imageList
+	if err := yaml.UnmarshalStrict(text, &list); err != nil {
+		return found, fmt.Errorf("%s: %w", ImagesFile, err)
+	}
+	if err := list.check(); err != nil {
+		return found, err
+	}
+	found.Images, found.Packaging = expand(list.Images, found.Version), expand(list.Packaging, found.Version)
+	return found, nil
+}
+
+// ParseVersion reads the version of a release: three numbers and nothing else. Versions with suffixes are made from it.
+func ParseVersion(text string) (semver.Version, error) {
+	version, err := semver.Parse(text)
+	if err != nil {
+		return version, fmt.Errorf("%q is not a version like 5.1.0: %w", text, err)
+	}
+	if len(version.Pre) > 0 || len(version.Build) > 0 {
+		return version, fmt.Errorf("%q is not a version like 5.1.0: a release has no suffix", text)
+	}
+	return version, nil
+}
+
+func (l imageList) check() error {
+	var problems []error
+	names, variables := map[string]bool{}, map[string]bool{}
+	if len(l.Images) == 0 || len(l.Packaging) == 0 {
+		problems = append(problems, fmt.Errorf("%s: it needs entries in images and in packaging", ImagesFile))
+	}
+	for _, list := range []struct {
+		name   string
+		images []Image
+	}{{"images", l.Images}, {"packaging", l.Packaging}} {
+		for i, image := range list.images {
+			where := fmt.Sprintf("%s: %s[%d]", ImagesFile, list.name, i)
+			switch {
+			case image.Name == "":
+				problems = append(problems, fmt.Errorf("%s.name: it is missing", where))
+			case names[image.Name]:
+				problems = append(problems, fmt.Errorf("%s.name: a second image is named %s", where, image.Name))
+			}
+			if image.Variable != "" && variables[image.Variable] {
+				problems = append(problems, fmt.Errorf("%s.variable: a second image has %s", where, image.Variable))
+			}
+			names[image.Name], variables[image.Variable] = true, true
+			if err := image.check(); err != nil {
+				problems = append(problems, fmt.Errorf("%s (%s): %w", where, image.Name, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// check refuses what no container engine can pull, and what means another image tomorrow.
+func (i Image) check() error {
+	pullSpec := regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+:([A-Za-z0-9_.-]|\$\{VERSION\})+$`)
+	switch {
+	case !pullSpec.MatchString(i.Image):
+		return fmt.Errorf("image: %q is not a pull spec with registry, repository and tag", i.Image)
+	case strings.HasSuffix(i.Image, ":latest"):
+		return fmt.Errorf("image: %q changes under a release: name a version", i.Image)
+	case i.Digest != "" && !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(i.Digest):
+		return fmt.Errorf("digest: %q is not sha256: and 64 hexadecimal digits", i.Digest)
+	default:
+		return nil
+	}
+}
+
+func expand(images []Image, version semver.Version) []Image {
+	var found []Image
+	for _, image := range images {
+		image.Image = strings.ReplaceAll(image.Image, "${VERSION}", version.String())
+		found = append(found, image)
+	}
+	return found
+}
+
+// PullSpec is what a pod or a mirror names: by digest if there is one, else by tag.
+func (i Image) PullSpec() string {
+	if i.Digest == "" {
+		return i.Image
+	}
+	return i.Image[:strings.LastIndex(i.Image, ":")] + "@" + i.Digest
+}
+
+// Find returns the image of a name.
+func (r Release) Find(name string) (Image, error) {
+	for _, images := range [][]Image{r.Images, r.Packaging} {
+		for _, image := range images {
+			if image.Name == name {
+				return image, nil
+			}
+		}
+	}
+	return Image{}, fmt.Errorf("%s has no image named %s", ImagesFile, name)
+}
