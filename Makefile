@@ -44,12 +44,21 @@ bench: build ## Measure requests, times, memory and CPU. PEER= or SHARED_PEER=bi
 	@bin/bench -json '$(or $(JSON),bin/bench.json)' $(if $(PEER),-peer '$(PEER)' -peer-args '$(PEER_ARGS)') \
 		$(if $(SHARED_PEER),-shared-peer '$(SHARED_PEER)' -shared-peer-args '$(SHARED_PEER_ARGS)') $(BENCH_ARGS)
 
+.PHONY: bundle
+bundle: tools generate ## Write what OLM installs from into bundle/, and refuse what OLM would refuse.
+	go run ./hack/bundle
+
+.PHONY: release
+release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and nothing else.
+	go run ./hack/bundle release '$(VERSION)'
+
 .PHONY: verify
-verify: tools generate ## Regenerate what is generated and fail if it differs from what is committed.
+verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
-	@changes=$$(git status --porcelain -- config internal api); if [ -n "$$changes" ]; then \
-		printf 'these files are not as "make generate" makes them; commit them:\n%s\n' "$$changes"; git diff -- config internal api; exit 1; fi
+	@changes=$$(git status --porcelain -- config internal api bundle); if [ -n "$$changes" ]; then \
+		printf 'these files are not as "make bundle" makes them; commit them:\n%s\n' "$$changes"; \
+		git diff -- config internal api bundle; exit 1; fi
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.

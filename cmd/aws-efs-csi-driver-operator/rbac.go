@@ -47,16 +47,16 @@ package main
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
 //
-// The dashboard of OpenShift's console.
-// +kubebuilder:rbac:groups="",namespace=openshift-config-managed,resources=configmaps,verbs=list;watch
-// +kubebuilder:rbac:groups="",namespace=openshift-config-managed,resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;create;patch;delete
+// The dashboard of OpenShift's console, in openshift-config-managed. OLM gives rights in the operator's own namespace or
+// everywhere, so names narrow those for other namespaces.
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;list;watch;create;patch;delete
 //
 // Who may read the operator's metrics is decided by the API server. The rights for that are among those of the driver's
 // pods below.
 //
-// Credentials are asked for in the namespace of the cloud-credential-operator.
-// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,verbs=list;watch
-// +kubebuilder:rbac:groups=cloudcredential.openshift.io,namespace=openshift-cloud-credential-operator,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
+// Credentials are asked for in the namespace of the cloud-credential-operator. CredentialsRequests hold no secrets.
+// +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,verbs=list;watch
+// +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
 //
 // SharedVolumes: the objects, their volumes and claims, and what their namespaces may use.
 // +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes,verbs=get;list;watch;patch

@@ -23,6 +23,9 @@ const ManagedByLabel = "app.kubernetes.io/managed-by"
 // DashboardNamespace is where OpenShift's console looks for dashboards.
 const DashboardNamespace = "openshift-config-managed"
 
+// Dashboard is the name of the ConfigMap with the driver's dashboard.
+func (d Driver) Dashboard() string { return d.Prefix + "-dashboard" }
+
 // tokenPath is where the pods mount the ServiceAccount token for STS.
 const tokenPath = "/var/run/secrets/openshift/serviceaccount/token"
 

@@ -44,15 +44,22 @@ type imageList struct {
 
 // Load reads what a repository releases. Errors name the file and the field.
 func Load(repository fs.FS) (Release, error) {
-	var found Release
 	text, err := fs.ReadFile(repository, VersionFile)
 	if err != nil {
-		return found, fmt.Errorf("version of the release: %w", err)
+		return Release{}, fmt.Errorf("version of the release: %w", err)
 	}
-	if found.Version, err = ParseVersion(strings.TrimSpace(string(text))); err != nil {
-		return found, fmt.Errorf("%s: %w", VersionFile, err)
+	version, err := ParseVersion(strings.TrimSpace(string(text)))
+	if err != nil {
+		return Release{}, fmt.Errorf("%s: %w", VersionFile, err)
 	}
-	if text, err = fs.ReadFile(repository, ImagesFile); err != nil {
+	return LoadAt(repository, version)
+}
+
+// LoadAt is Load for a version that the repository does not have yet.
+func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
+	found := Release{Version: version}
+	text, err := fs.ReadFile(repository, ImagesFile)
+	if err != nil {
 		return found, fmt.Errorf("images of the release: %w", err)
 	}
 	var list imageList

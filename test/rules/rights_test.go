@@ -32,8 +32,8 @@ func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
 
 func TestNoRoleIsBroaderThanNeeded(t *testing.T) {
 	all := roles(t)
-	if len(all) != 14 {
-		t.Errorf("%d roles, want the operator's 4, the one for its metrics, the driver's 5, that of policies and the users' 3: %v", len(all), all)
+	if len(all) != 12 {
+		t.Errorf("%d roles, want the operator's 2, the one for its metrics, the driver's 5, that of policies and the users' 3: %v", len(all), all)
 	}
 	for name, rules := range all {
 		for _, rule := range rules {

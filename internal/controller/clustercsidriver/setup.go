@@ -42,8 +42,10 @@ import (
 // watched is one kind that wakes the controller up, and the part of it that is held in memory.
 type watched struct {
 	object client.Object
-	// namespace to look in; empty for cluster-scoped kinds. Another is a second one, if set.
-	namespace, another string
+	// namespace to look in; empty for cluster-scoped kinds.
+	namespace string
+	// other, if set, is the only object that is looked at in another namespace.
+	other client.ObjectKey
 	// name, if set, is the only object of the kind that is looked at; else those with our label are.
 	name string
 	// apps, if set, are values of the label app, of which the objects have one.
@@ -58,10 +60,10 @@ type watched struct {
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []watched {
-	dashboards := ""
+	var dashboard client.ObjectKey
 	if kinds[InfrastructureKind()] {
 		// OpenShift's console looks for dashboards there.
-		dashboards = driver.DashboardNamespace
+		dashboard = client.ObjectKey{Namespace: driver.DashboardNamespace, Name: d.Dashboard()}
 	}
 	return []watched{
 		// What the user wants.
@@ -82,7 +84,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			object: &cloudcredentialv1.CredentialsRequest{}, namespace: cloudcredentialv1.Namespace,
 			optional: driver.CredentialsRequestKind(),
 		},
-		{object: &corev1.ConfigMap{}, namespace: namespace, another: dashboards, transform: hashBundle},
+		{object: &corev1.ConfigMap{}, namespace: namespace, other: dashboard, transform: hashBundle},
 		// By name, because one that belongs to somebody else must be seen as well.
 		{object: &storagev1.CSIDriver{}, name: d.Name},
 		{object: &storagev1.StorageClass{}, name: d.StorageClass},
@@ -151,8 +153,8 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		if watch.namespace != "" {
 			config.Namespaces = map[string]cache.Config{watch.namespace: {}}
 		}
-		if watch.another != "" {
-			config.Namespaces[watch.another] = cache.Config{}
+		if watch.other.Name != "" {
+			config.Namespaces[watch.other.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watch.other.Name)}
 		}
 		options[watch.object] = config
 	}
@@ -273,7 +275,7 @@ func (r *Reconciler) prepareApplier() error {
 	// One list decides what is looked at and what can be ours.
 	namespaces := map[string]bool{"": true}
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
-		namespaces[watch.namespace], namespaces[watch.another] = true, true
+		namespaces[watch.namespace], namespaces[watch.other.Namespace] = true, true
 	}
 	for _, object := range everything {
 		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) && namespaces[subject.Namespace] {

@@ -1,0 +1,233 @@
+package olm
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// The schemas of a file-based catalog.
+const (
+	packageSchema = "olm.package"
+	channelSchema = "olm.channel"
+	bundleSchema  = "olm.bundle"
+)
+
+// CatalogPackage is what a catalog says of a package.
+type CatalogPackage struct {
+	Schema         string `json:"schema"`
+	Name           string `json:"name"`
+	DefaultChannel string `json:"defaultChannel"`
+	Icon           Icon   `json:"icon"`
+	Description    string `json:"description"`
+}
+
+// CatalogChannel has the versions of a package, and which one follows which.
+type CatalogChannel struct {
+	Schema  string  `json:"schema"`
+	Package string  `json:"package"`
+	Name    string  `json:"name"`
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is one version, and what it is an upgrade of.
+type Entry struct {
+	Name      string   `json:"name"`
+	Replaces  string   `json:"replaces,omitempty"`
+	Skips     []string `json:"skips,omitempty"`
+	SkipRange string   `json:"skipRange,omitempty"`
+}
+
+// CatalogBundle is what a catalog knows of a version. Who installs it reads the rest out of its image.
+type CatalogBundle struct {
+	Schema        string         `json:"schema"`
+	Package       string         `json:"package"`
+	Name          string         `json:"name"`
+	Image         string         `json:"image"`
+	Properties    []Property     `json:"properties"`
+	RelatedImages []RelatedImage `json:"relatedImages"`
+}
+
+// Where the parts of a package are in the catalog. Every version has a file of its own, which later releases leave alone.
+const (
+	catalogPackageFile = "package.yaml"
+	catalogChannelFile = "channel.yaml"
+	catalogBundles     = "bundles"
+)
+
+// AddToCatalog puts a bundle into the files of its package's folder in the catalog, in place of the same version if that is
+// there. Other versions stay as they are.
+func AddToCatalog(files Files, bundle Files, r release.Release, p Package) error {
+	found, problems := readBundle(bundle)
+	if found.csv == nil {
+		return errors.Join(append(problems, errors.New("the bundle has no ClusterServiceVersion"))...)
+	}
+	image, err := r.Find(p.ImageName())
+	if err != nil {
+		return err
+	}
+	name := found.csv.Metadata.Name
+	description, _, _ := strings.Cut(strings.TrimPrefix(found.csv.Spec.Description, p.Preface), "\n")
+	if err := files.put(catalogPackageFile, CatalogPackage{
+		Schema: packageSchema, Name: p.Name, DefaultChannel: Channel, Icon: found.csv.Spec.Icon[0], Description: p.Preface + description,
+	}); err != nil {
+		return err
+	}
+	properties, err := found.properties(p)
+	if err != nil {
+		return err
+	}
+	related := append([]RelatedImage{{Name: p.ImageName(), Image: image.PullSpec()}}, found.csv.Spec.RelatedImages...)
+	if err := files.put(path.Join(catalogBundles, "v"+found.csv.Spec.Version+".yaml"), CatalogBundle{
+		Schema: bundleSchema, Package: p.Name, Name: name, Image: image.PullSpec(), Properties: properties, RelatedImages: related,
+	}); err != nil {
+		return err
+	}
+	channel, err := files.channel()
+	if err != nil {
+		return err
+	}
+	entry := Entry{Name: name, Replaces: p.Replaces, SkipRange: found.csv.Metadata.Annotations[skipRangeAnnotation]}
+	channel.Schema, channel.Package, channel.Name = channelSchema, p.Name, Channel
+	channel.Entries = slices.DeleteFunc(channel.Entries, func(other Entry) bool { return other.Name == name })
+	if len(channel.Entries) > 0 {
+		entry.Replaces = channel.Entries[0].Name
+	}
+	// The newest one is the first.
+	channel.Entries = append([]Entry{entry}, channel.Entries...)
+	return files.put(catalogChannelFile, channel)
+}
+
+// put is add for a file that may be there.
+func (f Files) put(name string, object any) error {
+	delete(f, name)
+	return f.add(name, object)
+}
+
+func (f Files) channel() (CatalogChannel, error) {
+	var channel CatalogChannel
+	if text, there := f[catalogChannelFile]; there {
+		if err := yaml.UnmarshalStrict(text, &channel); err != nil {
+			return channel, fmt.Errorf("%s: %w", catalogChannelFile, err)
+		}
+	}
+	return channel, nil
+}
+
+// properties are what OLM resolves by and what the console shows.
+func (b bundle) properties(p Package) ([]Property, error) {
+	properties := []Property{{Type: packageSchema, Value: map[string]string{"packageName": p.Name, "version": b.csv.Spec.Version}}}
+	for _, owned := range b.csv.Spec.CRDs.Owned {
+		crd := b.crds[owned.Name]
+		if crd == nil {
+			return nil, fmt.Errorf("%s: there is no definition of %s", b.csvFile, owned.Name)
+		}
+		properties = append(properties, Property{
+			Type: "olm.gvk", Value: map[string]string{"group": crd.Spec.Group, "version": owned.Version, "kind": owned.Kind},
+		})
+	}
+	var own []Property
+	if err := decodeJSON(b.csv.Metadata.Annotations[propertyAnnotation], &own); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", b.csvFile, propertyAnnotation, err)
+	}
+	spec := b.csv.Spec
+	return append(append(properties, own...), Property{Type: "olm.csv.metadata", Value: map[string]any{
+		"annotations": b.csv.Metadata.Annotations, "labels": b.csv.Metadata.Labels, "displayName": spec.DisplayName,
+		"description": spec.Description, "keywords": spec.Keywords, "links": spec.Links, "maintainers": spec.Maintainers,
+		"maturity": spec.Maturity, "provider": spec.Provider, "minKubeVersion": spec.MinKubeVersion, "installModes": spec.InstallModes,
+		"nativeAPIs": spec.NativeAPIs, "crdDescriptions": map[string]any{"owned": spec.CRDs.Owned},
+	}}), nil
+}
+
+// Versions are those of a package's channel, by the name of their ClusterServiceVersion.
+type versions map[string]semver.Version
+
+// CheckCatalog returns everything that is wrong with a package's folder in the catalog, a sentence each.
+func CheckCatalog(files Files, p Package) error {
+	var about CatalogPackage
+	if err := yaml.UnmarshalStrict(files[catalogPackageFile], &about); err != nil {
+		return fmt.Errorf("%s: %w", catalogPackageFile, err)
+	}
+	channel, err := files.channel()
+	if err != nil {
+		return err
+	}
+	var problems []error
+	if about.Schema != packageSchema || about.Name != p.Name || about.DefaultChannel != channel.Name {
+		problems = append(problems, fmt.Errorf("%s: package %q with defaultChannel %q, want %q and the channel %q",
+			catalogPackageFile, about.Name, about.DefaultChannel, p.Name, channel.Name))
+	}
+	if _, err := base64.StdEncoding.DecodeString(about.Icon.Data); err != nil || about.Icon.Data == "" {
+		problems = append(problems, fmt.Errorf("%s: icon.base64data: it is no picture", catalogPackageFile))
+	}
+	if channel.Schema != channelSchema || channel.Package != p.Name || channel.Name != Channel {
+		problems = append(problems, fmt.Errorf("%s: it is channel %q of package %q, want %q of %q",
+			catalogChannelFile, channel.Name, channel.Package, Channel, p.Name))
+	}
+	found := versions{}
+	for name, text := range files {
+		if path.Dir(name) != catalogBundles {
+			continue
+		}
+		version, bundle, err := readCatalogBundle(name, text, p)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		found[bundle.Name] = version
+	}
+	return errors.Join(append(problems, checkEdges(channel, found, p)...)...)
+}
+
+func readCatalogBundle(name string, text []byte, p Package) (semver.Version, CatalogBundle, error) {
+	var bundle CatalogBundle
+	if err := yaml.UnmarshalStrict(text, &bundle); err != nil {
+		return semver.Version{}, bundle, fmt.Errorf("%s: %w", name, err)
+	}
+	version := ""
+	for _, property := range bundle.Properties {
+		if value, ok := property.Value.(map[string]any); ok && property.Type == packageSchema {
+			version, _ = value["version"].(string)
+		}
+	}
+	parsed, err := semver.Parse(version)
+	switch {
+	case err != nil:
+		return parsed, bundle, fmt.Errorf("%s: properties: no version of the package: %w", name, err)
+	case bundle.Schema != bundleSchema || bundle.Package != p.Name || bundle.Name != p.Name+".v"+version:
+		return parsed, bundle, fmt.Errorf("%s: name: bundle %q of package %q, want %s.v%s", name, bundle.Name, bundle.Package, p.Name, version)
+	case path.Base(name) != "v"+version+".yaml":
+		return parsed, bundle, fmt.Errorf("%s: it has version %s", name, version)
+	case bundle.Image == "" || len(bundle.RelatedImages) < 2 || bundle.RelatedImages[0].Image != bundle.Image:
+		return parsed, bundle, fmt.Errorf("%s: image: %q is missing among the relatedImages", name, bundle.Image)
+	}
+	return parsed, bundle, nil
+}
+
+// ReadFiles reads a folder with all that is in it. A folder that is not there has no files.
+func ReadFiles(repository fs.FS, folder string) (Files, error) {
+	files := Files{}
+	err := fs.WalkDir(repository, folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil || entry.IsDir():
+			return err
+		}
+		files[strings.TrimPrefix(name, folder+"/")], err = fs.ReadFile(repository, name)
+		return err //nolint:wrapcheck // It names the file.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", folder, err)
+	}
+	return files, nil
+}

@@ -1,0 +1,167 @@
+package olm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// mostBytes is what the manifests of a bundle may have together: OLM unpacks them into one ConfigMap, compressed since some
+// time, and etcd takes no more than this.
+const mostBytes = 1 << 20
+
+// Expected is what a bundle must agree with.
+type Expected struct {
+	Release release.Release
+	Package Package
+	Rights  Rights
+	// Stored is the definition of SharedVolumes of the last release, or of the community's operator. Clusters hold what it lets in.
+	Stored *apiextensionsv1.CustomResourceDefinition
+}
+
+// StoredFile is the definition that clusters have before an upgrade.
+const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
+
+// Expect reads what the bundle of a package must agree with. The definition that clusters have is in a file, StoredFile or the
+// one that will be there.
+func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
+	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
+	var err error
+	if expected.Rights, err = Roles(repository); err != nil {
+		return expected, err
+	}
+	return expected, source{repository: repository, release: r, pkg: p}.read(stored, expected.Stored)
+}
+
+// bundle is one that was read back.
+type bundle struct {
+	csvFile string
+	csv     *ClusterServiceVersion
+	crds    map[string]*apiextensionsv1.CustomResourceDefinition
+	crdFile map[string]string
+}
+
+// problem is one thing that OLM would refuse, drop without a word, or fail on later.
+func problem(file, field, format string, args ...any) error {
+	return fmt.Errorf("%s: %s: %s", file, field, fmt.Sprintf(format, args...))
+}
+
+// Check returns everything that is wrong with a bundle, a sentence each, which names the file and the field.
+func Check(files Files, expected Expected) error {
+	found, problems := readBundle(files)
+	problems = append(problems, checkAnnotationsFile(files, expected.Package)...)
+	if found.csv == nil {
+		return errors.Join(append(problems, fmt.Errorf("manifests/: no ClusterServiceVersion"))...)
+	}
+	for _, check := range []func(bundle, Expected) []error{
+		checkIdentity, checkMetadata, checkDeployments, checkRights, checkImages, checkOwned, checkExamples,
+	} {
+		problems = append(problems, check(found, expected)...)
+	}
+	return errors.Join(problems...)
+}
+
+// readBundle decodes every manifest strictly.
+func readBundle(files Files) (bundle, []error) {
+	found := bundle{crds: map[string]*apiextensionsv1.CustomResourceDefinition{}, crdFile: map[string]string{}}
+	var problems []error
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(name, "manifests/") {
+			continue
+		}
+		total += len(files[name])
+		problems = append(problems, found.readManifest(name, files[name])...)
+	}
+	if total > mostBytes {
+		problems = append(problems, fmt.Errorf("manifests/: %d bytes, OLM takes no more than %d", total, mostBytes))
+	}
+	return found, problems
+}
+
+func (b *bundle) readManifest(name string, text []byte) []error {
+	objects, err := decode(name, text)
+	if err != nil {
+		return []error{err}
+	}
+	if len(objects) != 1 {
+		return []error{fmt.Errorf("%s: %d objects, OLM reads one of each file", name, len(objects))}
+	}
+	object := objects[0]
+	into := supported()[object.GetAPIVersion()+" "+object.GetKind()]
+	if into == nil {
+		return []error{problem(name, "kind", "OLM does not install %s %s from a bundle", object.GetAPIVersion(), object.GetKind())}
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		return []error{fmt.Errorf("%s: OLM would drop a field, or fail: %w", name, err)}
+	}
+	switch typed := into.(type) {
+	case *ClusterServiceVersion:
+		if b.csv != nil {
+			return []error{fmt.Errorf("%s: a second ClusterServiceVersion beside %s", name, b.csvFile)}
+		}
+		b.csv, b.csvFile = typed, name
+	case *apiextensionsv1.CustomResourceDefinition:
+		b.crds[typed.Name], b.crdFile[typed.Name] = typed, name
+	}
+	if object.GetNamespace() != "" {
+		return []error{problem(name, "metadata.namespace", "%q would be replaced by that of the installation: leave it out", object.GetNamespace())}
+	}
+	return nil
+}
+
+// supported are the kinds that OLM installs from a bundle and that ours have. ClusterRoleBindings and PriorityClasses would be
+// installed as well, but a bundle of ours needs none.
+func supported() map[string]any {
+	return map[string]any{
+		"operators.coreos.com/v1alpha1 ClusterServiceVersion": &ClusterServiceVersion{},
+		"apiextensions.k8s.io/v1 CustomResourceDefinition":    &apiextensionsv1.CustomResourceDefinition{},
+		"rbac.authorization.k8s.io/v1 ClusterRole":            &rbacv1.ClusterRole{},
+		"rbac.authorization.k8s.io/v1 Role":                   &rbacv1.Role{},
+		"rbac.authorization.k8s.io/v1 RoleBinding":            &rbacv1.RoleBinding{},
+		"v1 Service": &corev1.Service{},
+		"monitoring.coreos.com/v1 ServiceMonitor": &monitoringv1.ServiceMonitor{},
+		"monitoring.coreos.com/v1 PrometheusRule": &monitoringv1.PrometheusRule{},
+	}
+}
+
+// checkAnnotationsFile compares the labels by which OLM knows a bundle.
+func checkAnnotationsFile(files Files, p Package) []error {
+	const name = "metadata/annotations.yaml"
+	var found struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.UnmarshalStrict(files[name], &found); err != nil {
+		return []error{fmt.Errorf("%s: %w", name, err)}
+	}
+	var problems []error
+	wanted := p.annotations()
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if found.Annotations[key] != wanted[key] {
+			problems = append(problems, problem(name, "annotations."+key, "it is %q, want %q", found.Annotations[key], wanted[key]))
+		}
+	}
+	return problems
+}
+
+// decodeJSON reads an annotation, strictly.
+func decodeJSON(text string, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("it is not the JSON that OLM reads: %w", err)
+	}
+	return nil
+}

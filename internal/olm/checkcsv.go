@@ -1,0 +1,304 @@
+package olm
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// mostNameBytes is how long the name of a ClusterServiceVersion may be: OLM puts it into a label.
+const mostNameBytes = 63
+
+// checkIdentity is about names and versions.
+func checkIdentity(b bundle, e Expected) []error {
+	var problems []error
+	say := func(field, format string, args ...any) {
+		problems = append(problems, problem(b.csvFile, field, format, args...))
+	}
+	version, name := e.Package.Version(e.Release.Version), e.Package.CSVName(e.Release.Version)
+	if b.csv.Metadata.Name != name {
+		say("metadata.name", "it is %q, want package and version, %q", b.csv.Metadata.Name, name)
+	}
+	if len(b.csv.Metadata.Name) > mostNameBytes {
+		say("metadata.name", "%d bytes, OLM takes no more than %d", len(b.csv.Metadata.Name), mostNameBytes)
+	}
+	if b.csv.Spec.Version != version.String() {
+		say("spec.version", "it is %q, want %q", b.csv.Spec.Version, version)
+	}
+	if _, err := semver.Parse(b.csv.Spec.MinKubeVersion); err != nil {
+		say("spec.minKubeVersion", "%q is no version with three numbers: %v", b.csv.Spec.MinKubeVersion, err)
+	}
+	if text := b.csv.Metadata.Annotations[skipRangeAnnotation]; text != "" {
+		if err := checkSkipRange(text, version); err != nil {
+			say("metadata.annotations."+skipRangeAnnotation, "%v", err)
+		}
+	} else {
+		say("metadata.annotations."+skipRangeAnnotation, "it is missing, so that older operators find no way here")
+	}
+	if err := checkProperties(b.csv.Metadata.Annotations[propertyAnnotation], e.Release.Version); err != nil {
+		say("metadata.annotations."+propertyAnnotation, "%v", err)
+	}
+	return problems
+}
+
+// checkSkipRange refuses a range that reaches the version itself: OLM would take it for its own successor.
+func checkSkipRange(text string, version semver.Version) error {
+	includes, err := semver.ParseRange(text)
+	if err != nil {
+		return fmt.Errorf("%q is no range of versions: %w", text, err)
+	}
+	later := version
+	later.Pre = nil
+	later.Patch++
+	if includes(version) || includes(later) {
+		return fmt.Errorf("%q reaches %s itself or later ones: end it with \"<%s\"", text, version, version)
+	}
+	return nil
+}
+
+// Property is one that OLM knows of a bundle.
+type Property struct {
+	Type  string `json:"type"`
+	Value any    `json:"value"`
+}
+
+// maxOpenShift is the property that holds a cluster's upgrade up while it has this operator.
+const maxOpenShift = "olm.maxOpenShiftVersion"
+
+// checkProperties refuses a highest OpenShift version that is none, or that the release has already reached: no cluster of the
+// release's own version could be upgraded then.
+func checkProperties(text string, version semver.Version) error {
+	var properties []Property
+	if err := decodeJSON(text, &properties); err != nil {
+		return err
+	}
+	for _, property := range properties {
+		if property.Type != maxOpenShift {
+			continue
+		}
+		highest := regexp.MustCompile(`^([0-9]+)\.([0-9]+)$`).FindStringSubmatch(fmt.Sprint(property.Value))
+		if highest == nil {
+			return fmt.Errorf("%s %v is not of the form X.Y", maxOpenShift, property.Value)
+		}
+		major, _ := strconv.ParseUint(highest[1], 10, 64)
+		minor, _ := strconv.ParseUint(highest[2], 10, 64)
+		if major < version.Major || (major == version.Major && minor <= version.Minor) {
+			return fmt.Errorf("%s %v is not above the release, %s", maxOpenShift, property.Value, version)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s is missing", maxOpenShift)
+}
+
+// checkMetadata is about what people see.
+func checkMetadata(b bundle, e Expected) []error {
+	var problems []error
+	say := func(field, format string, args ...any) {
+		problems = append(problems, problem(b.csvFile, field, format, args...))
+	}
+	spec := b.csv.Spec
+	for field, value := range map[string]string{
+		"displayName": spec.DisplayName, "description": spec.Description, "maturity": spec.Maturity, "provider.name": spec.Provider.Name,
+	} {
+		if value == "" {
+			say("spec."+field, "it is missing")
+		}
+	}
+	if len(spec.Keywords) == 0 || len(spec.Maintainers) == 0 || len(spec.Links) == 0 {
+		say("spec", "keywords, maintainers and links need an entry each")
+	}
+	if len(spec.Icon) != 1 {
+		say("spec.icon", "%d icons, want one", len(spec.Icon))
+	} else if text, err := base64.StdEncoding.DecodeString(spec.Icon[0].Data); err != nil || !strings.Contains(string(text), "<svg") {
+		say("spec.icon[0].base64data", "it is no picture of type %s", spec.Icon[0].MediaType)
+	}
+	return append(problems, checkConsole(b, e)...)
+}
+
+// checkConsole is about how the console and OpenShift's catalogs file the operator.
+func checkConsole(b bundle, e Expected) []error {
+	var problems []error
+	say := func(field, format string, args ...any) {
+		problems = append(problems, problem(b.csvFile, field, format, args...))
+	}
+	modes := map[string]bool{}
+	for _, mode := range b.csv.Spec.InstallModes {
+		modes[mode.Type] = mode.Supported
+	}
+	wanted := map[string]bool{"OwnNamespace": false, "SingleNamespace": false, "MultiNamespace": false, "AllNamespaces": true}
+	if !maps.Equal(modes, wanted) {
+		say("spec.installModes", "they are %v, want %v: the operator serves every namespace", modes, wanted)
+	}
+	keys := requiredAnnotations()
+	if e.Package.Suffix == "" {
+		keys = append(keys, suggestedAnnotation, namespaceAnnotation)
+	}
+	for _, key := range keys {
+		if b.csv.Metadata.Annotations[key] == "" {
+			say("metadata.annotations."+key, "it is missing")
+		}
+	}
+	for key, value := range b.csv.Metadata.Annotations {
+		if strings.HasPrefix(key, "features.operators.openshift.io/") && value != "true" && value != "false" {
+			say("metadata.annotations."+key, "%q is neither true nor false", value)
+		}
+	}
+	return problems
+}
+
+// requiredAnnotations are those that the console and OpenShift's catalogs read.
+func requiredAnnotations() []string {
+	features := []string{
+		"cnf", "cni", "csi", "disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws", "token-auth-azure", "token-auth-gcp",
+	}
+	keys := []string{
+		"capabilities", "categories", "containerImage", "createdAt", "description", "repository", "support", examplesAnnotation, initAnnotation,
+	}
+	for _, feature := range features {
+		keys = append(keys, "features.operators.openshift.io/"+feature)
+	}
+	return keys
+}
+
+// checkDeployments is about the operator's pods.
+func checkDeployments(b bundle, _ Expected) []error {
+	var problems []error
+	install := b.csv.Spec.Install.Spec
+	if b.csv.Spec.Install.Strategy != "deployment" || len(install.Deployments) == 0 {
+		problems = append(problems, problem(b.csvFile, "spec.install", "OLM needs strategy \"deployment\" and a Deployment"))
+	}
+	granted := map[string]bool{}
+	for _, permission := range slices.Concat(install.ClusterPermissions, install.Permissions) {
+		granted[permission.ServiceAccountName] = true
+	}
+	for i, deployment := range install.Deployments {
+		say := func(field, format string, args ...any) {
+			problems = append(problems, problem(b.csvFile, fmt.Sprintf("spec.install.spec.deployments[%d].%s", i, field), format, args...))
+		}
+		pod := deployment.Spec.Template.Spec
+		if !granted[pod.ServiceAccountName] {
+			say("spec.template.spec.serviceAccountName", "%q has no permissions, so that OLM does not make it", pod.ServiceAccountName)
+		}
+		if class := pod.PriorityClassName; class != "" && class != "system-cluster-critical" && class != "system-node-critical" {
+			say("spec.template.spec.priorityClassName", "a cluster need not have %q", class)
+		}
+		if selector := deployment.Spec.Selector; selector == nil || !within(selector.MatchLabels, deployment.Spec.Template.Labels) {
+			say("spec.selector", "it does not match the pods' labels")
+		}
+		for j, container := range pod.Containers {
+			where := fmt.Sprintf("spec.template.spec.containers[%d]", j)
+			if container.LivenessProbe == nil || container.ReadinessProbe == nil {
+				say(where, "it has no livenessProbe or no readinessProbe")
+			}
+			if container.Image == "" {
+				say(where+".image", "it is missing")
+			}
+		}
+	}
+	return problems
+}
+
+func within(part, whole map[string]string) bool {
+	for key, value := range part {
+		if whole[key] != value {
+			return false
+		}
+	}
+	return len(part) > 0
+}
+
+// checkRights compares the permissions with the roles that the tests run the operator under.
+func checkRights(b bundle, e Expected) []error {
+	var problems []error
+	for _, list := range []struct {
+		field   string
+		granted []Permission
+		needed  []rbacv1.PolicyRule
+	}{
+		{"clusterPermissions", b.csv.Spec.Install.Spec.ClusterPermissions, e.Rights.Cluster},
+		{"permissions", b.csv.Spec.Install.Spec.Permissions, e.Rights.Namespaced},
+	} {
+		field := "spec.install.spec." + list.field
+		var granted []rbacv1.PolicyRule
+		for _, permission := range list.granted {
+			granted = append(granted, permission.Rules...)
+		}
+		for _, rule := range missing(list.needed, granted) {
+			problems = append(problems, problem(b.csvFile, field, "a rule of %s is missing: %s", roleFile, rule.String()))
+		}
+		for _, rule := range missing(granted, list.needed) {
+			problems = append(problems, problem(b.csvFile, field, "%s has no such rule: %s", roleFile, rule.String()))
+		}
+	}
+	return problems
+}
+
+// missing are the rules of a list that another one has not.
+func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	return slices.DeleteFunc(slices.Clone(wanted), func(rule rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(given, func(other rbacv1.PolicyRule) bool { return cmp.Equal(rule, other) })
+	})
+}
+
+// checkImages compares the list for mirrors with what the pods use, and both with the release.
+func checkImages(b bundle, e Expected) []error {
+	var problems []error
+	say := func(field, format string, args ...any) {
+		problems = append(problems, problem(b.csvFile, field, format, args...))
+	}
+	used, related, released := b.images(), map[string]bool{}, map[string]bool{}
+	for _, image := range b.csv.Spec.RelatedImages {
+		if image.Name == "" || related[image.Image] {
+			say("spec.relatedImages", "%s has no name, or is there twice", image.Image)
+		}
+		related[image.Image] = true
+	}
+	for _, image := range e.Release.Images {
+		released[image.PullSpec()] = true
+	}
+	for _, list := range []struct {
+		has, lacks map[string]bool
+		field, say string
+	}{
+		{used, related, "spec.relatedImages", "%q is missing, so that a mirror would lack it"},
+		{related, used, "spec.relatedImages", "nothing uses %q"},
+		{used, released, "spec.install.spec.deployments", "image %q is not in " + release.ImagesFile},
+		{released, used, "spec.install.spec.deployments", "image %q of " + release.ImagesFile + " is missing"},
+	} {
+		for _, image := range slices.Sorted(maps.Keys(list.has)) {
+			if !list.lacks[image] {
+				say(list.field, list.say, image)
+			}
+		}
+	}
+	if image := b.csv.Metadata.Annotations["containerImage"]; !used[image] {
+		say("metadata.annotations.containerImage", "no container has %q", image)
+	}
+	return problems
+}
+
+// images are those of the operator's containers, and those that it gives to others.
+func (b bundle) images() map[string]bool {
+	used := map[string]bool{}
+	for _, deployment := range b.csv.Spec.Install.Spec.Deployments {
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			used[container.Image] = true
+			for _, variable := range container.Env {
+				if strings.HasSuffix(variable.Name, "_IMAGE") {
+					used[variable.Value] = true
+				}
+			}
+		}
+	}
+	return used
+}

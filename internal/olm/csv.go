@@ -1,0 +1,132 @@
+package olm
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// ClusterServiceVersion is what of operators.coreos.com/v1alpha1 a bundle of ours may say. OLM drops a field that it does not
+// know without a word, so that decoding into these types is strict.
+type ClusterServiceVersion struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        Metadata `json:"metadata"`
+	Spec            Spec     `json:"spec"`
+}
+
+// Metadata is what a ClusterServiceVersion needs of it. The object's own type would add a creationTimestamp.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations"`
+	Labels      map[string]string `json:"labels,omitempty"`
+}
+
+// Spec describes the operator to people, and to OLM what to install.
+type Spec struct {
+	DisplayName    string        `json:"displayName"`
+	Description    string        `json:"description"`
+	Version        string        `json:"version"`
+	MinKubeVersion string        `json:"minKubeVersion"`
+	Maturity       string        `json:"maturity"`
+	Replaces       string        `json:"replaces,omitempty"`
+	Icon           []Icon        `json:"icon"`
+	Keywords       []string      `json:"keywords"`
+	Maintainers    []Person      `json:"maintainers"`
+	Provider       Link          `json:"provider"`
+	Links          []Link        `json:"links"`
+	InstallModes   []InstallMode `json:"installModes"`
+	CRDs           CRDs          `json:"customresourcedefinitions"`
+	// NativeAPIs must be served, by whomever. A "required" CRD would have to come from another bundle of a catalog.
+	NativeAPIs    []metav1.GroupVersionKind `json:"nativeAPIs"`
+	Install       Install                   `json:"install"`
+	RelatedImages []RelatedImage            `json:"relatedImages"`
+}
+
+// Icon is a picture for the console.
+type Icon struct {
+	Data      string `json:"base64data"`
+	MediaType string `json:"mediatype"`
+}
+
+// Person is somebody to ask.
+type Person struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// Link is a page.
+type Link struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// InstallMode says whether an OperatorGroup may select namespaces in a way.
+type InstallMode struct {
+	Type      string `json:"type"`
+	Supported bool   `json:"supported"`
+}
+
+// CRDs are those that come with the bundle.
+type CRDs struct {
+	Owned []OwnedCRD `json:"owned"`
+}
+
+// OwnedCRD describes a kind to users of the console.
+type OwnedCRD struct {
+	Name              string         `json:"name"`
+	Version           string         `json:"version"`
+	Kind              string         `json:"kind"`
+	DisplayName       string         `json:"displayName"`
+	Description       string         `json:"description"`
+	Resources         []ResourceLink `json:"resources"`
+	SpecDescriptors   []Descriptor   `json:"specDescriptors"`
+	StatusDescriptors []Descriptor   `json:"statusDescriptors"`
+}
+
+// ResourceLink is a kind of object that belongs to one of an owned kind.
+type ResourceLink struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+}
+
+// Descriptor tells the console how to show a field. Path is relative to spec or status.
+type Descriptor struct {
+	Path         string   `json:"path"`
+	DisplayName  string   `json:"displayName"`
+	Description  string   `json:"description"`
+	XDescriptors []string `json:"x-descriptors,omitempty"`
+}
+
+// Install is what OLM makes.
+type Install struct {
+	Strategy string      `json:"strategy"`
+	Spec     InstallSpec `json:"spec"`
+}
+
+// InstallSpec has the rights and the pods of the operator.
+type InstallSpec struct {
+	ClusterPermissions []Permission `json:"clusterPermissions"`
+	Permissions        []Permission `json:"permissions"`
+	Deployments        []Deployment `json:"deployments"`
+}
+
+// Permission becomes a role and its binding to a ServiceAccount, in the operator's namespace or everywhere.
+type Permission struct {
+	ServiceAccountName string              `json:"serviceAccountName"`
+	Rules              []rbacv1.PolicyRule `json:"rules"`
+}
+
+// Deployment becomes one, in the operator's namespace.
+type Deployment struct {
+	Name  string                `json:"name"`
+	Label labels.Set            `json:"label,omitempty"`
+	Spec  appsv1.DeploymentSpec `json:"spec"`
+}
+
+// RelatedImage is an image that a mirror needs.
+type RelatedImage struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}

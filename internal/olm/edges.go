@@ -1,0 +1,104 @@
+package olm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/blang/semver/v4"
+)
+
+// checkEdges finds what would keep a cluster from the newest version.
+func checkEdges(channel CatalogChannel, known versions, p Package) []error {
+	var problems []error
+	say := func(name, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s: entries: %s: %s", catalogChannelFile, name, fmt.Sprintf(format, args...)))
+	}
+	listed := map[string]bool{}
+	for i, entry := range channel.Entries {
+		version, there := known[entry.Name]
+		switch {
+		case listed[entry.Name]:
+			say(entry.Name, "it is there twice")
+			continue
+		case !there:
+			say(entry.Name, "%s/ has no bundle of that name", catalogBundles)
+			continue
+		}
+		listed[entry.Name] = true
+		if err := checkSkipRange(entry.SkipRange, version); err != nil {
+			say(entry.Name, "skipRange: %v", err)
+		}
+		replaced := p.Replaces
+		if i+1 < len(channel.Entries) {
+			replaced = channel.Entries[i+1].Name
+			if older, there := known[replaced]; there && !older.LT(version) {
+				say(entry.Name, "version %s comes before %s, which is not older", version, older)
+			}
+		}
+		if entry.Replaces != replaced {
+			say(entry.Name, "replaces: it is %q, want the version before, %q", entry.Replaces, replaced)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !listed[name] {
+			say(name, "the bundle is in no channel, so that clusters which have it get no upgrade")
+		}
+	}
+	if len(problems) > 0 || len(channel.Entries) == 0 {
+		return problems
+	}
+	for _, from := range p.startingPoints(known) {
+		if end := channel.upgrade(from, known); end != channel.Entries[0].Name {
+			say(from.name, "a dead end: upgrades from it end at %s and not at %s", end, channel.Entries[0].Name)
+		}
+	}
+	return problems
+}
+
+// installed is a version that a cluster may have.
+type installed struct {
+	name    string
+	version semver.Version
+}
+
+// startingPoints are the versions in the catalog and those of older operators.
+func (p Package) startingPoints(known versions) []installed {
+	var found []installed
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		found = append(found, installed{name, known[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Former)) {
+		for _, text := range p.Former[name] {
+			if version, err := semver.Parse(text); err == nil {
+				found = append(found, installed{name + ".v" + text, version})
+			}
+		}
+	}
+	return found
+}
+
+// upgrade returns where a cluster ends that starts with a version, by OLM's rule: the newest entry that names the installed one
+// in replaces or skips, or whose skipRange has its version, is the next.
+func (c CatalogChannel) upgrade(from installed, known versions) string {
+	for range c.Entries {
+		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.follows(from) })
+		if next < 0 {
+			return from.name
+		}
+		from = installed{c.Entries[next].Name, known[c.Entries[next].Name]}
+	}
+	return from.name
+}
+
+// follows tells whether an entry is an upgrade of what is installed.
+func (e Entry) follows(from installed) bool {
+	if e.Name == from.name {
+		return false
+	}
+	if e.Replaces == from.name || slices.Contains(e.Skips, from.name) {
+		return true
+	}
+	includes, err := semver.ParseRange(e.SkipRange)
+	return err == nil && includes(from.version)
+}

@@ -1,0 +1,200 @@
+package olm
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// Where the parts of a bundle are, from the root of the repository.
+const (
+	templateFile  = "config/manifests/clusterserviceversion.yaml"
+	iconFile      = "config/manifests/icon.svg"
+	namespaceFile = "config/manifests/namespace.yaml"
+	managerFile   = "config/manager/manager.yaml"
+	roleFile      = "config/rbac/role.yaml"
+)
+
+// Annotations that are made of other files.
+const (
+	examplesAnnotation  = "alm-examples"
+	initAnnotation      = "operatorframework.io/initialization-resource"
+	suggestedAnnotation = "operatorframework.io/suggested-namespace"
+	namespaceAnnotation = "operatorframework.io/suggested-namespace-template"
+	skipRangeAnnotation = "olm.skipRange"
+	propertyAnnotation  = "olm.properties"
+)
+
+const header = "# Made by \"make bundle\". Do not edit.\n"
+
+// Files are the contents of a folder, by their path in it, with slashes.
+type Files map[string][]byte
+
+// Generate makes the bundle of a package.
+func Generate(repository fs.FS, r release.Release, p Package) (Files, error) {
+	source := source{repository: repository, release: r, pkg: p}
+	csv, err := source.csv()
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	if err := files.add("manifests/"+p.Name+".clusterserviceversion.yaml", csv); err != nil {
+		return nil, err
+	}
+	if err := source.addManifests(files); err != nil {
+		return nil, err
+	}
+	return files, files.add("metadata/annotations.yaml", map[string]any{"annotations": p.annotations()})
+}
+
+// annotations are those of the bundle's folder and of its image.
+func (p Package) annotations() map[string]string {
+	const prefix = "operators.operatorframework.io.bundle."
+	return map[string]string{
+		prefix + "mediatype.v1":       "registry+v1",
+		prefix + "manifests.v1":       "manifests/",
+		prefix + "metadata.v1":        "metadata/",
+		prefix + "package.v1":         p.Name,
+		prefix + "channels.v1":        Channel,
+		prefix + "channel.default.v1": Channel,
+	}
+}
+
+// add writes an object as YAML.
+func (f Files) add(name string, object any) error {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if _, taken := f[name]; taken {
+		return fmt.Errorf("%s: two objects have this file", name)
+	}
+	f[name] = append([]byte(header), text...)
+	return nil
+}
+
+// source reads what a bundle is made of.
+type source struct {
+	repository fs.FS
+	release    release.Release
+	pkg        Package
+}
+
+func (s source) csv() (*ClusterServiceVersion, error) {
+	csv := &ClusterServiceVersion{}
+	if err := s.read(templateFile, csv); err != nil {
+		return nil, err
+	}
+	csv.Spec.DisplayName, csv.Spec.Description = s.pkg.Title, s.pkg.Preface+csv.Spec.Description
+	icon, err := fs.ReadFile(s.repository, iconFile)
+	if err != nil {
+		return nil, fmt.Errorf("icon: %w", err)
+	}
+	csv.Spec.Icon = []Icon{{Data: base64.StdEncoding.EncodeToString(icon), MediaType: "image/svg+xml"}}
+	for _, image := range s.release.Images {
+		csv.Spec.RelatedImages = append(csv.Spec.RelatedImages, RelatedImage{Name: image.Name, Image: image.PullSpec()})
+	}
+	var problems [3]error
+	csv.Spec.Install.Strategy = "deployment"
+	csv.Spec.Install.Spec.Deployments, problems[0] = s.deployments()
+	problems[1] = s.grant(&csv.Spec.Install.Spec)
+	problems[2] = s.annotate(csv.Metadata.Annotations)
+	return csv, errors.Join(problems[:]...)
+}
+
+// deployments are the operator's, with the images in its environment.
+func (s source) deployments() ([]Deployment, error) {
+	var manager appsv1.Deployment
+	if err := s.read(managerFile, &manager); err != nil {
+		return nil, err
+	}
+	for i := range manager.Spec.Template.Spec.Containers {
+		container := &manager.Spec.Template.Spec.Containers[i]
+		for _, image := range s.release.Images {
+			if image.Variable != "" {
+				container.Env = append(container.Env, corev1.EnvVar{Name: image.Variable, Value: image.PullSpec()})
+			}
+		}
+	}
+	return []Deployment{{Name: manager.Name, Label: manager.Labels, Spec: manager.Spec}}, nil
+}
+
+// grant turns the operator's roles into permissions.
+func (s source) grant(install *InstallSpec) error {
+	roles, err := Roles(s.repository)
+	if err != nil {
+		return err
+	}
+	install.ClusterPermissions = []Permission{{ServiceAccountName: roles.Account, Rules: roles.Cluster}}
+	install.Permissions = []Permission{{ServiceAccountName: roles.Account, Rules: roles.Namespaced}}
+	return nil
+}
+
+// annotate adds the examples, and what the console makes or offers to make.
+func (s source) annotate(annotations map[string]string) error {
+	examples, err := s.objects("config/samples")
+	if err != nil {
+		return err
+	}
+	namespace := map[string]any{}
+	if err := s.read(namespaceFile, &namespace); err != nil {
+		return err
+	}
+	encode := func(name string, object any) {
+		text, failure := json.MarshalIndent(object, "", "  ")
+		err = errors.Join(err, failure)
+		annotations[name] = string(text)
+	}
+	if s.pkg.Suffix == "" {
+		// Who has the community's operator stays where that was.
+		annotations[suggestedAnnotation] = s.pkg.Namespace
+		encode(namespaceAnnotation, namespace)
+	}
+	var shown []map[string]any
+	for _, example := range examples {
+		shown = append(shown, example.Object)
+		if example.GetKind() == "ClusterCSIDriver" {
+			encode(initAnnotation, example.Object)
+		}
+	}
+	encode(examplesAnnotation, shown)
+	return err
+}
+
+// addManifests adds what is installed beside the operator: definitions, the roles of users, metrics and alerts. OLM sets the
+// namespace.
+func (s source) addManifests(files Files) error {
+	for _, folder := range []string{"config/crd", "config/prometheus", "config/rbac"} {
+		objects, err := s.objects(folder)
+		if err != nil {
+			return err
+		}
+		for i := range objects {
+			object := &objects[i]
+			if folder == "config/rbac" && !strings.Contains(object.GetName(), "sharedvolume") {
+				// What the operator itself needs is in the ClusterServiceVersion.
+				continue
+			}
+			object.SetNamespace("")
+			kind := object.GroupVersionKind()
+			name := fmt.Sprintf("%s_%s.yaml", object.GetName(), strings.ToLower(kind.Kind))
+			if kind.Kind == "CustomResourceDefinition" {
+				name = object.GetName() + ".crd.yaml"
+			}
+			if err := files.add(path.Join("manifests", name), object.Object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

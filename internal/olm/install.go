@@ -1,0 +1,56 @@
+package olm
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// catalogSource is the name of the CatalogSource, in the namespace where those of all namespaces are.
+const (
+	catalogSource      = "csi-operators"
+	catalogSourceSpace = "openshift-marketplace"
+)
+
+// Installation are the objects that an administrator applies to install the operator without the console: the catalog, the
+// namespace, the OperatorGroup of all namespaces and the Subscription.
+func Installation(repository fs.FS, r release.Release, p Package) (Files, error) {
+	catalog, err := r.Find(catalogImage)
+	if err != nil {
+		return nil, fmt.Errorf("installation: %w", err)
+	}
+	var space map[string]any
+	if err := (source{repository: repository, release: r, pkg: p}).read(namespaceFile, &space); err != nil {
+		return nil, err
+	}
+	object := func(kind, version, name, namespace string, spec map[string]any) map[string]any {
+		return map[string]any{
+			"apiVersion": "operators.coreos.com/" + version, "kind": kind,
+			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
+		}
+	}
+	files := Files{}
+	for name, object := range map[string]any{
+		"1-catalogsource.yaml": object("CatalogSource", "v1alpha1", catalogSource, catalogSourceSpace, map[string]any{
+			"sourceType": "grpc", "image": catalog.PullSpec(), "displayName": "csi-operators", "publisher": "csi-operators",
+			// The image has nothing but the catalog; OLM's own server reads it.
+			"grpcPodConfig": map[string]any{
+				"securityContextConfig": "restricted",
+				"extractContent":        map[string]any{"cacheDir": "/tmp/cache", "catalogDir": "/configs"},
+			},
+		}),
+		"2-namespace.yaml": space,
+		// Without targetNamespaces it selects all.
+		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
+		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
+			"channel": Channel, "name": p.Name, "source": catalogSource, "sourceNamespace": catalogSourceSpace,
+			"installPlanApproval": "Automatic",
+		}),
+	} {
+		if err := files.add(name, object); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}

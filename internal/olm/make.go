@@ -1,0 +1,130 @@
+package olm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// Make writes the bundles, the catalog and the lists for mirrors of a repository's version into it. Nothing is written if
+// anything is wrong.
+func Make(root string) error {
+	repository := os.DirFS(root)
+	current, err := release.Load(repository)
+	if err != nil {
+		return err
+	}
+	made, err := makeAll(repository, current, StoredFile)
+	if err != nil {
+		return err
+	}
+	return write(root, made)
+}
+
+// Release makes a new version the one of the repository, and adds it to the catalog. What the catalog has of other versions
+// stays as it is. Clusters have the definition of the version before from now on.
+func Release(root, version string) error {
+	repository := os.DirFS(root)
+	before, err := release.Load(repository)
+	if err != nil {
+		return err
+	}
+	next, err := release.ParseVersion(version)
+	if err != nil {
+		return err
+	}
+	if !before.Version.LT(next) {
+		return fmt.Errorf("version %s is not newer than %s, which is in the file %s", next, before.Version, release.VersionFile)
+	}
+	stored := path.Join(Bundles, Packages()[0].Name, "manifests", definition+".crd.yaml")
+	text, err := fs.ReadFile(repository, stored)
+	if err != nil {
+		return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
+	}
+	current, err := release.LoadAt(repository, next)
+	if err != nil {
+		return err
+	}
+	made, err := makeAll(repository, current, stored)
+	if err != nil {
+		return err
+	}
+	if err := write(root, made); err != nil {
+		return err
+	}
+	return write(root, map[string]Files{".": {release.VersionFile: []byte(next.String() + "\n"), StoredFile: text}})
+}
+
+// definition is the name of the CRD that the packages own.
+const definition = "sharedvolumes.aws-efs.managed.openshift.io"
+
+// makeAll makes the contents of each folder, and checks them.
+func makeAll(repository fs.FS, current release.Release, stored string) (map[string]Files, error) {
+	made := map[string]Files{}
+	var problems []error
+	for _, p := range Packages() {
+		bundle, catalog, err := makePackage(repository, current, p, stored)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("package %s:\n%w", p.Name, err))
+			continue
+		}
+		made[path.Join(Bundles, p.Name)], made[path.Join(Catalog, p.Name)] = bundle, catalog
+	}
+	lists, err := Mirror(current)
+	problems = append(problems, err)
+	installation, err := Installation(repository, current, Packages()[0])
+	made[path.Join(Bundles, "disconnected")], made[path.Join(Bundles, "install")] = lists, installation
+	return made, errors.Join(append(problems, err)...)
+}
+
+func makePackage(repository fs.FS, current release.Release, p Package, stored string) (Files, Files, error) {
+	expected, err := Expect(repository, current, p, stored)
+	if err != nil {
+		return nil, nil, err
+	}
+	bundle, err := Generate(repository, current, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := Check(bundle, expected); err != nil {
+		return nil, nil, err
+	}
+	catalog, err := ReadFiles(repository, path.Join(Catalog, p.Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := AddToCatalog(catalog, bundle, current, p); err != nil {
+		return nil, nil, err
+	}
+	return bundle, catalog, CheckCatalog(catalog, p)
+}
+
+// write puts files into folders. What else is in a folder below bundle/ is an older version's, and goes.
+func write(root string, folders map[string]Files) error {
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		if folder != "." {
+			if err := os.RemoveAll(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
+				return fmt.Errorf("empty %s: %w", folder, err)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(folders[folder])) {
+			target := filepath.Join(root, filepath.FromSlash(folder), filepath.FromSlash(name))
+			//nolint:gosec // Everybody may read what is published.
+			if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+				return fmt.Errorf("folder of %s: %w", name, err)
+			}
+			//nolint:gosec // Everybody may read what is published.
+			if err := os.WriteFile(target, folders[folder][name], 0o644); err != nil {
+				return fmt.Errorf("write %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}

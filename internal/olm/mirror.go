@@ -1,0 +1,65 @@
+package olm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// mirrorRegistry stands for the registry of a disconnected cluster in the lists; its users replace it.
+const mirrorRegistry = "mirror.example.com:5000"
+
+// catalogImage is what the release calls the catalog.
+const catalogImage = "csi-operators-catalog"
+
+// Mirror are the lists from which a disconnected cluster gets every image: a configuration for oc-mirror, and for those who
+// copy by hand a list for "oc image mirror" with the ImageTagMirrorSet and the ImageDigestMirrorSet that belong to it.
+func Mirror(r release.Release) (Files, error) {
+	catalog, err := r.Find(catalogImage)
+	if err != nil {
+		return nil, fmt.Errorf("lists for mirrors: %w", err)
+	}
+	images := append([]release.Image{}, r.Images...)
+	var packages []any
+	for _, p := range Packages() {
+		bundle, err := r.Find(p.ImageName())
+		if err != nil {
+			return nil, fmt.Errorf("lists for mirrors: %w", err)
+		}
+		images = append(images, bundle)
+		packages = append(packages, map[string]any{"name": p.Name, "channels": []any{map[string]any{"name": Channel}}})
+	}
+	images = append(images, catalog)
+
+	var lines []string
+	var mirrors []any
+	for _, image := range images {
+		repository := image.Image[:strings.LastIndex(image.Image, ":")]
+		_, name, _ := strings.Cut(image.Image, "/")
+		lines = append(lines, fmt.Sprintf("%s=%s/%s", image.PullSpec(), mirrorRegistry, name))
+		_, name, _ = strings.Cut(repository, "/")
+		mirrors = append(mirrors, map[string]any{"source": repository, "mirrors": []string{mirrorRegistry + "/" + name}})
+	}
+	files := Files{"mirror.txt": []byte(strings.Join(lines, "\n") + "\n")}
+	for name, object := range map[string]any{
+		"imageset-config.yaml": map[string]any{
+			"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
+			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "packages": packages}}},
+		},
+		"image-tag-mirror-set.yaml":    mirrorSet("ImageTagMirrorSet", "imageTagMirrors", mirrors),
+		"image-digest-mirror-set.yaml": mirrorSet("ImageDigestMirrorSet", "imageDigestMirrors", mirrors),
+	} {
+		if err := files.add(name, object); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func mirrorSet(kind, field string, mirrors []any) map[string]any {
+	return map[string]any{
+		"apiVersion": "config.openshift.io/v1", "kind": kind, "metadata": map[string]any{"name": "csi-operators"},
+		"spec": map[string]any{field: mirrors},
+	}
+}

@@ -1,0 +1,145 @@
+package olm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// namespace is what config/ calls the operator's.
+const namespace = "openshift-cluster-csi-drivers"
+
+// read decodes a file with one object, strictly, after its placeholders are replaced.
+func (s source) read(name string, into any) error {
+	text, err := s.text(name)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// text is a file with its placeholders replaced, for the package's namespace.
+func (s source) text(name string) ([]byte, error) {
+	text, err := fs.ReadFile(s.repository, name)
+	if err != nil {
+		return nil, fmt.Errorf("source of the bundle: %w", err)
+	}
+	values := s.pkg.values(s.release.Version)
+	var problems []error
+	expanded := regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllStringFunc(string(text), func(placeholder string) string {
+		key := placeholder[2 : len(placeholder)-1]
+		if image, ok := strings.CutPrefix(key, "IMAGE:"); ok {
+			found, err := s.release.Find(image)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %s: %w", name, placeholder, err))
+			}
+			return found.PullSpec()
+		}
+		value, known := values[key]
+		if !known {
+			problems = append(problems, fmt.Errorf("%s: nobody knows the placeholder %s", name, placeholder))
+		}
+		return value
+	})
+	return []byte(strings.ReplaceAll(expanded, namespace, s.pkg.Namespace)), errors.Join(problems...)
+}
+
+// objects reads every object in the YAML files of a folder, by file name.
+func (s source) objects(folder string) ([]unstructured.Unstructured, error) {
+	names, err := fs.Glob(s.repository, path.Join(folder, "*.yaml"))
+	if err != nil || len(names) == 0 {
+		return nil, fmt.Errorf("no YAML files in %s (%w)", folder, err)
+	}
+	var found []unstructured.Unstructured
+	for _, name := range names {
+		text, err := s.text(name)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := decode(name, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, objects...)
+	}
+	return found, nil
+}
+
+// decode reads the objects of one YAML file. A key that is there twice is an error.
+func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
+	var found []unstructured.Unstructured
+	reader := k8syaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		var object unstructured.Unstructured
+		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		if object.GetKind() == "" || object.GetAPIVersion() == "" || object.GetName() == "" {
+			return nil, fmt.Errorf("%s: an object without apiVersion, kind or metadata.name", name)
+		}
+		found = append(found, object)
+	}
+}
+
+// Rights are the operator's.
+type Rights struct {
+	Account string
+	// Cluster are those everywhere, Namespaced those in the operator's namespace.
+	Cluster, Namespaced []rbacv1.PolicyRule
+}
+
+// Roles reads the operator's rights, which the tests hold against what it does. OLM gives rights everywhere, or in the
+// operator's namespace; a Role elsewhere is an error.
+func Roles(repository fs.FS) (Rights, error) {
+	text, err := fs.ReadFile(repository, roleFile)
+	if err != nil {
+		return Rights{}, fmt.Errorf("the operator's rights: %w", err)
+	}
+	found := Rights{}
+	decoder := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var role rbacv1.Role
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return Rights{}, fmt.Errorf("%s: %w", roleFile, err)
+		}
+		switch {
+		case role.Kind == "ClusterRole":
+			found.Account, found.Cluster = role.Name, role.Rules
+		case role.Namespace == namespace:
+			found.Namespaced = role.Rules
+		default:
+			return Rights{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives rights everywhere or in the operator's namespace; "+
+				"narrow them by names instead", roleFile, role.Kind, role.Name, role.Namespace)
+		}
+	}
+	if len(found.Cluster) == 0 || len(found.Namespaced) == 0 {
+		return Rights{}, fmt.Errorf("%s: it needs a ClusterRole, and a Role in %s", roleFile, namespace)
+	}
+	return found, nil
+}
