@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/release"
 )
@@ -116,7 +115,7 @@ func (f Files) put(name string, object any) error {
 func (f Files) channel() (CatalogChannel, error) {
 	var channel CatalogChannel
 	if text, there := f[catalogChannelFile]; there {
-		if err := yaml.UnmarshalStrict(text, &channel); err != nil {
+		if err := unmarshal(text, &channel); err != nil {
 			return channel, fmt.Errorf("%s: %w", catalogChannelFile, err)
 		}
 	}
@@ -154,7 +153,7 @@ type versions map[string]semver.Version
 // CheckCatalog returns everything that is wrong with a package's folder in the catalog, a sentence each.
 func CheckCatalog(files Files, p Package) error {
 	var about CatalogPackage
-	if err := yaml.UnmarshalStrict(files[catalogPackageFile], &about); err != nil {
+	if err := unmarshal(files[catalogPackageFile], &about); err != nil {
 		return fmt.Errorf("%s: %w", catalogPackageFile, err)
 	}
 	channel, err := files.channel()
@@ -190,7 +189,7 @@ func CheckCatalog(files Files, p Package) error {
 
 func readCatalogBundle(name string, text []byte, p Package) (semver.Version, CatalogBundle, error) {
 	var bundle CatalogBundle
-	if err := yaml.UnmarshalStrict(text, &bundle); err != nil {
+	if err := unmarshal(text, &bundle); err != nil {
 		return semver.Version{}, bundle, fmt.Errorf("%s: %w", name, err)
 	}
 	version := ""

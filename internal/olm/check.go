@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/release"
 )
@@ -104,7 +103,7 @@ func (b *bundle) readManifest(name string, text []byte) []error {
 	if into == nil {
 		return []error{problem(name, "kind", "OLM does not install %s %s from a bundle", object.GetAPIVersion(), object.GetKind())}
 	}
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
+	if err := unmarshal(text, into); err != nil {
 		return []error{fmt.Errorf("%s: OLM would drop a field, or fail: %w", name, err)}
 	}
 	switch typed := into.(type) {
@@ -143,7 +142,7 @@ func checkAnnotationsFile(files Files, p Package) []error {
 	var found struct {
 		Annotations map[string]string `json:"annotations"`
 	}
-	if err := yaml.UnmarshalStrict(files[name], &found); err != nil {
+	if err := unmarshal(files[name], &found); err != nil {
 		return []error{fmt.Errorf("%s: %w", name, err)}
 	}
 	var problems []error

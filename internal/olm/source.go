@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,10 +27,22 @@ func (s source) read(name string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
+	if err := unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// unmarshal decodes YAML as the API server does: names are exact, and neither a field that is unknown nor one that is there
+// twice is taken.
+func unmarshal(text []byte, into any) error {
+	encoded, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		// The library breaks its lines.
+		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	strict, err := json.UnmarshalStrict(encoded, into)
+	return errors.Join(append(strict, err)...)
 }
 
 // text is a file with its placeholders replaced, for the package's namespace.
@@ -92,7 +105,7 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		var object unstructured.Unstructured
-		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+		if err := unmarshal(document, &object.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if len(object.Object) == 0 {

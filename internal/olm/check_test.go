@@ -1,0 +1,126 @@
+package olm_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+)
+
+const csvFile = "manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml"
+
+// Somebody may edit a bundle by hand, or the generator may have a bug.
+func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
+	const deployment = "spec.install.spec.deployments[0].spec.template.spec"
+	for name, example := range map[string]struct{ from, to, want string }{
+		"other name":       {"name: aws-efs-csi-driver-operator.v5.1.0\n", "name: aws-efs-csi-driver-operator.5.1.0\n", "metadata.name: it is"},
+		"long name":        {"name: aws-efs-csi-driver-operator.v5.1.0\n", "name: aws-efs-csi-driver-operator.v5.1.0-" + strings.Repeat("x", 30) + "\n", "metadata.name: 65 bytes, OLM takes no more than 63"},
+		"other version":    {"\n  version: 5.1.0\n", "\n  version: 5.1.1\n", `spec.version: it is "5.1.1", want "5.1.0"`},
+		"minKubeVersion":   {"minKubeVersion: 1.28.0", "minKubeVersion: \"1.28\"", "spec.minKubeVersion:"},
+		"misspelt field":   {"  minKubeVersion:", "  minKubernetesVersion:", `unknown field "spec.minKubernetesVersion"`},
+		"key twice":        {"  maturity: stable", "  maturity: stable\n  maturity: alpha", `"maturity" already set`},
+		"no range":         {"olm.skipRange: '>=0.0.1 <5.1.0'", "other: x", "olm.skipRange: it is missing"},
+		"wrong range":      {"'>=0.0.1 <5.1.0'", "'newer'", `olm.skipRange: "newer" is no range`},
+		"no maximum":       {`"type": "olm.maxOpenShiftVersion"`, `"type": "olm.other"`, "olm.maxOpenShiftVersion is missing"},
+		"maximum reached":  {`"value": "5.2"`, `"value": "5.1"`, "olm.maxOpenShiftVersion 5.1 is not above the release, 5.1.0"},
+		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: "default" has no permissions`},
+		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: a cluster need not have "storage-critical"`},
+		"no probe":         {"livenessProbe:", "startupProbe:", deployment + ".containers[0]: it has no livenessProbe or no readinessProbe"},
+		"selector":         {"matchLabels:\n              app: aws-efs", "matchLabels:\n              app: other-aws-efs", "deployments[0].spec.selector: it does not match"},
+		"rule dropped":     {"          - tokenreviews\n", "          - tokenreview\n", "clusterPermissions: a rule of config/rbac/role.yaml is missing"},
+		"rule added":       {"          - tokenreviews\n", "          - tokenreviews\n          - secrets\n", "clusterPermissions: config/rbac/role.yaml has no such rule"},
+		"image missing":    {"  - image: registry.k8s.io/sig-storage/livenessprobe:v2.17.0\n    name: livenessprobe\n", "", `spec.relatedImages: "registry.k8s.io/sig-storage/livenessprobe:v2.17.0" is missing`},
+		"other image":      {"value: registry.k8s.io/sig-storage/livenessprobe:v2.17.0", "value: example.com/livenessprobe:v1", `image "example.com/livenessprobe:v1" is not in images/images.yaml`},
+		"container image":  {"containerImage: quay.io/csi-operators/aws-efs-csi-driver-operator", "containerImage: quay.io/other", "metadata.annotations.containerImage: no container has"},
+		"descriptor":       {"path: claimRef.name", "path: claimRef.nam", "statusDescriptors[2].path: SharedVolume has no field status.claimRef.nam"},
+		"other definition": {"      name: sharedvolumes.aws-efs", "      name: volumes.aws-efs", "owned[0].name: manifests/ has no definition of volumes."},
+		"other kind":       {"      kind: SharedVolume\n", "      kind: Volume\n", "owned[0]: manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml does not define version v1alpha1 of kind Volume"},
+		"no example":       {`"kind": "SharedVolume"`, `"kind": "ClusterCSIDriver"`, "it has no example of SharedVolume"},
+		"example is wrong": {`"accessPointID": "fsap-0123456789abcdef"`, `"accessPointId": "fsap-1"`, "alm-examples[1]: SharedVolume sv1: unknown field spec.accessPointId"},
+		"example no JSON":  {"alm-examples: |-\n      [", "alm-examples: |-\n      (", "metadata.annotations.alm-examples: it is not the JSON that OLM reads"},
+		"no annotation":    {"capabilities: Full Lifecycle", "capability: Full Lifecycle", "metadata.annotations.capabilities: it is missing"},
+		"feature":          {`disconnected: "true"`, `disconnected: "yes"`, `features.operators.openshift.io/disconnected: "yes" is neither true nor false`},
+		"install modes":    {"supported: true\n    type: AllNamespaces", "supported: false\n    type: AllNamespaces", "spec.installModes: they are"},
+		"icon":             {"base64data: PHN2", "base64data: PPN2", "spec.icon[0].base64data: it is no picture"},
+		"namespace":        {"  name: aws-efs-csi-driver-operator.v5.1.0\n", "  name: aws-efs-csi-driver-operator.v5.1.0\n  namespace: default\n", "unknown field"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files, expected := shipped(t, olm.Packages()[0])
+			if !strings.Contains(string(files[csvFile]), example.from) {
+				t.Fatalf("the bundle has no %q", example.from)
+			}
+			files[csvFile] = []byte(strings.Replace(string(files[csvFile]), example.from, example.to, 1))
+			refused(t, olm.Check(files, expected), csvFile, example.want)
+		})
+	}
+}
+
+// refused expects an error with a line that has both texts.
+func refused(t *testing.T, err error, file, want string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("it is taken, want %q", want)
+	}
+	for line := range strings.Lines(err.Error()) {
+		if strings.Contains(line, file) && strings.Contains(line, want) {
+			return
+		}
+	}
+	t.Errorf("error:\n%v\nwant %q of %s", err, want, file)
+}
+
+func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
+	const service = "manifests/aws-efs-csi-driver-operator-metrics_service.yaml"
+	const crd = "manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml"
+	for name, example := range map[string]struct {
+		file string
+		edit func(text string) string
+		want string
+	}{
+		"no annotations":       {"metadata/annotations.yaml", func(string) string { return "" }, "annotations.operators.operatorframework.io.bundle.package.v1: it is \"\""},
+		"other channel":        {"metadata/annotations.yaml", replace("channels.v1: stable", "channels.v1: fast"), `channels.v1: it is "fast", want "stable"`},
+		"two objects":          {service, func(text string) string { return text + "---\n" + text }, "2 objects, OLM reads one of each file"},
+		"no object":            {service, func(string) string { return "" }, "0 objects"},
+		"misspelt":             {service, replace("targetPort", "targetport"), `unknown field "spec.ports[0].targetport"`},
+		"namespace":            {service, replace("  name: aws-efs-csi-driver-operator-metrics\n", "  name: aws-efs-csi-driver-operator-metrics\n  namespace: default\n"), "metadata.namespace: \"default\" would be replaced"},
+		"unsupported":          {service, replace("kind: Service\n", "kind: Pod\n"), "kind: OLM does not install v1 Pod"},
+		"too large":            {service, func(text string) string { return text + "# " + strings.Repeat("x", 1<<20) }, "bytes, OLM takes no more than 1048576"},
+		"second CSV":           {"manifests/another.yaml", nil, "a second ClusterServiceVersion"},
+		"needed field":         {crd, replace("            required:\n            - accessPointID\n", "            required:\n            - size\n            - accessPointID\n"), "spec needs size, which older ones may lack"},
+		"lost field":           {crd, replace("\n              message:\n", "\n              text:\n"), "status lost the field message"},
+		"enumeration":          {crd, replace("                default: Pending\n", "                default: Pending\n                enum: [Ready]\n"), "status.phase takes fewer values"},
+		"shorter":              {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                maxLength: 40\n"), "spec.fileSystemID has a lower maxLength, 40"},
+		"rule":                 {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                x-kubernetes-validations: [{rule: self == oldSelf}]\n"), "spec.fileSystemID has a new rule: self == oldSelf"},
+		"another type":         {crd, replace("                pattern: ^fs-[0-9a-f]+$\n                type: string", "                pattern: ^fs-[0-9a-f]+$\n                type: integer"), "spec.fileSystemID has other constraints than before"},
+		"version not served":   {crd, replace("    served: true", "    served: false"), "version v1alpha1 is not served any more"},
+		"definition not owned": {crd, replace("  name: sharedvolumes.aws-efs", "  name: volumes.aws-efs"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files, expected := shipped(t, olm.Packages()[0])
+			before := string(files[example.file])
+			if example.edit == nil {
+				files[example.file] = files[csvFile]
+			} else if files[example.file] = []byte(example.edit(before)); string(files[example.file]) == before {
+				t.Fatal("nothing was changed")
+			}
+			file := example.file
+			switch name {
+			case "second CSV", "definition not owned":
+				file = csvFile
+			case "too large":
+				file = "manifests/"
+			}
+			refused(t, olm.Check(files, expected), file, example.want)
+		})
+	}
+}
+
+func replace(from, to string) func(string) string {
+	return func(text string) string { return strings.Replace(text, from, to, 1) }
+}
+
+func TestABundleWithoutACSVIsRefused(t *testing.T) {
+	files, expected := shipped(t, olm.Packages()[0])
+	delete(files, csvFile)
+	refused(t, olm.Check(files, expected), "manifests/", "no ClusterServiceVersion")
+}

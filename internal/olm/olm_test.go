@@ -1,0 +1,227 @@
+package olm_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+const root = "../.."
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shipped is the bundle of a package as it is in the tree, and what it must agree with.
+func shipped(t *testing.T, p olm.Package) (olm.Files, olm.Expected) {
+	t.Helper()
+	repository := os.DirFS(root)
+	current, err := release.Load(repository)
+	must(t, err)
+	expected, err := olm.Expect(repository, current, p, olm.StoredFile)
+	must(t, err)
+	files, err := olm.ReadFiles(repository, path.Join(olm.Bundles, p.Name))
+	must(t, err)
+	return files, expected
+}
+
+func TestTheShippedBundlesAreRight(t *testing.T) {
+	for _, p := range olm.Packages() {
+		files, expected := shipped(t, p)
+		if err := olm.Check(files, expected); err != nil {
+			t.Errorf("package %s:\n%v", p.Name, err)
+		}
+		catalog, err := olm.ReadFiles(os.DirFS(root), path.Join(olm.Catalog, p.Name))
+		must(t, err)
+		if err := olm.CheckCatalog(catalog, p); err != nil {
+			t.Errorf("catalog of %s:\n%v", p.Name, err)
+		}
+	}
+}
+
+// tree copies what bundles are made of, so that a test can change it.
+func tree(t *testing.T) string {
+	t.Helper()
+	target := t.TempDir()
+	for _, folder := range []string{"bundle", "config", "images"} {
+		must(t, os.CopyFS(filepath.Join(target, folder), os.DirFS(filepath.Join(root, folder))))
+	}
+	text, err := os.ReadFile(filepath.Join(root, release.VersionFile))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(target, release.VersionFile), text, 0o600))
+	return target
+}
+
+// contents are all files of a folder.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	must(t, fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(os.DirFS(folder), name)
+		found[name] = string(text)
+		return err
+	}))
+	return found
+}
+
+func TestMakingTheBundleAgainChangesNothing(t *testing.T) {
+	folder := tree(t)
+	before := contents(t, folder)
+	must(t, olm.Make(folder))
+	if diff := cmp.Diff(before, contents(t, folder)); diff != "" {
+		t.Errorf("run make bundle:\n%s", diff)
+	}
+}
+
+func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
+	folder := tree(t)
+	before := contents(t, folder)
+	must(t, olm.Release(folder, "5.1.7"))
+	after := contents(t, folder)
+	var added []string
+	for name, text := range after {
+		was, there := before[name]
+		switch {
+		case !there:
+			added = append(added, name)
+		case strings.Contains(name, "/bundles/") && was != text:
+			t.Errorf("%s of an older release is changed", name)
+		}
+	}
+	slices.Sort(added)
+	want := []string{
+		"bundle/catalog/aws-efs-csi-driver-operator/bundles/v5.1.7.yaml", "bundle/catalog/aws-efs-operator/bundles/v5.1.7-bridge.yaml",
+	}
+	if diff := cmp.Diff(want, added); diff != "" {
+		t.Errorf("new files:\n%s", diff)
+	}
+	if len(after) != len(before)+len(want) {
+		t.Errorf("%d files, want %d", len(after), len(before)+len(want))
+	}
+	channel := after["bundle/catalog/aws-efs-csi-driver-operator/channel.yaml"]
+	if !strings.Contains(channel, "- name: aws-efs-csi-driver-operator.v5.1.7\n  replaces: aws-efs-csi-driver-operator.v5.1.0\n") {
+		t.Errorf("the channel does not go on from the version before:\n%s", channel)
+	}
+	if after[release.VersionFile] != "5.1.7\n" {
+		t.Errorf("version %q", after[release.VersionFile])
+	}
+	// What the version before let in is what clusters hold now.
+	if after[olm.StoredFile] != before["bundle/aws-efs-csi-driver-operator/manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml"] {
+		t.Error("the stored definition is not that of the version before")
+	}
+	must(t, olm.Make(folder))
+	if diff := cmp.Diff(after, contents(t, folder)); diff != "" {
+		t.Errorf("a release is not what make bundle makes:\n%s", diff)
+	}
+}
+
+func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
+	for version, want := range map[string]string{
+		"5.1.0":    "version 5.1.0 is not newer than 5.1.0, which is in the file VERSION",
+		"5.0.9":    "not newer",
+		"5.1":      `"5.1" is not a version`,
+		"5.2.0-rc": "a release has no suffix",
+		// Who upgrades to OpenShift 5.3 needs an operator for it.
+		"5.2.0": "olm.maxOpenShiftVersion 5.2 is not above the release, 5.2.0",
+	} {
+		folder := tree(t)
+		before := contents(t, folder)
+		if err := olm.Release(folder, version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("release %s: %v, want %q", version, err, want)
+		}
+		if diff := cmp.Diff(before, contents(t, folder)); diff != "" {
+			t.Errorf("release %s:\n%s", version, diff)
+		}
+	}
+}
+
+// A source that is wrong is refused when the bundle is made, and nothing is written.
+func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
+	const template, rights = "config/manifests/clusterserviceversion.yaml", "config/rbac/role.yaml"
+	for name, example := range map[string]struct{ file, from, to, want string }{
+		"unknown placeholder": {template, "version: ${VERSION}", "version: ${RELEASE}", template + ": nobody knows the placeholder ${RELEASE}"},
+		"misspelt field":      {template, "maturity:", "maturty:", template + `: unknown field "spec.maturty"`},
+		"unknown image":       {"config/manager/manager.yaml", "${IMAGE:aws", "${IMAGE:gcp", "images/images.yaml has no image named gcp-efs-csi-driver-operator"},
+		"missing image":       {"images/images.yaml", "  - name: livenessprobe\n    image: registry.k8s.io/sig-storage/livenessprobe:v2.17.0\n", "  - name: livenessprobe\n", "images[4] (livenessprobe): image:"},
+		"no version":          {"VERSION", "5.1.0", "5.1", `VERSION: "5.1" is not a version`},
+		"role elsewhere": {
+			rights, "namespace: openshift-cluster-csi-drivers", "namespace: openshift-config", rights + `: Role aws-efs-csi-driver-operator is for namespace "openshift-config"`,
+		},
+		"example that does not fit": {
+			"config/samples/sharedvolume.yaml", "fs-1234cdef", "vol-1234", "alm-examples[1]: SharedVolume sv1: spec.fileSystemID in body should match",
+		},
+		"example of a stranger": {"config/samples/clustercsidriver.yaml", "kind: ClusterCSIDriver", "kind: Storage", "neither defines this kind nor names it in spec.nativeAPIs"},
+		"narrower schema":       {"config/crd/aws-efs.managed.openshift.io_sharedvolumes.yaml", "^fs-[0-9a-f]+$", "^fs-[0-9a-f]{8,40}$", "spec.fileSystemID has the pattern ^fs-[0-9a-f]{8,40}$"},
+		"custom resource among the manifests": {
+			"config/prometheus/service.yaml", "apiVersion: v1\nkind: Service\n", "apiVersion: operator.openshift.io/v1\nkind: ClusterCSIDriver\n",
+			"manifests/aws-efs-csi-driver-operator-metrics_clustercsidriver.yaml: kind: OLM does not install operator.openshift.io/v1 ClusterCSIDriver",
+		},
+		"highest OpenShift of three numbers": {template, `"value": "5.2"`, `"value": "5.2.0"`, "olm.maxOpenShiftVersion 5.2.0 is not of the form X.Y"},
+		"range that reaches itself":          {template, "<${VERSION}", "<=${VERSION}", `olm.skipRange: ">=0.0.1 <=5.1.0" reaches 5.1.0 itself`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := tree(t)
+			file := filepath.Join(folder, filepath.FromSlash(example.file))
+			text, err := os.ReadFile(file)
+			must(t, err)
+			if !strings.Contains(string(text), example.from) {
+				t.Fatalf("%s has no %q", example.file, example.from)
+			}
+			must(t, os.WriteFile(file, []byte(strings.Replace(string(text), example.from, example.to, 1)), 0o600))
+			before := contents(t, folder)
+			if err := olm.Make(folder); err == nil || !strings.Contains(err.Error(), example.want) {
+				t.Errorf("error: %v\nwant %q", err, example.want)
+			}
+			if diff := cmp.Diff(before, contents(t, folder)); diff != "" {
+				t.Errorf("something was written:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryImageIsInTheListsForMirrors(t *testing.T) {
+	current, err := release.Load(os.DirFS(root))
+	must(t, err)
+	lists, err := olm.Mirror(current)
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(string(lists["mirror.txt"])), "\n")
+	// Nobody pulls the base of another image.
+	if len(lines) != len(current.Images)+len(current.Packaging)-1 {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	files, _ := shipped(t, olm.Packages()[0])
+	for _, image := range current.Images {
+		repository := image.Image[:strings.LastIndex(image.Image, ":")]
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, image.PullSpec()+"=mirror.example.com:5000/") }) {
+			t.Errorf("mirror.txt lacks %s", image.PullSpec())
+		}
+		for _, name := range []string{"image-tag-mirror-set.yaml", "image-digest-mirror-set.yaml"} {
+			if !strings.Contains(string(lists[name]), "source: "+repository+"\n") {
+				t.Errorf("%s lacks %s", name, repository)
+			}
+		}
+		if !strings.Contains(string(files["manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml"]), image.PullSpec()) {
+			t.Errorf("the bundle lacks %s", image.PullSpec())
+		}
+	}
+	for _, p := range olm.Packages() {
+		if !strings.Contains(string(lists["imageset-config.yaml"]), "name: "+p.Name+"\n") {
+			t.Errorf("imageset-config.yaml lacks package %s", p.Name)
+		}
+	}
+}
