@@ -9,13 +9,15 @@ VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
 	-X k8s.io/component-base/version.gitTreeState=clean
 OPERATORS := aws-efs-csi-driver-operator
+# Programs for people and CI. They are in no operator's image.
+PROGRAMS := efs
 
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: tools devcluster operators ## Build the programs into bin/.
+build: tools devcluster operators programs ## Build the programs into bin/.
 
 .PHONY: demo
 demo: build ## Install the EFS driver on a cluster of its own before your eyes. KEEP=1 leaves the cluster up.
@@ -91,6 +93,10 @@ devcluster: stage
 operators: tools
 	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/$$name -- -ldflags "-s -w" || exit 1; done
 
+.PHONY: programs
+programs: tools
+	@for name in $(PROGRAMS); do hack/build.sh . ./cmd/$$name bin/$$name -- -ldflags "-s -w" || exit 1; done
+
 # The tests run the operator as a process of its own; the race detector has to be in that process.
 .PHONY: race
 race: tools
@@ -108,4 +114,5 @@ bin/venv/moto: test/images/requirements.txt
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --requirement $< && touch $@ || { rm -rf $@; exit 1; }
 
 bin/devcluster: devcluster
+$(addprefix bin/,$(PROGRAMS)): programs ;
 bin/%: operators ;

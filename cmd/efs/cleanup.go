@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+// cleanupFlags are the command line of cleanup.
+type cleanupFlags struct {
+	efscleanup.Options
+	output string
+}
+
+// cleanup deletes what a cluster owns.
+func cleanup(ctx context.Context, args []string, out, problems io.Writer) (int, error) {
+	options, err := parseCleanup(args, problems)
+	if err != nil {
+		return 0, err
+	}
+	return clean(ctx, options, out, problems)
+}
+
+func parseCleanup(args []string, problems io.Writer) (cleanupFlags, error) {
+	var options cleanupFlags
+	flags := flag.NewFlagSet("efs cleanup", flag.ContinueOnError)
+	place(flags, &options.InfraID, &options.Account, &options.Region)
+	flags.BoolVar(&options.OwnerTag, "owner-tag", false,
+		"also delete what has the tag \"owner\" with the whole infrastructure ID as its value")
+	flags.BoolVar(&options.Yes, "yes", false, "delete; without it, only say what would be deleted")
+	flags.BoolVar(&options.Wait, "wait", false, "wait until all is gone; without it, do what AWS accepts now and exit with 4 if something is left to do")
+	flags.DurationVar(&options.Patience, "timeout", efscleanup.DefaultPatience, "with --wait, how `long` to wait")
+	flags.DurationVar(&options.Poll, "poll", efscleanup.DefaultPoll, "with --wait, how `long` to pause between two looks at AWS")
+	flags.IntVar(&options.RequestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
+		"`number` of requests that AWS is sent at most, so that others of the account can work")
+	flags.DurationVar(&options.MaxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
+	flags.StringVar(&options.output, "o", "table", "`format` of the report: table or json")
+	if err := parse(flags, args, problems); err != nil {
+		return options, err
+	}
+	switch {
+	case options.output != "table" && options.output != "json":
+		return options, wrongUsage("-o %s: must be table or json", options.output)
+	case options.Patience <= 0 || options.Poll <= 0 || options.MaxBackoff <= 0:
+		return options, wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
+	case options.Wait && !options.Yes:
+		return options, wrongUsage("--wait waits until all is deleted, and nothing is without --yes")
+	}
+	return options, limit(options.RequestsPerMinute)
+}
+
+// place adds the flags that say where to work, and for whom.
+func place(flags *flag.FlagSet, infraID, account, region *string) {
+	flags.StringVar(infraID, "infra-id", "",
+		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")
+	flags.StringVar(account, "account", "", "`number` of the AWS account; credentials of another one are refused")
+	flags.StringVar(region, "region", "", "AWS `region` of the cluster; that of the environment is not used")
+}
+
+// clean runs a cleanup and prints its report.
+func clean(ctx context.Context, options cleanupFlags, out, problems io.Writer) (int, error) {
+	bar := newProgress(problems, time.Now)
+	if options.Yes {
+		options.Progress = bar.step
+	}
+	report, err := efscleanup.Run(ctx, options.Options)
+	bar.end()
+	if err != nil && len(report.Objects) == 0 {
+		return exitFailed, err //nolint:wrapcheck // It is a sentence for the user.
+	}
+	if printing := printReport(out, options.output, report); err == nil {
+		err = printing
+	}
+	if err != nil {
+		return exitFailed, err
+	}
+	return int(report.Outcome()), nil
+}
+
+func printReport(out io.Writer, format string, report efscleanup.Report) error {
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(report); err != nil {
+			return fmt.Errorf("print the report: %w", err)
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
+	if len(report.Objects) > 0 {
+		say("KIND\tID\tNAME\tIN\tSTATE\tREASON\n")
+	}
+	for _, object := range report.Objects {
+		in := object.FileSystem
+		if object.Zone != "" {
+			in = object.Zone
+		}
+		say("%s\t%s\t%s\t%s\t%s\t%s\n", object.Kind, object.ID, object.Name, in, object.State, object.Reason)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	_, _ = fmt.Fprintln(out, summary(report))
+	return nil
+}
+
+// summary says in a sentence what to do next.
+func summary(report efscleanup.Report) string {
+	whose := fmt.Sprintf("cluster %s in region %s of account %s", report.InfraID, report.Region, report.Account)
+	refused := report.Count(efscleanup.Refused)
+	switch report.Outcome() {
+	case efscleanup.HasFailed:
+		return fmt.Sprintf("%d objects of %s could not be deleted: see the reasons, and run it again.", report.Count(efscleanup.Failed), whose)
+	case efscleanup.LeftAlone:
+		return fmt.Sprintf("%d objects of %s may not be deleted, and are left: see the reasons. Nothing else of it is left.", refused, whose)
+	case efscleanup.StillThere:
+		if report.DryRun {
+			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them, and %d may not be. Nothing was changed; --yes deletes.",
+				len(report.Objects)-refused, whose, refused)
+		}
+		return fmt.Sprintf("Something of %s is still being deleted: run it again, or with --wait.", whose)
+	case efscleanup.Clean:
+	}
+	return fmt.Sprintf("Nothing of %s is left in EFS.", whose)
+}

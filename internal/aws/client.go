@@ -1,0 +1,138 @@
+// Package aws holds the few calls of EFS, EC2 and STS that this project makes, behind interfaces that are as narrow as each
+// caller's need, with types that have nothing of the SDK.
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/efs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"golang.org/x/time/rate"
+)
+
+// What Options mean if they say nothing. AWS publishes no limits for the requests of EFS. Ten a second is what a person could
+// not tell from the console, and leaves the drivers of the account room.
+const (
+	DefaultRequestsPerMinute = 600
+	DefaultMaxBackoff        = 20 * time.Second
+	DefaultMaxAttempts       = 8
+	DefaultTimeout           = 30 * time.Second
+	// burst is how many requests may follow each other at once.
+	burst = 20
+)
+
+// Options say how to reach AWS. Endpoints are those of the SDK: by region, with AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT and
+// the shared configuration of AWS.
+type Options struct {
+	// Region must be given, so that nobody works in the region of a forgotten configuration file.
+	Region string
+	// Config has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.
+	Config *sdk.Config
+	// RequestsPerMinute is the most that is sent, repeated ones included; 0 for DefaultRequestsPerMinute.
+	RequestsPerMinute int
+	// MaxBackoff caps the random, growing pause before a request is repeated; 0 for DefaultMaxBackoff.
+	MaxBackoff time.Duration
+	// MaxAttempts is how often a request is sent in all; 0 for DefaultMaxAttempts.
+	MaxAttempts int
+	// Timeout is how long one attempt may take; 0 for DefaultTimeout. It is not used with Config, which has its own client.
+	Timeout time.Duration
+}
+
+// Client makes the calls. All of its users share the budget of requests. It is safe for concurrent use.
+type Client struct {
+	region   string
+	efs      *efs.Client
+	ec2      *ec2.Client
+	sts      *sts.Client
+	requests atomic.Int64
+}
+
+// New makes a client. It sends nothing yet.
+func New(ctx context.Context, options Options) (*Client, error) {
+	if options.Region == "" {
+		return nil, errors.New("AWS: no region is given")
+	}
+	c := &Client{region: options.Region}
+	var settings sdk.Config
+	if options.Config != nil {
+		settings = options.Config.Copy()
+	} else {
+		client := awshttp.NewBuildableClient().WithTimeout(or(options.Timeout, DefaultTimeout))
+		var err error
+		settings, err = config.LoadDefaultConfig(ctx, config.WithRegion(options.Region), config.WithHTTPClient(client))
+		if err != nil {
+			return nil, fmt.Errorf("AWS: read the configuration: %w", err)
+		}
+	}
+	settings.Region = options.Region
+	retryer := c.retryer(options)
+	settings.Retryer = func() sdk.Retryer { return retryer }
+	settings.RetryMaxAttempts = 0
+	c.efs, c.ec2, c.sts = efs.NewFromConfig(settings), ec2.NewFromConfig(settings), sts.NewFromConfig(settings)
+	return c, nil
+}
+
+// Region is where the client works.
+func (c *Client) Region() string { return c.region }
+
+// Requests is how many requests were sent, repeated ones included.
+func (c *Client) Requests() int { return int(c.requests.Load()) }
+
+func (c *Client) retryer(options Options) sdk.RetryerV2 {
+	perMinute := or(options.RequestsPerMinute, DefaultRequestsPerMinute)
+	return &budgeted{
+		Standard: retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts = or(options.MaxAttempts, DefaultMaxAttempts)
+			o.MaxBackoff = or(options.MaxBackoff, DefaultMaxBackoff)
+			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
+			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
+			o.RateLimiter = ratelimit.None
+		}),
+		limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/60), min(burst, perMinute)),
+		sent:    &c.requests,
+	}
+}
+
+// budgeted is the SDK's standard retryer with a budget: the SDK asks it for a token before each attempt.
+type budgeted struct {
+	*retry.Standard
+	limiter *rate.Limiter
+	sent    *atomic.Int64
+}
+
+// GetAttemptToken waits until one more request may be sent.
+func (b *budgeted) GetAttemptToken(ctx context.Context) (func(error) error, error) {
+	if err := b.limiter.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("wait for the budget of requests: %w", err)
+	}
+	b.sent.Add(1)
+	return b.Standard.GetAttemptToken(ctx) //nolint:wrapcheck // It never fails.
+}
+
+// or is the value, or the fallback if it is the zero value.
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// Identity asks STS whose credentials these are.
+func (c *Client) Identity(ctx context.Context) (Identity, error) {
+	answer, err := c.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return Identity{}, failed("sts:GetCallerIdentity", "these credentials", err)
+	}
+	return Identity{Account: sdk.ToString(answer.Account), ARN: sdk.ToString(answer.Arn)}, nil
+}

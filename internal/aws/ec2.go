@@ -1,0 +1,159 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// keys are the keys of tags, sorted, so that the same request is always the same.
+func (t Tags) keys() []string { return slices.Sorted(maps.Keys(t)) }
+
+// SecurityGroups lists those with a tag of this key.
+func (c *Client) SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error) {
+	pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{Filters: withTag(tagKey)})
+	var found []SecurityGroup
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, failed("ec2:DescribeSecurityGroups", "", err)
+		}
+		for i := range page.SecurityGroups {
+			found = append(found, securityGroup(&page.SecurityGroups[i]))
+		}
+	}
+	return found, nil
+}
+
+// SecurityGroup reads one.
+func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
+	const action = "ec2:DescribeSecurityGroups"
+	answer, err := c.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+	if err != nil {
+		return SecurityGroup{}, failed(action, id, err)
+	}
+	if len(answer.SecurityGroups) != 1 || sdk.ToString(answer.SecurityGroups[0].GroupId) != id {
+		return SecurityGroup{}, failed(action, id, errors.New("the answer is not about it"))
+	}
+	return securityGroup(&answer.SecurityGroups[0]), nil
+}
+
+// VPCs lists those with a tag of the key, or of the IDs.
+func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error) {
+	pages := ec2.NewDescribeVpcsPaginator(c.ec2, &ec2.DescribeVpcsInput{Filters: withTag(tagKey), VpcIds: ids})
+	var found []VPC
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, failed("ec2:DescribeVpcs", strings.Join(ids, ", "), err)
+		}
+		for i := range page.Vpcs {
+			from := &page.Vpcs[i]
+			vpc := VPC{ID: sdk.ToString(from.VpcId), Tags: tagsOfEC2(from.Tags)}
+			for _, block := range from.CidrBlockAssociationSet {
+				if block.CidrBlockState == nil || block.CidrBlockState.State == types.VpcCidrBlockStateCodeAssociated {
+					vpc.CIDRs = append(vpc.CIDRs, sdk.ToString(block.CidrBlock))
+				}
+			}
+			found = append(found, vpc)
+		}
+	}
+	return found, nil
+}
+
+// Subnets lists those with a tag of the key, or of the IDs.
+func (c *Client) Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error) {
+	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{Filters: withTag(tagKey), SubnetIds: ids})
+	var found []Subnet
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, failed("ec2:DescribeSubnets", strings.Join(ids, ", "), err)
+		}
+		for i := range page.Subnets {
+			from := &page.Subnets[i]
+			found = append(found, Subnet{
+				ID: sdk.ToString(from.SubnetId), VPC: sdk.ToString(from.VpcId), Zone: sdk.ToString(from.AvailabilityZone),
+				ZoneID: sdk.ToString(from.AvailabilityZoneId), Tags: tagsOfEC2(from.Tags),
+			})
+		}
+	}
+	return found, nil
+}
+
+// DeleteSecurityGroup deletes one.
+func (c *Client) DeleteSecurityGroup(ctx context.Context, id string) error {
+	if _, err := c.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &id}); err != nil {
+		return failed("ec2:DeleteSecurityGroup", id, err)
+	}
+	return nil
+}
+
+// CreateSecurityGroup creates one that lets nothing in.
+func (c *Client) CreateSecurityGroup(ctx context.Context, wanted NewSecurityGroup) (string, error) {
+	tags := make([]types.Tag, 0, len(wanted.Tags))
+	for _, key := range wanted.Tags.keys() {
+		tags = append(tags, types.Tag{Key: sdk.String(key), Value: sdk.String(wanted.Tags[key])})
+	}
+	answer, err := c.ec2.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{
+		GroupName: &wanted.Name, Description: &wanted.Description, VpcId: &wanted.VPC,
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSecurityGroup, Tags: tags}},
+	})
+	if err != nil {
+		return "", failed("ec2:CreateSecurityGroup", wanted.Name, err)
+	}
+	return sdk.ToString(answer.GroupId), nil
+}
+
+// AllowTCP lets the blocks reach a port. Each is a request of its own: one that exists would make AWS refuse the others with it.
+func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32, cidrs ...string) error {
+	for _, cidr := range cidrs {
+		_, err := c.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
+			GroupId: &securityGroup,
+			IpPermissions: []types.IpPermission{{
+				IpProtocol: sdk.String("tcp"), FromPort: &port, ToPort: &port, IpRanges: []types.IpRange{{CidrIp: sdk.String(cidr)}},
+			}},
+		})
+		if err = failedIf("ec2:AuthorizeSecurityGroupIngress", securityGroup, err); err != nil && !IsExisting(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func failedIf(action, object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed(action, object, err)
+}
+
+// withTag is a filter for objects with a tag of this key, none for an empty key. AWS reads * and ? as wildcards; the callers
+// compare keys themselves.
+func withTag(key string) []types.Filter {
+	if key == "" {
+		return nil
+	}
+	return []types.Filter{{Name: sdk.String("tag-key"), Values: []string{key}}}
+}
+
+func securityGroup(from *types.SecurityGroup) SecurityGroup {
+	return SecurityGroup{
+		ID: sdk.ToString(from.GroupId), Name: sdk.ToString(from.GroupName), VPC: sdk.ToString(from.VpcId), Account: sdk.ToString(from.OwnerId),
+		Tags: tagsOfEC2(from.Tags),
+	}
+}
+
+func tagsOfEC2(from []types.Tag) Tags {
+	tags := make(Tags, len(from))
+	for _, tag := range from {
+		tags[sdk.ToString(tag.Key)] = sdk.ToString(tag.Value)
+	}
+	return tags
+}

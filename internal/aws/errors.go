@@ -1,0 +1,88 @@
+package aws
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+)
+
+// Error says which call failed, for which object.
+type Error struct {
+	// Action is the call as IAM policies name it, such as elasticfilesystem:DeleteAccessPoint.
+	Action string
+	// Object is its ID or name; empty for a list of all.
+	Object string
+	Err    error
+}
+
+// Error says what AWS answered, without the envelope of HTTP.
+func (e *Error) Error() string {
+	text := e.Action
+	if e.Object != "" {
+		text += " of " + e.Object
+	}
+	var answer apiError
+	if errors.As(e.Err, &answer) {
+		return text + ": " + answer.ErrorCode() + ": " + answer.ErrorMessage()
+	}
+	return text + ": " + e.Err.Error()
+}
+
+// Unwrap returns what the SDK said.
+func (e *Error) Unwrap() error { return e.Err }
+
+// apiError is what the SDK makes of an answer that is an error.
+type apiError interface {
+	error
+	ErrorCode() string
+	ErrorMessage() string
+}
+
+func failed(action, object string, err error) error {
+	return &Error{Action: action, Object: object, Err: err}
+}
+
+func hasCode(err error, codes ...string) bool {
+	var answer apiError
+	return errors.As(err, &answer) && slices.Contains(codes, answer.ErrorCode())
+}
+
+// IsNotFound is true if the object of the call does not exist (any more).
+func IsNotFound(err error) bool {
+	return hasCode(err, "FileSystemNotFound", "AccessPointNotFound", "MountTargetNotFound", "SecurityGroupNotFound", "SubnetNotFound",
+		"InvalidGroup.NotFound", "InvalidVpcID.NotFound", "InvalidSubnetID.NotFound")
+}
+
+// IsInUse is true if something else must go first, and will perhaps: the same call can work later.
+func IsInUse(err error) bool {
+	return hasCode(err, "FileSystemInUse", "DependencyViolation", "DependencyTimeout", "InvalidGroup.InUse", "IncorrectMountTargetState",
+		"IncorrectFileSystemLifeCycleState")
+}
+
+// IsThrottled is true if AWS had too many requests, even after this one was repeated.
+func IsThrottled(err error) bool {
+	var answer apiError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	_, throttled := retry.DefaultThrottleErrorCodes[answer.ErrorCode()]
+	return throttled || answer.ErrorCode() == "TooManyRequests"
+}
+
+// IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong.
+func IsAccessDenied(err error) (action string, denied bool) {
+	var call *Error
+	if !errors.As(err, &call) || !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthFailure") {
+		return "", false
+	}
+	return call.Action, true
+}
+
+// IsExisting is true if the object was there before it was to be created.
+func IsExisting(err error) bool {
+	return hasCode(err, "FileSystemAlreadyExists", "MountTargetConflict", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate")
+}
+
+// IsUnsupportedZone is true if EFS can't have a mount target in the zone, such as a Local Zone.
+func IsUnsupportedZone(err error) bool { return hasCode(err, "UnsupportedAvailabilityZone") }

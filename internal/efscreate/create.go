@@ -1,0 +1,234 @@
+package efscreate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+// nfsPort is the one port on which EFS listens.
+const nfsPort = 2049
+
+// cloud is what a creation needs of AWS. It can't delete.
+type cloud interface {
+	aws.Identifier
+	aws.Reader
+	aws.NetworkReader
+	aws.Creator
+}
+
+// creation is one run.
+type creation struct {
+	Options
+	cloud cloud
+}
+
+// Run makes what is missing, and waits until it can be used. Called again with the same name, it makes nothing.
+func Run(ctx context.Context, options Options) (Share, error) {
+	if err := options.complete(); err != nil {
+		return Share{}, err
+	}
+	client, err := aws.New(ctx, aws.Options{
+		Region: options.Region, Config: options.AWS, RequestsPerMinute: options.RequestsPerMinute, MaxBackoff: options.MaxBackoff,
+		Timeout: options.RequestTimeout,
+	})
+	if err != nil {
+		return Share{}, fmt.Errorf("connect: %w", err)
+	}
+	c := &creation{Options: options, cloud: client}
+	if err := efscleanup.CheckAccount(ctx, client, options.Account); err != nil {
+		return Share{}, err //nolint:wrapcheck // It is a sentence for the user.
+	}
+	where, err := c.findNetwork(ctx)
+	if err != nil {
+		return Share{}, err
+	}
+	fileSystem, err := c.fileSystem(ctx)
+	if err != nil {
+		return Share{}, err
+	}
+	group, err := c.securityGroup(ctx, where.vpc)
+	if err != nil {
+		return Share{}, err
+	}
+	if err := c.waitForFileSystem(ctx, fileSystem); err != nil {
+		return Share{}, err
+	}
+	targets, err := c.mountTargets(ctx, fileSystem.ID, group, where)
+	return Share{
+		Name: c.Name, FileSystem: fileSystem.ID, Zone: fileSystem.Zone, VPC: where.vpc.ID, SecurityGroup: group, MountTargets: targets,
+	}, err
+}
+
+// fileSystem finds or creates it.
+func (c *creation) fileSystem(ctx context.Context) (aws.FileSystem, error) {
+	found, there, err := c.cloud.FileSystemByToken(ctx, c.token())
+	if err != nil {
+		return found, fmt.Errorf("look for the file system: %w", err)
+	}
+	if !there {
+		found, err = c.cloud.CreateFileSystem(ctx, aws.NewFileSystem{Token: c.token(), Zone: c.Zone, Tags: c.tags()})
+		switch {
+		case err == nil:
+			c.Progress("created file system " + found.ID)
+			return found, nil
+		case !aws.IsExisting(err):
+			return found, fmt.Errorf("create the file system: %w", err)
+		}
+		// A request that was repeated, or that somebody else has made just now.
+		if found, there, err = c.cloud.FileSystemByToken(ctx, c.token()); err != nil || !there {
+			return found, fmt.Errorf("AWS says that file system %s exists, and does not show it: run it again (%w)", c.token(), errors.Join(err))
+		}
+	}
+	switch {
+	case !c.made(found.Tags):
+		err = usage("file system %s was made for %s, but has not its tags any more; delete it or choose another name", found.ID, c.token())
+	case found.Zone != c.Zone:
+		err = usage("file system %s exists and is %s, not %s; delete it or choose another name", found.ID, kindOf(found.Zone), kindOf(c.Zone))
+	case found.State == aws.StateDeleting || found.State == aws.StateDeleted:
+		err = fmt.Errorf("file system %s of this name is being deleted: run it again when it is gone", found.ID)
+	default:
+		c.Progress("file system " + found.ID + " exists")
+	}
+	return found, err
+}
+
+func kindOf(zone string) string {
+	if zone == "" {
+		return "regional"
+	}
+	return "One Zone in " + zone
+}
+
+// securityGroup finds or creates it, and lets the VPC's addresses in.
+func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, error) {
+	id, err := c.findGroup(ctx, vpc.ID)
+	if err != nil {
+		return "", err
+	}
+	if id == "" {
+		id, err = c.cloud.CreateSecurityGroup(ctx, aws.NewSecurityGroup{
+			Name: c.groupName(), Description: "NFS from the VPC to an EFS file system", VPC: vpc.ID, Tags: c.tags(),
+		})
+		if aws.IsExisting(err) {
+			// As with the file system.
+			if id, err = c.findGroup(ctx, vpc.ID); id == "" && err == nil {
+				err = usage("security group %q exists in VPC %s, but has not the tags of this share; delete it or choose another name", c.groupName(), vpc.ID)
+			}
+		}
+		if err != nil {
+			return "", fmt.Errorf("create the security group: %w", err)
+		}
+		c.Progress("created security group " + id)
+	}
+	if err := c.cloud.AllowTCP(ctx, id, nfsPort, vpc.CIDRs...); err != nil {
+		return "", fmt.Errorf("let the VPC reach the file system: %w", err)
+	}
+	return id, nil
+}
+
+func (c *creation) findGroup(ctx context.Context, vpc string) (string, error) {
+	groups, err := c.cloud.SecurityGroups(ctx, efscleanup.MarkerTag)
+	if err != nil {
+		return "", fmt.Errorf("look for the security group: %w", err)
+	}
+	for _, group := range groups {
+		if group.VPC == vpc && group.Name == c.groupName() && c.made(group.Tags) {
+			return group.ID, nil
+		}
+	}
+	return "", nil
+}
+
+func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSystem) error {
+	return c.until(ctx, "file system "+fileSystem.ID+" can be used", func() (bool, error) {
+		found, err := c.cloud.FileSystem(ctx, fileSystem.ID)
+		if aws.IsNotFound(err) {
+			// What was created just now need not be known to all of AWS.
+			return false, nil
+		}
+		if err == nil && found.State == aws.StateError {
+			err = fmt.Errorf("AWS could not create file system %s; delete it with --delete", fileSystem.ID)
+		}
+		return found.State == aws.StateAvailable, err //nolint:wrapcheck // It names the call and the object.
+	})
+}
+
+// mountTargets makes one in each subnet and waits until clients can reach them.
+func (c *creation) mountTargets(ctx context.Context, fileSystem, group string, where network) ([]string, error) {
+	var ready []string
+	unsupported := map[string]bool{}
+	err := c.until(ctx, "all mount targets of "+fileSystem+" can be used", func() (bool, error) {
+		ready = nil
+		targets, err := c.cloud.MountTargets(ctx, fileSystem)
+		if err != nil {
+			return false, err //nolint:wrapcheck // As above.
+		}
+		for _, subnet := range where.subnets {
+			if unsupported[subnet.Zone] {
+				continue
+			}
+			at := slices.IndexFunc(targets, func(t aws.MountTarget) bool { return t.Zone == subnet.Zone })
+			if at < 0 {
+				if err := c.mountTarget(ctx, fileSystem, group, subnet, unsupported); err != nil {
+					return false, err
+				}
+				continue
+			}
+			switch target := targets[at]; {
+			case target.VPC != where.vpc.ID:
+				return false, usage("file system %s has mount target %s in VPC %s, not in %s", fileSystem, target.ID, target.VPC, where.vpc.ID)
+			case target.State == aws.StateError:
+				return false, fmt.Errorf("AWS could not create mount target %s; delete the share with --delete", target.ID)
+			case target.State == aws.StateAvailable:
+				ready = append(ready, target.ID)
+			}
+		}
+		if len(unsupported) == len(where.subnets) {
+			return false, usage("EFS supports none of the zones of the subnets")
+		}
+		return len(ready) == len(where.subnets)-len(unsupported), nil
+	})
+	slices.Sort(ready)
+	return ready, err
+}
+
+func (c *creation) mountTarget(ctx context.Context, fileSystem, group string, subnet aws.Subnet, unsupported map[string]bool) error {
+	target, err := c.cloud.CreateMountTarget(ctx, fileSystem, subnet.ID, group)
+	switch {
+	case err == nil:
+		c.Progress("created mount target " + target.ID + " in " + subnet.Zone)
+	case aws.IsExisting(err):
+	case aws.IsUnsupportedZone(err):
+		unsupported[subnet.Zone] = true
+		c.Progress("EFS does not support zone " + subnet.Zone + ": no mount target there")
+	default:
+		return fmt.Errorf("create a mount target in %s: %w", subnet.Zone, err)
+	}
+	return nil
+}
+
+// until waits until AWS says that something is so.
+func (c *creation) until(ctx context.Context, what string, done func() (bool, error)) error {
+	for deadline := time.Now().Add(c.Patience); ; {
+		ready, err := done()
+		if err != nil || ready {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %s until %s: run it again to wait longer", c.Patience, what)
+		}
+		timer := time.NewTimer(c.Poll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("ended before %s; run it again: %w", what, ctx.Err())
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package efscreate
+
+import "fmt"
+
+// StorageClassName is the name of the class that StorageClass makes.
+func (s Share) StorageClassName() string { return "efs-" + s.Name }
+
+// StorageClass is a StorageClass, as YAML, that provisions access points of the share.
+func (s Share) StorageClass() string {
+	options := "  - tls\n"
+	if s.Zone != "" {
+		// Nodes of other zones find the one mount target by it, without asking AWS.
+		options += "  - az=" + s.Zone + "\n"
+	}
+	return fmt.Sprintf(`apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: %s
+provisioner: efs.csi.aws.com
+parameters:
+  provisioningMode: efs-ap
+  fileSystemId: %s
+  directoryPerms: "700"
+  basePath: /dynamic_provisioning
+mountOptions:
+%sreclaimPolicy: Delete
+volumeBindingMode: Immediate
+`, s.StorageClassName(), s.FileSystem, options)
+}
+
+// DriverManifest is what Kubernetes' tests for external storage want to know of the driver, as YAML.
+func (s Share) DriverManifest() string {
+	return fmt.Sprintf(`# For the flag -storage.testdriver of Kubernetes' e2e.test, and for TEST_CSI_DRIVER_FILES of openshift-tests.
+StorageClass:
+  FromExistingClassName: %s
+DriverInfo:
+  Name: efs.csi.aws.com
+  SupportedSizeRange:
+    Min: 1Gi
+    Max: 64Ti
+  Capabilities:
+    persistence: true
+    exec: true
+    RWX: true
+    # Several volumes may name the same access point.
+    multiplePVsSameID: true
+    # The access point decides whose the files are.
+    fsGroup: false
+    # EFS has neither sizes, nor devices, nor snapshots.
+    block: false
+    controllerExpansion: false
+    nodeExpansion: false
+    snapshotDataSource: false
+    volumeLimits: false
+    # A regional file system is in all zones.
+    topology: false
+`, s.StorageClassName())
+}

@@ -1,0 +1,146 @@
+package efscleanup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+)
+
+// cloud is what a cleanup needs of AWS.
+type cloud interface {
+	aws.Identifier
+	aws.Reader
+	aws.Deleter
+	SecurityGroups(ctx context.Context, tagKey string) ([]aws.SecurityGroup, error)
+	SecurityGroup(ctx context.Context, id string) (aws.SecurityGroup, error)
+}
+
+// cleanup is one run.
+type cleanup struct {
+	Options
+	cloud
+	owner
+	items map[string]*item
+	// denied is why the first deletion of a kind was not allowed. AWS would say the same of all others.
+	denied map[Kind]string
+}
+
+// item is an object of the report with what deciding needs to know of it.
+type item struct {
+	Object
+	// share is the value of MarkerTag.
+	share string
+}
+
+// Run deletes, or says what it would delete. It can be ended at any time and be called again: all that it knows, it reads
+// from AWS. With an error, the report is as far as Run came. A failure with one object does not keep it from the others; it
+// is in the report, and no error.
+func Run(ctx context.Context, options Options) (Report, error) {
+	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes}
+	if err := options.complete(); err != nil {
+		return report, err
+	}
+	client, err := aws.New(ctx, aws.Options{
+		Region: options.Region, Config: options.AWS, RequestsPerMinute: options.RequestsPerMinute, MaxBackoff: options.MaxBackoff,
+		Timeout: options.RequestTimeout,
+	})
+	if err != nil {
+		return report, fmt.Errorf("connect: %w", err)
+	}
+	c := &cleanup{
+		Options: options, cloud: client, owner: owner{options.InfraID, options.OwnerTag},
+		items: map[string]*item{}, denied: map[Kind]string{},
+	}
+	err = c.run(ctx)
+	for _, found := range c.items {
+		report.Objects = append(report.Objects, found.Object)
+	}
+	sortObjects(report.Objects)
+	report.Requests = client.Requests()
+	return report, err
+}
+
+func (c *cleanup) run(ctx context.Context) error {
+	if err := CheckAccount(ctx, c, c.Account); err != nil {
+		return err
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	if !c.Yes {
+		return nil
+	}
+	for deadline := time.Now().Add(c.Patience); ; {
+		if err := c.work(ctx, deadline); err != nil {
+			return err
+		}
+		// What AWS lists in the end counts, and not what it has promised. It may list what is gone, so that is looked at once more.
+		if err := c.find(ctx); err != nil {
+			return err
+		}
+		if !c.unfinished() {
+			return nil
+		}
+		if !c.Wait || time.Now().After(deadline) {
+			return c.visit(ctx)
+		}
+		if err := c.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// work visits what is unfinished, once or until nothing is.
+func (c *cleanup) work(ctx context.Context, deadline time.Time) error {
+	for {
+		if err := c.visit(ctx); err != nil {
+			return err
+		}
+		if !c.unfinished() || !c.Wait || time.Now().After(deadline) {
+			return nil
+		}
+		if err := c.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *cleanup) pause(ctx context.Context) error {
+	timer := time.NewTimer(c.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("ended while waiting for AWS; run it again: %w", ctx.Err())
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (c *cleanup) unfinished() bool {
+	for _, found := range c.items {
+		if !found.finished() {
+			return true
+		}
+	}
+	return false
+}
+
+// finished is true if nothing more is to be done about it, or can be.
+func (i *item) finished() bool { return i.State == Deleted || i.State == Refused || i.State == Failed }
+
+// set changes the state of an object and tells it.
+func (c *cleanup) set(i *item, state State, reason string) {
+	if i.State == state && i.Reason == reason {
+		return
+	}
+	i.State, i.Reason = state, reason
+	step := Step{Object: i.Object, Total: len(c.items)}
+	for _, found := range c.items {
+		if found.finished() {
+			step.Done++
+		}
+	}
+	c.Progress(step)
+}

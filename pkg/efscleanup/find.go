@@ -1,0 +1,157 @@
+package efscleanup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+)
+
+// find lists what the cluster owns, and decides what of it may be deleted.
+func (c *cleanup) find(ctx context.Context) error {
+	fileSystems, err := c.FileSystems(ctx)
+	if err != nil {
+		return fmt.Errorf("list file systems: %w", err)
+	}
+	points, err := c.AccessPoints(ctx, "")
+	if err != nil {
+		return fmt.Errorf("list access points: %w", err)
+	}
+	if err := c.checkPlace(fileSystems, points); err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	fileSystems = slices.DeleteFunc(fileSystems, func(f aws.FileSystem) bool { return !c.wantsFileSystem(f) })
+	for _, point := range points {
+		inOurs := slices.ContainsFunc(fileSystems, func(f aws.FileSystem) bool { return f.ID == point.FileSystem })
+		if c.owns(point.Tags) && (c.Share == "" || inOurs) {
+			listed[point.ID] = true
+			c.note(&item{Object: Object{Kind: AccessPoint, ID: point.ID, Name: point.Tags["Name"], FileSystem: point.FileSystem}}, point.State,
+				c.problem(point.Tags))
+		}
+	}
+	for _, fileSystem := range fileSystems {
+		listed[fileSystem.ID] = true
+		problem := c.problemOf(fileSystem, points)
+		c.note(&item{
+			Object: Object{Kind: FileSystem, ID: fileSystem.ID, Name: fileSystem.Tags["Name"], Zone: fileSystem.Zone},
+			share:  fileSystem.Tags[MarkerTag],
+		}, fileSystem.State, problem)
+		if c.items[fileSystem.ID].State == Refused {
+			continue
+		}
+		targets, err := c.MountTargets(ctx, fileSystem.ID)
+		if err != nil && !aws.IsNotFound(err) {
+			return fmt.Errorf("list mount targets: %w", err)
+		}
+		for _, target := range targets {
+			listed[target.ID] = true
+			c.noteTarget(target)
+		}
+	}
+	if err := c.findGroups(ctx, listed); err != nil {
+		return err
+	}
+	for id, known := range c.items {
+		if !listed[id] && known.State != Refused {
+			c.set(known, Deleted, "")
+		}
+	}
+	return nil
+}
+
+// checkPlace refuses the answers of another region or account: then the endpoint is not what its user thinks.
+func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint) error {
+	for _, fileSystem := range fileSystems {
+		if problem := elsewhere(fileSystem.ARN, c.Account, c.Region); problem != "" {
+			return usage("%s", problem)
+		}
+	}
+	for _, point := range points {
+		if problem := elsewhere(point.ARN, c.Account, c.Region); problem != "" {
+			return usage("%s", problem)
+		}
+	}
+	return nil
+}
+
+func (c *cleanup) wantsFileSystem(fileSystem aws.FileSystem) bool {
+	return c.owns(fileSystem.Tags) && (c.Share == "" || fileSystem.Tags[MarkerTag] == c.Share)
+}
+
+// findGroups lists the security groups that "efs create" has made for the cluster. No other group of it is looked at.
+func (c *cleanup) findGroups(ctx context.Context, listed map[string]bool) error {
+	groups, err := c.SecurityGroups(ctx, MarkerTag)
+	if err != nil {
+		return fmt.Errorf("list security groups: %w", err)
+	}
+	for _, group := range groups {
+		if !c.wantsGroup(group) {
+			continue
+		}
+		listed[group.ID] = true
+		problem := c.problem(group.Tags)
+		if problem == "" {
+			problem = c.problemOfUser(group.Tags[MarkerTag])
+		}
+		c.note(&item{Object: Object{Kind: SecurityGroup, ID: group.ID, Name: group.Name}, share: group.Tags[MarkerTag]}, "", problem)
+	}
+	return nil
+}
+
+func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
+	marker := group.Tags[MarkerTag]
+	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
+}
+
+// problemOfUser says which file system stays and keeps the groups of its share.
+func (c *cleanup) problemOfUser(share string) string {
+	for _, user := range c.of(FileSystem) {
+		if user.share == share && (user.State == Refused || user.State == Failed) {
+			return fmt.Sprintf("file system %s, which uses it, stays", user.ID)
+		}
+	}
+	return ""
+}
+
+// note takes what AWS lists into the report. What had been deleted and is listed again is looked at again.
+func (c *cleanup) note(found *item, state, problem string) {
+	known, there := c.items[found.ID]
+	if !there {
+		known = found
+		c.items[found.ID] = known
+	}
+	switch {
+	case known.State == Refused || known.State == Failed:
+	case problem != "":
+		c.refuse(known, problem)
+	case gone(state):
+		c.set(known, Deleting, "")
+	case !there:
+		known.State = Planned
+	case known.State == Deleted:
+		c.set(known, Waiting, "AWS still lists it")
+	}
+}
+
+func (c *cleanup) noteTarget(target aws.MountTarget) {
+	c.note(&item{Object: Object{Kind: MountTarget, ID: target.ID, FileSystem: target.FileSystem, Zone: target.Zone}}, target.State, "")
+}
+
+// of lists the objects of a kind, sorted by ID.
+func (c *cleanup) of(kind Kind) []*item {
+	var found []*item
+	for _, candidate := range c.items {
+		if candidate.Kind == kind {
+			found = append(found, candidate)
+		}
+	}
+	slices.SortFunc(found, func(a, b *item) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return found
+}

@@ -1,0 +1,233 @@
+package efscleanup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+)
+
+// visit goes once through what is unfinished, in the order in which AWS lets it be deleted, and does what can be done now.
+func (c *cleanup) visit(ctx context.Context) error {
+	for _, kind := range kinds() {
+		for _, found := range c.of(kind) {
+			if found.finished() {
+				continue
+			}
+			if why := c.denied[kind]; why != "" {
+				c.set(found, Failed, why)
+				continue
+			}
+			var err error
+			switch kind {
+			case AccessPoint:
+				err = c.visitAccessPoint(ctx, found)
+			case FileSystem:
+				err = c.visitFileSystem(ctx, found)
+			case SecurityGroup:
+				err = c.visitGroup(ctx, found)
+			case MountTarget:
+				// It goes with its file system, whose tags decide.
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("ended before all was deleted; run it again: %w", ctx.Err())
+			}
+			c.judge(found, err)
+		}
+	}
+	return nil
+}
+
+// judge puts what AWS has said to the last call about an object into its state.
+func (c *cleanup) judge(i *item, err error) {
+	switch {
+	case err == nil:
+	case aws.IsNotFound(err):
+		c.set(i, Deleted, "")
+	case aws.IsInUse(err):
+		c.set(i, Waiting, err.Error())
+	default:
+		reason := err.Error()
+		if action, denied := aws.IsAccessDenied(err); denied {
+			reason = fmt.Sprintf("these credentials may not do %s: %v", action, err)
+			c.denied[i.Kind] = reason
+		}
+		c.set(i, Failed, reason)
+	}
+}
+
+// visitAccessPoint reads its tags once more, and deletes it if they still allow that.
+func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
+	point, err := c.AccessPoint(ctx, i.ID)
+	if err != nil {
+		return err //nolint:wrapcheck // It names the call and the object; so do all errors of package aws.
+	}
+	if problem := c.problem(point.Tags); problem != "" {
+		c.set(i, Refused, problem)
+		return nil
+	}
+	if gone(point.State) {
+		c.set(i, Deleting, "")
+		return nil
+	}
+	if err := c.DeleteAccessPoint(ctx, i.ID); err != nil {
+		return err //nolint:wrapcheck // As above.
+	}
+	// It takes AWS no time. The list at the end of the run has the last word.
+	c.set(i, Deleted, "")
+	return nil
+}
+
+// visitFileSystem deletes its mount targets, and once these are gone the file system.
+func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
+	if waits, failed := c.accessPointsLeft(i.ID); failed > 0 {
+		c.set(i, Failed, fmt.Sprintf("%d of its access points could not be deleted", failed))
+		return nil
+	} else if waits > 0 {
+		c.set(i, Waiting, fmt.Sprintf("%d of its access points are still there", waits))
+		return nil
+	}
+	targets, err := c.MountTargets(ctx, i.ID)
+	if err != nil && !aws.IsNotFound(err) {
+		return err //nolint:wrapcheck // As above.
+	}
+	if err := c.visitTargets(ctx, i, targets); err != nil || i.finished() {
+		return err
+	}
+	if len(targets) > 0 {
+		c.set(i, Waiting, fmt.Sprintf("%d of its mount targets are still there", len(targets)))
+		return nil
+	}
+	if free, err := c.guard(ctx, i); err != nil || !free {
+		return err
+	}
+	if err := c.DeleteFileSystem(ctx, i.ID); err != nil {
+		return err //nolint:wrapcheck // As above.
+	}
+	c.set(i, Deleting, "")
+	return nil
+}
+
+// accessPointsLeft counts those of a file system that are not deleted.
+func (c *cleanup) accessPointsLeft(fileSystem string) (waits, failed int) {
+	for _, point := range c.of(AccessPoint) {
+		if point.FileSystem != fileSystem {
+			continue
+		}
+		switch point.State {
+		case Deleted, Refused: // The guard says what a refused one means for the file system.
+		case Failed:
+			failed++
+		default:
+			waits++
+		}
+	}
+	return waits, failed
+}
+
+// visitTargets deletes the mount targets of a file system, and notes which are gone.
+func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.MountTarget) error {
+	there := map[string]bool{}
+	for _, target := range targets {
+		there[target.ID] = true
+		c.noteTarget(target)
+	}
+	for _, target := range c.of(MountTarget) {
+		if target.FileSystem == i.ID && !there[target.ID] {
+			c.set(target, Deleted, "")
+		}
+	}
+	for _, target := range targets {
+		known := c.items[target.ID]
+		if why := c.denied[MountTarget]; why != "" {
+			c.set(known, Failed, why)
+		}
+		if gone(target.State) || known.finished() {
+			continue
+		}
+		if free, err := c.guard(ctx, i); err != nil || !free {
+			return err
+		}
+		err := c.DeleteMountTarget(ctx, target.ID)
+		if ctx.Err() != nil {
+			return err //nolint:wrapcheck // As above.
+		}
+		if err == nil {
+			c.set(known, Deleting, "")
+		}
+		c.judge(known, err)
+	}
+	for _, target := range targets {
+		if known := c.items[target.ID]; known.State == Failed {
+			c.set(i, Failed, fmt.Sprintf("mount target %s could not be deleted", target.ID))
+		}
+	}
+	return nil
+}
+
+// guard reads the tags of a file system and of its access points once more, and is true if they still allow that it goes.
+func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
+	fileSystem, err := c.FileSystem(ctx, i.ID)
+	if err != nil {
+		return false, err //nolint:wrapcheck // As above.
+	}
+	if gone(fileSystem.State) {
+		c.set(i, Deleting, "")
+		return false, nil
+	}
+	points, err := c.AccessPoints(ctx, i.ID)
+	if err != nil {
+		return false, err //nolint:wrapcheck // As above.
+	}
+	if problem := c.problemOf(fileSystem, points); problem != "" {
+		c.refuse(i, problem)
+		return false, nil
+	}
+	return true, nil
+}
+
+// refuse leaves an object alone, and with a file system its mount targets, as far as they are still there.
+func (c *cleanup) refuse(i *item, problem string) {
+	c.set(i, Refused, problem)
+	for _, target := range c.of(MountTarget) {
+		if target.FileSystem != i.ID || target.finished() {
+			continue
+		}
+		reason := fmt.Sprintf("file system %s stays", i.ID)
+		if target.State == Deleting {
+			reason += "; the deletion of this mount target had begun before that was known"
+		}
+		c.set(target, Refused, reason)
+	}
+}
+
+// visitGroup deletes a security group that no file system of its share needs any more.
+func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
+	if problem := c.problemOfUser(i.share); problem != "" {
+		c.set(i, Refused, problem)
+		return nil
+	}
+	for _, user := range c.of(FileSystem) {
+		if user.share == i.share && user.State != Deleted {
+			c.set(i, Waiting, fmt.Sprintf("file system %s, which uses it, is still there", user.ID))
+			return nil
+		}
+	}
+	group, err := c.SecurityGroup(ctx, i.ID)
+	if err != nil {
+		return err //nolint:wrapcheck // As above.
+	}
+	if group.Tags[MarkerTag] != i.share {
+		c.set(i, Refused, "it does not have the tag "+MarkerTag+"="+i.share)
+		return nil
+	}
+	if problem := c.problem(group.Tags); problem != "" {
+		c.set(i, Refused, problem)
+		return nil
+	}
+	if err := c.DeleteSecurityGroup(ctx, i.ID); err != nil {
+		return err //nolint:wrapcheck // As above.
+	}
+	c.set(i, Deleted, "")
+	return nil
+}
