@@ -1,0 +1,239 @@
+package aws
+
+import (
+	"testing"
+
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+// cluster is what a cluster owns in an account.
+type cluster struct {
+	vpc               string
+	subnets           []string
+	regional, oneZone string
+	points, targets   []string
+	group, otherGroup string
+}
+
+// furnish makes a regional and a One Zone file system with access points, mount targets and a group that "efs create" would make,
+// and a group of the cluster's nodes.
+func (c *cloud) furnish(infraID string) cluster {
+	c.t.Helper()
+	made := cluster{}
+	made.vpc, made.subnets = c.vpc(of(infraID))
+	made.group = c.securityGroup(made.vpc, "efs/"+infraID+"/ci", of(infraID, efscleanup.MarkerTag, "ci"))
+	made.otherGroup = c.securityGroup(made.vpc, infraID+"-node", of(infraID))
+	made.regional = c.fileSystem(of(infraID, "Name", "data", efscleanup.MarkerTag, "ci"), "")
+	made.oneZone = c.fileSystem(of(infraID), region+"b")
+	for _, fileSystem := range []string{made.regional, made.regional, made.oneZone} {
+		made.points = append(made.points, c.accessPoint(fileSystem, of(infraID, "efs.csi.aws.com/cluster", "true")))
+	}
+	for _, subnet := range made.subnets {
+		made.targets = append(made.targets, c.target(made.regional, subnet, made.group))
+	}
+	made.targets = append(made.targets, c.target(made.oneZone, made.subnets[1]))
+	return made
+}
+
+// all are its objects that are no network.
+func (c cluster) all() []string {
+	return append(append([]string{c.regional, c.oneZone, c.group, c.otherGroup}, c.points...), c.targets...)
+}
+
+func TestCleanupDeletesWhatTheClusterOwnsAndNothingElse(t *testing.T) {
+	c := newCloud(t)
+	c.Slow = 3
+	mine := c.furnish(infra)
+	theirs, shorter := c.furnish(other), c.furnish(short)
+	plain := c.fileSystem(tags{"Name": infra}, "")
+	untagged := c.accessPoint(plain, tags{})
+	shared := c.fileSystem(tags{"kubernetes.io/cluster/" + infra: "shared"}, "")
+	foreign := append(append(theirs.all(), shorter.all()...), plain, untagged, shared, mine.otherGroup)
+	c.Set(nil)
+	report := c.cleanup()
+	want(t, report, efscleanup.Clean)
+	c.wantLeft(foreign...)
+	if got := report.Count(efscleanup.Deleted); got != 3+4+2+1 || len(report.Objects) != got {
+		t.Errorf("%d of %d objects are deleted, want 10: %+v", got, len(report.Objects), report.Objects)
+	}
+	// The lists before and after, two requests for each access point and group, three for each mount target and file system, and a look
+	// every now and then while AWS is at work.
+	if calls := len(c.Calls()); calls > 70 || calls != report.Requests {
+		t.Errorf("%d calls, and the report says %d", calls, report.Requests)
+	}
+	t.Logf("%d calls", len(c.Calls()))
+}
+
+func TestThreeHundredAccessPointsArePaged(t *testing.T) {
+	c := newCloud(t)
+	mine, theirs := c.fileSystem(of(infra), ""), c.fileSystem(of(other), "")
+	left := []string{theirs}
+	for i := range 300 {
+		c.accessPoint(mine, of(infra))
+		if i%50 == 0 {
+			left = append(left, c.accessPoint(theirs, of(other)))
+		}
+	}
+	// More than a page of file systems.
+	for range 101 {
+		left = append(left, c.fileSystem(of(other), ""))
+	}
+	c.Set(nil)
+	report := c.cleanup()
+	want(t, report, efscleanup.Clean)
+	c.wantLeft(left...)
+	if got := c.Count("elasticfilesystem:DeleteAccessPoint"); got != 300 {
+		t.Errorf("%d deletions of access points, want 300", got)
+	}
+	// 300 are read once more each; there are 4 pages before, 1 after, and the guard of the file system looks twice.
+	if got := c.Count("elasticfilesystem:DescribeAccessPoints"); got > 300+4+1+2 {
+		t.Errorf("access points were read %d times", got)
+	}
+	if got := len(c.Calls()); got > 2*300+25 {
+		t.Errorf("%d calls for 300 access points", got)
+	}
+	t.Logf("%d calls", len(c.Calls()))
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	c := newCloud(t)
+	mine := c.furnish(infra)
+	c.Set(nil)
+	report := c.cleanup(dryRun)
+	for _, call := range c.Calls() {
+		if call.Writes() {
+			t.Errorf("a dry run calls %s", call.Action)
+		}
+	}
+	c.wantLeft(mine.all()...)
+	want(t, report, efscleanup.StillThere)
+	if got := report.Count(efscleanup.Planned); got != 10 || !report.DryRun {
+		t.Errorf("%d planned deletions, want 10: %+v", got, report)
+	}
+}
+
+func TestASecondRunFindsNothingToDo(t *testing.T) {
+	c := newCloud(t)
+	c.furnish(infra)
+	c.cleanup()
+	c.Set(nil)
+	report := c.cleanup()
+	want(t, report, efscleanup.Clean)
+	// Whose credentials; and before and after, file systems, access points and groups.
+	if got := len(c.Calls()); got != 7 {
+		t.Errorf("%d calls, want 7: %v", got, c.Calls())
+	}
+}
+
+func TestWithoutWaitingARunDoesWhatItCanAndTheNextGoesOn(t *testing.T) {
+	c := newCloud(t)
+	c.Slow = 6
+	mine := c.furnish(infra)
+	report := c.cleanup(once)
+	want(t, report, efscleanup.StillThere)
+	if got := reason(report, mine.regional); got != "waiting: 3 of its mount targets are still there" {
+		t.Errorf("the file system is %s", got)
+	}
+	runs := 1
+	for ; report.Outcome() == efscleanup.StillThere && runs < 20; runs++ {
+		report = c.cleanup(once)
+	}
+	want(t, report, efscleanup.Clean)
+	c.wantLeft(mine.otherGroup)
+	if runs < 3 {
+		t.Errorf("all was gone after %d runs, though AWS takes its time", runs)
+	}
+}
+
+func TestOurAccessPointGoesFromAFileSystemOfAnotherCluster(t *testing.T) {
+	c := newCloud(t)
+	theirs := c.fileSystem(of(other), "")
+	c.accessPoint(theirs, of(infra))
+	point := c.accessPoint(theirs, of(other))
+	want(t, c.cleanup(), efscleanup.Clean)
+	c.wantLeft(theirs, point)
+}
+
+func TestAFileSystemThatHoldsWhatIsNotOursStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		fileSystem, point tags
+		why               string
+	}{
+		"another cluster's access point": {of(infra), of(other), "another cluster"},
+		"an access point of nobody":      {of(infra), tags{}, "does not have the tag"},
+		"one that the cluster shares":    {of(infra), tags{"kubernetes.io/cluster/" + infra: "shared"}, "does not have the tag"},
+		"one of a shorter ID":            {of(infra), of(short), "another cluster"},
+		"one of both clusters":           {of(infra), of(infra, "kubernetes.io/cluster/"+other, "owned"), "another cluster"},
+		"a tag of another cluster":       {of(infra, "kubernetes.io/cluster/"+other, "shared"), of(infra), "another cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			vpc, subnets := c.vpc(of(infra))
+			test.fileSystem[efscleanup.MarkerTag] = "ci"
+			group := c.securityGroup(vpc, "efs", of(infra, efscleanup.MarkerTag, "ci"))
+			fileSystem := c.fileSystem(test.fileSystem, "")
+			target := c.target(fileSystem, subnets[0], group)
+			c.accessPoint(fileSystem, of(infra))
+			point := c.accessPoint(fileSystem, test.point)
+			c.Set(nil)
+			report := c.cleanup()
+			want(t, report, efscleanup.LeftAlone)
+			left := []string{fileSystem, target, group}
+			if test.point["kubernetes.io/cluster/"+infra] != "owned" || len(test.point) > 1 {
+				left = append(left, point)
+			}
+			c.wantLeft(left...)
+			wantIn(t, reason(report, fileSystem), "refused: ", test.why)
+			wantIn(t, reason(report, group), "refused: ", fileSystem)
+			if count := c.Count("elasticfilesystem:DeleteMountTarget"); count > 0 {
+				t.Errorf("%d mount targets were to be deleted", count)
+			}
+		})
+	}
+}
+
+func TestTheOwnerTagCountsOnlyIfAskedForAndWithTheWholeID(t *testing.T) {
+	for name, test := range map[string]struct {
+		tags    tags
+		asked   bool
+		deleted bool
+	}{
+		"not asked for":                  {tags{"owner": infra}, false, false},
+		"asked for":                      {tags{"owner": infra}, true, true},
+		"another ID":                     {tags{"owner": other}, true, false},
+		"the beginning of the ID":        {tags{"owner": short}, true, false},
+		"another spelling of the key":    {tags{"Owner": infra}, true, false},
+		"shared by the cluster's tag":    {tags{"owner": infra, "kubernetes.io/cluster/" + infra: "shared"}, true, false},
+		"and another cluster's tag":      {tags{"owner": infra, "kubernetes.io/cluster/" + other: "owned"}, true, false},
+		"somebody's, and the cluster's":  {of(infra, "owner", "storage-team"), true, true},
+		"the name of somebody else only": {tags{"owner": "storage-team"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			fileSystem := c.fileSystem(test.tags, "")
+			point := c.accessPoint(fileSystem, test.tags)
+			c.cleanup(func(o *efscleanup.Options) { o.OwnerTag = test.asked })
+			if test.deleted {
+				c.wantLeft()
+			} else {
+				c.wantLeft(fileSystem, point)
+			}
+		})
+	}
+}
+
+func TestOnlyGroupsOfEFSCreateGo(t *testing.T) {
+	c := newCloud(t)
+	vpc, _ := c.vpc(of(infra))
+	c.securityGroup(vpc, "made", of(infra, efscleanup.MarkerTag, "ci"))
+	left := []string{
+		c.securityGroup(vpc, "nodes", of(infra)),
+		c.securityGroup(vpc, "theirs", of(other, efscleanup.MarkerTag, "ci")),
+		c.securityGroup(vpc, "nobody's", tags{efscleanup.MarkerTag: "ci"}),
+	}
+	both := c.securityGroup(vpc, "both", of(infra, efscleanup.MarkerTag, "ci", "kubernetes.io/cluster/"+other, "owned"))
+	report := c.cleanup()
+	want(t, report, efscleanup.LeftAlone)
+	c.wantLeft(append(left, both)...)
+	wantIn(t, reason(report, both), "refused: ", other)
+}

@@ -1,0 +1,176 @@
+package aws
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func wantIn(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in %q", part, text)
+		}
+	}
+}
+
+// before calls something once, just before the first call of an action on an object, "" for any.
+func before(action, object string, do func()) func(env.AWSCall) env.AWSFault {
+	done := false
+	return func(call env.AWSCall) env.AWSFault {
+		if done || call.Action != action || (object != "" && call.Object != object) {
+			return nil
+		}
+		done = true
+		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			do()
+			return send()
+		}
+	}
+}
+
+func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
+	key, foreign := "kubernetes.io/cluster/"+infra, "kubernetes.io/cluster/"+other
+	type world struct {
+		cluster
+		*cloud
+	}
+	for name, test := range map[string]struct {
+		// When the action is called first, on the object if one is named, the change is made.
+		action string
+		object func(world) string
+		change func(world)
+		// stays must be there in the end.
+		stays func(world) []string
+	}{
+		"an access point loses its tag": {
+			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[0] },
+			func(w world) { w.retag(w.points[0], key, "") },
+			func(w world) []string { return append([]string{w.points[0], w.regional, w.group}, w.targets[:3]...) },
+		},
+		"an access point becomes another cluster's": {
+			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[2] },
+			func(w world) { w.retag(w.points[2], foreign, "owned") },
+			func(w world) []string { return []string{w.points[2], w.oneZone, w.targets[3]} },
+		},
+		"a file system loses its tag": {
+			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
+			func(w world) { w.retag(w.regional, key, "") },
+			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
+		},
+		"a file system loses its tag between its mount targets": {
+			"elasticfilesystem:DeleteMountTarget", func(w world) string { return "" },
+			func(w world) { w.retag(w.oneZone, key, ""); w.retag(w.regional, key, "shared") },
+			func(w world) []string { return []string{w.regional, w.oneZone, w.group} },
+		},
+		"another cluster's access point appears": {
+			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
+			func(w world) { w.accessPoint(w.regional, of(other)) },
+			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
+		},
+		"a group loses its marker": {
+			"ec2:DescribeSecurityGroups", func(w world) string { return w.group },
+			func(w world) {
+				_, err := w.cloud.ec2.DeleteTags(w.t.Context(), &ec2.DeleteTagsInput{
+					Resources: []string{w.group}, Tags: tags{efscleanup.MarkerTag: "ci"}.ec2("")[0].Tags,
+				})
+				env.Must(w.t, err)
+			},
+			func(w world) []string { return []string{w.group} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			w := world{c.furnish(infra), c}
+			c.Set(before(test.action, test.object(w), func() { test.change(w) }))
+			report := c.cleanup()
+			want(t, report, efscleanup.LeftAlone)
+			left := map[string]bool{}
+			for _, id := range c.all() {
+				left[id] = true
+			}
+			for _, id := range test.stays(w) {
+				if !left[id] {
+					t.Errorf("%s is gone: %s", id, reason(report, id))
+				}
+			}
+			if len(left) == len(w.cluster.all()) {
+				t.Error("nothing was deleted: the test looks at nothing")
+			}
+		})
+	}
+}
+
+func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
+	elsewhere := func(call env.AWSCall) env.AWSFault {
+		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			answer := send()
+			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "elasticfilesystem:us-east-1:", "elasticfilesystem:eu-west-1:"))
+			return answer
+		}
+	}
+	for name, test := range map[string]struct {
+		change  func(*efscleanup.Options)
+		disturb func(env.AWSCall) env.AWSFault
+		says    string
+		calls   int
+	}{
+		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "are of AWS account 123456789012, not of 210987654321", 1},
+		"another region answers":  {func(*efscleanup.Options) {}, elsewhere, "which is not in region us-east-1", 3},
+		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "no AWS account is given", 0},
+		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "it has 12 digits", 0},
+		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "no AWS region is given", 0},
+		"a region's name":         {func(o *efscleanup.Options) { o.Region = "Virginia" }, nil, "a region looks like us-east-1", 0},
+		"no ID":                   {func(o *efscleanup.Options) { o.InfraID = "" }, nil, "is empty", 0},
+		"the cluster's name":      {func(o *efscleanup.Options) { o.InfraID = "dev" }, nil, "too short", 0},
+		"a wildcard":              {func(o *efscleanup.Options) { o.InfraID = "dev-x7k*" }, nil, "only lower case letters", 0},
+		"a slash":                 {func(o *efscleanup.Options) { o.InfraID = "dev/x7k2p" }, nil, "only lower case letters", 0},
+		"upper case":              {func(o *efscleanup.Options) { o.InfraID = "DEV-x7k2p" }, nil, "only lower case letters", 0},
+		"a dash at the end":       {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p-" }, nil, "no dash at its ends", 0},
+		"a line behind":           {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p\n" }, nil, "only lower case letters", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			mine := c.furnish(infra)
+			c.Set(test.disturb)
+			_, err := efscleanup.Run(t.Context(), options(test.change))
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			wantIn(t, err.Error(), test.says)
+			if _, wrong := err.(*efscleanup.UsageError); !wrong {
+				t.Errorf("%T is no mistake of the user", err)
+			}
+			if got := len(c.Calls()); got > test.calls {
+				t.Errorf("%d calls, want %d at most: %v", got, test.calls, c.Calls())
+			}
+			c.Set(nil)
+			c.wantLeft(mine.all()...)
+		})
+	}
+}
+
+// A region in which the cluster has nothing is no mistake that anybody could notice; but nothing happens elsewhere.
+func TestAnotherRegionIsNotTouched(t *testing.T) {
+	c := newCloud(t)
+	mine := c.furnish(infra)
+	report := c.cleanup(func(o *efscleanup.Options) { o.Region = "eu-west-1" })
+	want(t, report, efscleanup.Clean)
+	c.wantLeft(mine.all()...)
+}
+
+// An ID that another one begins with, or that begins with another one, is just another one.
+func TestAPrefixOfAnotherClustersIDMatchesNothing(t *testing.T) {
+	for _, id := range []string{"dev-x7k2", "dev-x7k2p-2-3", "dev-x7k"} {
+		c := newCloud(t)
+		left := append(c.furnish(infra).all(), c.furnish(other).all()...)
+		report := c.cleanup(withOwnerTag, func(o *efscleanup.Options) { o.InfraID = id })
+		want(t, report, efscleanup.Clean)
+		c.wantLeft(left...)
+	}
+}

@@ -1,0 +1,238 @@
+package env
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// AWSCall is a request to AWS.
+type AWSCall struct {
+	// Number counts from 1, repeated requests included.
+	Number int
+	// Action is what IAM policies call it, such as elasticfilesystem:DeleteFileSystem.
+	Action string
+	// Object is the ID in the request; empty for lists.
+	Object string
+}
+
+// Writes is true if the call may change something.
+func (c AWSCall) Writes() bool { return !strings.Contains(c.Action, ":Describe") && !strings.Contains(c.Action, ":Get") }
+
+// AWSAnswer is what a request is answered with.
+type AWSAnswer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// AWSFault answers a call in place of AWS; send passes it on all the same. A nil answer breaks the connection.
+type AWSFault func(send func() *AWSAnswer) *AWSAnswer
+
+// AWSProxy stands between a program and moto. It does what AWS does and moto does not: it pages access points, lets mount targets
+// and file systems take their time to come and go, and refuses what still is in use. It counts what passes, and disturbs what it
+// is told to. Its order is stricter than that of AWS in one point: a file system with access points is in use as well.
+type AWSProxy struct {
+	URL string
+	// Slow is how often a file system or a mount target is looked at until it is available, or gone.
+	Slow int
+
+	server *httptest.Server
+	moto   string
+
+	mutex   sync.Mutex
+	calls   []AWSCall
+	disturb func(AWSCall) AWSFault
+	// left is how many looks an object takes to come or to go; coming tells which.
+	left   map[string]int
+	coming map[string]bool
+}
+
+// NewAWSProxy starts one in front of moto, which it empties. It ends with the test.
+func NewAWSProxy(t *testing.T, moto string) *AWSProxy {
+	t.Helper()
+	p := &AWSProxy{moto: moto, left: map[string]int{}, coming: map[string]bool{}}
+	p.Reset(t)
+	p.server = httptest.NewUnstartedServer(p)
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.Start()
+	p.URL = p.server.URL
+	t.Cleanup(func() {
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	return p
+}
+
+// Reset empties moto and forgets all calls and disturbances.
+func (p *AWSProxy) Reset(t *testing.T) {
+	t.Helper()
+	answer, err := http.Post(p.moto+"/moto-api/reset", "text/plain", nil)
+	Must(t, err)
+	Must(t, answer.Body.Close())
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.calls, p.disturb, p.left, p.coming = nil, nil, map[string]int{}, map[string]bool{}
+}
+
+// Set replaces what disturbs, nil for nothing, and counts anew.
+func (p *AWSProxy) Set(disturb func(AWSCall) AWSFault) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.calls, p.disturb = nil, disturb
+}
+
+// Calls are those since Set or Reset.
+func (p *AWSProxy) Calls() []AWSCall {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return append([]AWSCall(nil), p.calls...)
+}
+
+// Count is how many calls of an action there were since Set or Reset.
+func (p *AWSProxy) Count(action string) int {
+	count := 0
+	for _, call := range p.Calls() {
+		if call.Action == action {
+			count++
+		}
+	}
+	return count
+}
+
+// ServeHTTP answers a request. One at a time, so that moto is as AWS says it is.
+func (p *AWSProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		Drop(w)
+		return
+	}
+	call := callOf(r, body)
+	p.mutex.Lock()
+	call.Number = len(p.calls) + 1
+	p.calls = append(p.calls, call)
+	var fault AWSFault
+	if p.disturb != nil {
+		fault = p.disturb(call)
+	}
+	p.mutex.Unlock()
+	send := func() *AWSAnswer {
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		return p.strict(call, r, body)
+	}
+	var answer *AWSAnswer
+	if fault != nil {
+		answer = fault(send)
+	} else {
+		answer = send()
+	}
+	if answer == nil {
+		Drop(w)
+		return
+	}
+	for key, values := range answer.Header {
+		if key != "Content-Length" {
+			w.Header()[key] = values
+		}
+	}
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body)
+}
+
+// AWSError is an answer that is an error, as the service of the action writes it.
+func AWSError(action string, status int, code, message string) *AWSAnswer {
+	if strings.HasPrefix(action, "elasticfilesystem:") {
+		body, _ := json.Marshal(map[string]string{"ErrorCode": code, "Message": message})
+		return &AWSAnswer{Status: status, Body: body, Header: http.Header{"X-Amzn-Errortype": {code}, "Content-Type": {"application/json"}}}
+	}
+	text := fmt.Sprintf(`<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>1</RequestID></Response>`, code, message)
+	if strings.HasPrefix(action, "sts:") {
+		text = fmt.Sprintf(`<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>`, code, message)
+	}
+	return &AWSAnswer{Status: status, Body: []byte(text), Header: http.Header{"Content-Type": {"text/xml"}}}
+}
+
+// callOf reads from a request which call it is.
+func callOf(r *http.Request, body []byte) AWSCall {
+	if rest, efs := strings.CutPrefix(r.URL.Path, "/2015-02-01/"); efs {
+		kind, object, _ := strings.Cut(rest, "/")
+		noun := map[string]string{"file-systems": "FileSystem", "mount-targets": "MountTarget", "access-points": "AccessPoint"}[kind]
+		for _, key := range []string{"AccessPointId", "MountTargetId", "FileSystemId"} {
+			if object == "" {
+				object = r.URL.Query().Get(key)
+			}
+		}
+		verb := map[string]string{http.MethodGet: "Describe", http.MethodPost: "Create", http.MethodDelete: "Delete"}[r.Method]
+		if verb == "Describe" {
+			noun += "s"
+		}
+		return AWSCall{Action: "elasticfilesystem:" + verb + noun, Object: object}
+	}
+	form, _ := url.ParseQuery(string(body))
+	service := "unknown"
+	if found := regexp.MustCompile(`/(ec2|sts)/aws4_request`).FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
+		service = found[1]
+	}
+	object := form.Get("GroupId")
+	if object == "" {
+		object = form.Get("GroupId.1")
+	}
+	return AWSCall{Action: service + ":" + form.Get("Action"), Object: object}
+}
+
+// pass sends a request to moto.
+func (p *AWSProxy) pass(method, address string, header http.Header, body []byte) *AWSAnswer {
+	request, err := http.NewRequest(method, p.moto+address, bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	for _, key := range []string{"Authorization", "Content-Type", "X-Amz-Date", "X-Amz-Target"} {
+		if value := header.Get(key); value != "" {
+			request.Header.Set(key, value)
+		}
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil
+	}
+	return &AWSAnswer{Status: answer.StatusCode, Header: answer.Header, Body: content}
+}
+
+// page cuts an answer with all access points to the page that was asked for.
+func page(answer *AWSAnswer, query url.Values) *AWSAnswer {
+	var all struct{ AccessPoints []json.RawMessage }
+	if json.Unmarshal(answer.Body, &all) != nil || answer.Status != http.StatusOK {
+		return answer
+	}
+	size, start := 100, 0
+	if asked, err := strconv.Atoi(query.Get("MaxResults")); err == nil {
+		size = min(asked, 100)
+	}
+	if token := query.Get("NextToken"); token != "" {
+		start, _ = strconv.Atoi(strings.TrimPrefix(token, "from-"))
+	}
+	start = min(start, len(all.AccessPoints))
+	end := min(start+size, len(all.AccessPoints))
+	content := map[string]any{"AccessPoints": all.AccessPoints[start:end]}
+	if end < len(all.AccessPoints) {
+		content["NextToken"] = "from-" + strconv.Itoa(end)
+	}
+	answer.Body, _ = json.Marshal(content)
+	return answer
+}

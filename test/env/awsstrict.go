@@ -1,0 +1,113 @@
+package env
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// strict passes a call on as AWS would treat it.
+func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer {
+	query := r.URL.Query()
+	send := func() *AWSAnswer { return p.pass(r.Method, r.URL.RequestURI(), r.Header, body) }
+	read := func(kind, key string) *AWSAnswer {
+		return p.pass(http.MethodGet, "/2015-02-01/"+kind+"?"+url.Values{key: {call.Object}}.Encode(), r.Header, nil)
+	}
+	switch call.Action {
+	case "elasticfilesystem:DescribeAccessPoints":
+		return page(send(), query)
+	case "elasticfilesystem:DeleteAccessPoint":
+		if answer := read("access-points", "AccessPointId"); answer.Status != http.StatusOK {
+			return answer
+		}
+	case "elasticfilesystem:DeleteFileSystem":
+		if points := read("access-points", "FileSystemId"); strings.Contains(string(points.Body), `"fsap-`) {
+			return AWSError(call.Action, http.StatusConflict, "FileSystemInUse", "it has access points")
+		}
+		if targets := read("mount-targets", "FileSystemId"); strings.Contains(string(targets.Body), `"fsmt-`) {
+			return AWSError(call.Action, http.StatusConflict, "FileSystemInUse", "it has mount targets")
+		}
+		return p.slowly(call, send)
+	case "elasticfilesystem:DeleteMountTarget":
+		return p.slowly(call, send)
+	case "elasticfilesystem:CreateFileSystem", "elasticfilesystem:CreateMountTarget":
+		return p.begin(send())
+	case "elasticfilesystem:DescribeFileSystems":
+		return p.look(call, send(), "FileSystems", "FileSystemId", "file-systems", r.Header)
+	case "elasticfilesystem:DescribeMountTargets":
+		return p.look(call, send(), "MountTargets", "MountTargetId", "mount-targets", r.Header)
+	case "ec2:DeleteSecurityGroup":
+		form := url.Values{"Action": {"DescribeNetworkInterfaces"}, "Version": {"2016-11-15"}, "Filter.1.Name": {"group-id"},
+			"Filter.1.Value.1": {call.Object}}
+		if users := p.pass(http.MethodPost, "/", r.Header, []byte(form.Encode())); strings.Contains(string(users.Body), ">eni-") {
+			return AWSError(call.Action, http.StatusBadRequest, "DependencyViolation", "resource "+call.Object+" has a dependent object")
+		}
+	}
+	return send()
+}
+
+// slowly lets a deletion begin; looks end it.
+func (p *AWSProxy) slowly(call AWSCall, send func() *AWSAnswer) *AWSAnswer {
+	_, begun := p.left[call.Object]
+	if p.Slow == 0 || (begun && !p.coming[call.Object]) {
+		return send()
+	}
+	p.left[call.Object], p.coming[call.Object] = p.Slow, false
+	return &AWSAnswer{Status: http.StatusNoContent}
+}
+
+// begin lets a creation begin; looks end it.
+func (p *AWSProxy) begin(answer *AWSAnswer) *AWSAnswer {
+	var made map[string]any
+	if p.Slow == 0 || answer.Status >= 300 || json.Unmarshal(answer.Body, &made) != nil {
+		return answer
+	}
+	id, _ := made["MountTargetId"].(string)
+	if id == "" {
+		id, _ = made["FileSystemId"].(string)
+	}
+	p.left[id], p.coming[id] = p.Slow, true
+	made["LifeCycleState"] = "creating"
+	answer.Body, _ = json.Marshal(made)
+	return answer
+}
+
+// look shows the states of what is coming or going, one look nearer to its end.
+func (p *AWSProxy) look(call AWSCall, answer *AWSAnswer, list, key, kind string, header http.Header) *AWSAnswer {
+	var content map[string]any
+	if len(p.left) == 0 || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &content) != nil {
+		return answer
+	}
+	objects, _ := content[list].([]any)
+	shown := []any{}
+	for _, object := range objects {
+		fields, _ := object.(map[string]any)
+		id, _ := fields[key].(string)
+		left, changing := p.left[id]
+		if !changing {
+			shown = append(shown, object)
+			continue
+		}
+		p.left[id] = left - 1
+		switch {
+		case p.coming[id] && left > 0:
+			fields["LifeCycleState"] = "creating"
+		case p.coming[id]:
+			delete(p.left, id)
+		case left > 0:
+			fields["LifeCycleState"] = "deleting"
+		default:
+			p.pass(http.MethodDelete, "/2015-02-01/"+kind+"/"+id, header, nil)
+			delete(p.left, id)
+			continue
+		}
+		shown = append(shown, object)
+	}
+	if call.Object != "" && len(shown) == 0 && len(objects) > 0 && list == "FileSystems" {
+		return AWSError(call.Action, http.StatusNotFound, "FileSystemNotFound", "file system "+call.Object+" does not exist")
+	}
+	content[list] = shown
+	answer.Body, _ = json.Marshal(content)
+	return answer
+}
