@@ -143,4 +143,21 @@ func (c *cleanup) set(i *item, state State, reason string) {
 		}
 	}
 	c.Progress(step)
+	if i.Kind == FileSystem && (state == Refused || state == Failed) {
+		c.keepTargets(i)
+	}
+}
+
+// keepTargets leaves the mount targets of a file system that stays alone, as far as they are still there.
+func (c *cleanup) keepTargets(i *item) {
+	for _, target := range c.of(MountTarget) {
+		if target.FileSystem != i.ID || target.finished() {
+			continue
+		}
+		reason := fmt.Sprintf("file system %s stays", i.ID)
+		if target.State == Deleting {
+			reason += "; the deletion of this mount target had begun before that was known"
+		}
+		c.set(target, i.State, reason)
+	}
 }

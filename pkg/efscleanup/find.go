@@ -125,7 +125,7 @@ func (c *cleanup) note(found *item, state, problem string) {
 	switch {
 	case known.State == Refused || known.State == Failed:
 	case problem != "":
-		c.refuse(known, problem)
+		c.set(known, Refused, problem)
 	case gone(state):
 		c.set(known, Deleting, "")
 	case !there:

@@ -180,25 +180,10 @@ func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 		return false, err //nolint:wrapcheck // As above.
 	}
 	if problem := c.problemOf(fileSystem, points); problem != "" {
-		c.refuse(i, problem)
+		c.set(i, Refused, problem)
 		return false, nil
 	}
 	return true, nil
-}
-
-// refuse leaves an object alone, and with a file system its mount targets, as far as they are still there.
-func (c *cleanup) refuse(i *item, problem string) {
-	c.set(i, Refused, problem)
-	for _, target := range c.of(MountTarget) {
-		if target.FileSystem != i.ID || target.finished() {
-			continue
-		}
-		reason := fmt.Sprintf("file system %s stays", i.ID)
-		if target.State == Deleting {
-			reason += "; the deletion of this mount target had begun before that was known"
-		}
-		c.set(target, Refused, reason)
-	}
 }
 
 // visitGroup deletes a security group that no file system of its share needs any more.

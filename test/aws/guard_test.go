@@ -107,6 +107,8 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 }
 
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
+	c := newCloud(t)
+	mine := c.furnish(infra)
 	elsewhere := func(call env.AWSCall) env.AWSFault {
 		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
 			answer := send()
@@ -135,8 +137,6 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		"a line behind":           {func(o *efscleanup.Options) { o.InfraID = "dev-x7k2p\n" }, nil, "only lower case letters", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCloud(t)
-			mine := c.furnish(infra)
 			c.Set(test.disturb)
 			_, err := efscleanup.Run(t.Context(), options(test.change))
 			if err == nil {
@@ -149,10 +149,10 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 			if got := len(c.Calls()); got > test.calls {
 				t.Errorf("%d calls, want %d at most: %v", got, test.calls, c.Calls())
 			}
-			c.Set(nil)
-			c.wantLeft(mine.all()...)
 		})
 	}
+	c.Set(nil)
+	c.wantLeft(mine.all()...)
 }
 
 // A region in which the cluster has nothing is no mistake that anybody could notice; but nothing happens elsewhere.

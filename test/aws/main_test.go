@@ -67,7 +67,7 @@ type cloud struct {
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
 	proxy := env.NewAWSProxy(t, moto)
-	settings, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(region), config.WithBaseEndpoint(moto))
+	settings, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(region), config.WithBaseEndpoint(moto), config.WithRetryMaxAttempts(1))
 	env.Must(t, err)
 	t.Setenv("AWS_ENDPOINT_URL", proxy.URL)
 	return &cloud{AWSProxy: proxy, t: t, efs: efs.NewFromConfig(settings), ec2: ec2.NewFromConfig(settings)}
@@ -93,6 +93,9 @@ func (t tags) efs() []efstypes.Tag {
 }
 
 func (t tags) ec2(kind ec2types.ResourceType) []ec2types.TagSpecification {
+	if len(t) == 0 {
+		return nil
+	}
 	specification := ec2types.TagSpecification{ResourceType: kind}
 	for _, tag := range t.efs() {
 		specification.Tags = append(specification.Tags, ec2types.Tag{Key: tag.Key, Value: tag.Value})

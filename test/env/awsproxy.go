@@ -27,7 +27,9 @@ type AWSCall struct {
 }
 
 // Writes is true if the call may change something.
-func (c AWSCall) Writes() bool { return !strings.Contains(c.Action, ":Describe") && !strings.Contains(c.Action, ":Get") }
+func (c AWSCall) Writes() bool {
+	return !strings.Contains(c.Action, ":Describe") && !strings.Contains(c.Action, ":Get")
+}
 
 // AWSAnswer is what a request is answered with.
 type AWSAnswer struct {
@@ -56,12 +58,14 @@ type AWSProxy struct {
 	// left is how many looks an object takes to come or to go; coming tells which.
 	left   map[string]int
 	coming map[string]bool
+	// deleted are the access points that are gone.
+	deleted map[string]bool
 }
 
 // NewAWSProxy starts one in front of moto, which it empties. It ends with the test.
 func NewAWSProxy(t *testing.T, moto string) *AWSProxy {
 	t.Helper()
-	p := &AWSProxy{moto: moto, left: map[string]int{}, coming: map[string]bool{}}
+	p := &AWSProxy{moto: moto}
 	p.Reset(t)
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -82,7 +86,8 @@ func (p *AWSProxy) Reset(t *testing.T) {
 	Must(t, answer.Body.Close())
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.calls, p.disturb, p.left, p.coming = nil, nil, map[string]int{}, map[string]bool{}
+	p.calls, p.disturb = nil, nil
+	p.left, p.coming, p.deleted = map[string]int{}, map[string]bool{}, map[string]bool{}
 }
 
 // Set replaces what disturbs, nil for nothing, and counts anew.

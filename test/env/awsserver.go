@@ -3,6 +3,7 @@ package env
 import (
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 )
 
@@ -14,6 +15,8 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 		return "", nil, err
 	}
 	command := exec.Command(program, "--host", "127.0.0.1", "--port", "0")
+	// It would read thousands of images of machines whenever it is emptied.
+	command.Env = append(os.Environ(), "MOTO_EC2_LOAD_DEFAULT_AMIS=false")
 	dieWithParent(command)
 	output, err := command.StderrPipe()
 	if err != nil {

@@ -18,9 +18,10 @@ func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer
 	case "elasticfilesystem:DescribeAccessPoints":
 		return page(send(), query)
 	case "elasticfilesystem:DeleteAccessPoint":
-		if answer := read("access-points", "AccessPointId"); answer.Status != http.StatusOK {
-			return answer
+		if p.deleted[call.Object] {
+			return AWSError(call.Action, http.StatusNotFound, "AccessPointNotFound", "access point "+call.Object+" does not exist")
 		}
+		p.deleted[call.Object] = true
 	case "elasticfilesystem:DeleteFileSystem":
 		if points := read("access-points", "FileSystemId"); strings.Contains(string(points.Body), `"fsap-`) {
 			return AWSError(call.Action, http.StatusConflict, "FileSystemInUse", "it has access points")
