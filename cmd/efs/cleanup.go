@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -73,7 +74,7 @@ func clean(ctx context.Context, options cleanupFlags, out, problems io.Writer) (
 	report, err := efscleanup.Run(ctx, options.Options)
 	bar.end()
 	if err != nil && len(report.Objects) == 0 {
-		return exitFailed, err //nolint:wrapcheck // It is a sentence for the user.
+		return exitFailed, err
 	}
 	if printing := printReport(out, options.output, report); err == nil {
 		err = printing
@@ -99,10 +100,7 @@ func printReport(out io.Writer, format string, report efscleanup.Report) error {
 		say("KIND\tID\tNAME\tIN\tSTATE\tREASON\n")
 	}
 	for _, object := range report.Objects {
-		in := object.FileSystem
-		if object.Zone != "" {
-			in = object.Zone
-		}
+		in := strings.TrimSpace(object.FileSystem + " " + object.Zone)
 		say("%s\t%s\t%s\t%s\t%s\t%s\n", object.Kind, object.ID, object.Name, in, object.State, object.Reason)
 	}
 	if err := table.Flush(); err != nil {

@@ -36,7 +36,7 @@ func create(ctx context.Context, args []string, out, problems io.Writer) (int, e
 	options.Progress = func(line string) { _, _ = fmt.Fprintln(problems, line) }
 	share, err := efscreate.Run(ctx, options.Options)
 	if err != nil {
-		return exitFailed, err //nolint:wrapcheck // It is a sentence for the user.
+		return exitFailed, err
 	}
 	for file, content := range map[string]string{options.storageClass: share.StorageClass(), options.manifest: share.DriverManifest()} {
 		if file == "" {
@@ -75,22 +75,28 @@ func parseCreate(args []string, problems io.Writer) (createFlags, error) {
 	if subnets != "" {
 		options.Subnets = strings.Split(subnets, ",")
 	}
-	switch {
-	case options.output != "table" && options.output != "json":
-		return options, wrongUsage("-o %s: must be table or json", options.output)
-	case options.Patience <= 0 || options.Poll <= 0 || options.MaxBackoff <= 0:
-		return options, wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
-	case options.wait && !options.remove:
-		return options, wrongUsage("--wait is for --delete; create always waits")
-	case options.remove && (options.Zone != "" || options.VPC != "" || subnets != "" || options.storageClass != "" || options.manifest != ""):
-		return options, wrongUsage("--delete finds the share by its name: --zone, --vpc, --subnets, --storage-class and --manifest are for creation")
-	case options.storageClass != "" && options.storageClass == options.manifest:
-		return options, wrongUsage("--storage-class and --manifest name the same file")
-	}
-	if err := efscreate.CheckName(options.Name); err != nil {
-		return options, err //nolint:wrapcheck // It is a sentence for the user.
+	if err := options.check(); err != nil {
+		return options, err
 	}
 	return options, limit(options.RequestsPerMinute)
+}
+
+// check looks at how the flags go together; efscreate checks each of its own.
+func (o *createFlags) check() error {
+	forCreation := []string{o.Zone, o.VPC, strings.Join(o.Subnets, ","), o.storageClass, o.manifest}
+	switch {
+	case o.output != "table" && o.output != "json":
+		return wrongUsage("-o %s: must be table or json", o.output)
+	case o.Patience <= 0 || o.Poll <= 0 || o.MaxBackoff <= 0:
+		return wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
+	case o.wait && !o.remove:
+		return wrongUsage("--wait is for --delete; create always waits")
+	case o.remove && strings.Join(forCreation, "") != "":
+		return wrongUsage("--delete finds the share by its name: --zone, --vpc, --subnets, --storage-class and --manifest are for creation")
+	case o.storageClass != "" && o.storageClass == o.manifest:
+		return wrongUsage("--storage-class and --manifest name the same file")
+	}
+	return efscreate.CheckName(o.Name)
 }
 
 func printShare(out io.Writer, format string, share efscreate.Share) error {

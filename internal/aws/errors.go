@@ -73,7 +73,7 @@ func IsThrottled(err error) bool {
 // IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong.
 func IsAccessDenied(err error) (action string, denied bool) {
 	var call *Error
-	if !errors.As(err, &call) || !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthFailure") {
+	if !errors.As(err, &call) || !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
 		return "", false
 	}
 	return call.Action, true

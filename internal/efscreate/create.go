@@ -42,7 +42,7 @@ func Run(ctx context.Context, options Options) (Share, error) {
 	}
 	c := &creation{Options: options, cloud: client}
 	if err := efscleanup.CheckAccount(ctx, client, options.Account); err != nil {
-		return Share{}, err //nolint:wrapcheck // It is a sentence for the user.
+		return Share{}, err
 	}
 	where, err := c.findNetwork(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *creation) waitForFileSystem(ctx context.Context, fileSystem aws.FileSys
 		if err == nil && found.State == aws.StateError {
 			err = fmt.Errorf("AWS could not create file system %s; delete it with --delete", fileSystem.ID)
 		}
-		return found.State == aws.StateAvailable, err //nolint:wrapcheck // It names the call and the object.
+		return found.State == aws.StateAvailable, err
 	})
 }
 
@@ -167,7 +167,7 @@ func (c *creation) mountTargets(ctx context.Context, fileSystem, group string, w
 		ready = nil
 		targets, err := c.cloud.MountTargets(ctx, fileSystem)
 		if err != nil {
-			return false, err //nolint:wrapcheck // As above.
+			return false, err
 		}
 		for _, subnet := range where.subnets {
 			if unsupported[subnet.Zone] {

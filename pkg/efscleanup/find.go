@@ -21,8 +21,24 @@ func (c *cleanup) find(ctx context.Context) error {
 	if err := c.checkPlace(fileSystems, points); err != nil {
 		return err
 	}
-	listed := map[string]bool{}
 	fileSystems = slices.DeleteFunc(fileSystems, func(f aws.FileSystem) bool { return !c.wantsFileSystem(f) })
+	listed := map[string]bool{}
+	c.noteAccessPoints(fileSystems, points, listed)
+	if err := c.noteFileSystems(ctx, fileSystems, points, listed); err != nil {
+		return err
+	}
+	if err := c.findGroups(ctx, listed); err != nil {
+		return err
+	}
+	for id, known := range c.items {
+		if !listed[id] && known.State != Refused {
+			c.set(known, Deleted, "")
+		}
+	}
+	return nil
+}
+
+func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool) {
 	for _, point := range points {
 		inOurs := slices.ContainsFunc(fileSystems, func(f aws.FileSystem) bool { return f.ID == point.FileSystem })
 		if c.owns(point.Tags) && (c.Share == "" || inOurs) {
@@ -31,13 +47,18 @@ func (c *cleanup) find(ctx context.Context) error {
 				c.problem(point.Tags))
 		}
 	}
+}
+
+// noteFileSystems notes them with the mount targets of those that may go.
+func (c *cleanup) noteFileSystems(
+	ctx context.Context, fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool,
+) error {
 	for _, fileSystem := range fileSystems {
 		listed[fileSystem.ID] = true
-		problem := c.problemOf(fileSystem, points)
 		c.note(&item{
 			Object: Object{Kind: FileSystem, ID: fileSystem.ID, Name: fileSystem.Tags["Name"], Zone: fileSystem.Zone},
 			share:  fileSystem.Tags[MarkerTag],
-		}, fileSystem.State, problem)
+		}, fileSystem.State, c.problemOf(fileSystem, points))
 		if c.items[fileSystem.ID].State == Refused {
 			continue
 		}
@@ -48,14 +69,6 @@ func (c *cleanup) find(ctx context.Context) error {
 		for _, target := range targets {
 			listed[target.ID] = true
 			c.noteTarget(target)
-		}
-	}
-	if err := c.findGroups(ctx, listed); err != nil {
-		return err
-	}
-	for id, known := range c.items {
-		if !listed[id] && known.State != Refused {
-			c.set(known, Deleted, "")
 		}
 	}
 	return nil

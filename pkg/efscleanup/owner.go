@@ -74,5 +74,6 @@ func elsewhere(arn, account, region string) string {
 	if len(parts) != 6 || (parts[3] == region && parts[4] == account) {
 		return ""
 	}
-	return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS", arn, region, account)
+	return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS",
+		arn, region, account)
 }

@@ -60,7 +60,7 @@ func (c *cleanup) judge(i *item, err error) {
 func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 	point, err := c.AccessPoint(ctx, i.ID)
 	if err != nil {
-		return err //nolint:wrapcheck // It names the call and the object; so do all errors of package aws.
+		return err
 	}
 	if problem := c.problem(point.Tags); problem != "" {
 		c.set(i, Refused, problem)
@@ -71,7 +71,7 @@ func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 		return nil
 	}
 	if err := c.DeleteAccessPoint(ctx, i.ID); err != nil {
-		return err //nolint:wrapcheck // As above.
+		return err
 	}
 	// It takes AWS no time. The list at the end of the run has the last word.
 	c.set(i, Deleted, "")
@@ -89,7 +89,7 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	}
 	targets, err := c.MountTargets(ctx, i.ID)
 	if err != nil && !aws.IsNotFound(err) {
-		return err //nolint:wrapcheck // As above.
+		return err
 	}
 	if err := c.visitTargets(ctx, i, targets); err != nil || i.finished() {
 		return err
@@ -102,7 +102,7 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 		return err
 	}
 	if err := c.DeleteFileSystem(ctx, i.ID); err != nil {
-		return err //nolint:wrapcheck // As above.
+		return err
 	}
 	c.set(i, Deleting, "")
 	return nil
@@ -150,7 +150,7 @@ func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.Mount
 		}
 		err := c.DeleteMountTarget(ctx, target.ID)
 		if ctx.Err() != nil {
-			return err //nolint:wrapcheck // As above.
+			return err
 		}
 		if err == nil {
 			c.set(known, Deleting, "")
@@ -169,7 +169,7 @@ func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.Mount
 func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	fileSystem, err := c.FileSystem(ctx, i.ID)
 	if err != nil {
-		return false, err //nolint:wrapcheck // As above.
+		return false, err
 	}
 	if gone(fileSystem.State) {
 		c.set(i, Deleting, "")
@@ -177,7 +177,7 @@ func (c *cleanup) guard(ctx context.Context, i *item) (bool, error) {
 	}
 	points, err := c.AccessPoints(ctx, i.ID)
 	if err != nil {
-		return false, err //nolint:wrapcheck // As above.
+		return false, err
 	}
 	if problem := c.problemOf(fileSystem, points); problem != "" {
 		c.set(i, Refused, problem)
@@ -200,7 +200,7 @@ func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 	}
 	group, err := c.SecurityGroup(ctx, i.ID)
 	if err != nil {
-		return err //nolint:wrapcheck // As above.
+		return err
 	}
 	if group.Tags[MarkerTag] != i.share {
 		c.set(i, Refused, "it does not have the tag "+MarkerTag+"="+i.share)
@@ -211,7 +211,7 @@ func (c *cleanup) visitGroup(ctx context.Context, i *item) error {
 		return nil
 	}
 	if err := c.DeleteSecurityGroup(ctx, i.ID); err != nil {
-		return err //nolint:wrapcheck // As above.
+		return err
 	}
 	c.set(i, Deleted, "")
 	return nil

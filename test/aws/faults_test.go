@@ -15,13 +15,13 @@ import (
 )
 
 // little makes a little of everything: one regional file system as "efs create" makes it, with two access points.
-func (c *cloud) little(infraID string) cluster {
+func (c *cloud) little() cluster {
 	c.t.Helper()
 	made := cluster{}
-	made.vpc, made.subnets = c.vpc(of(infraID))
-	made.group = c.securityGroup(made.vpc, "efs/"+infraID+"/ci", of(infraID, efscleanup.MarkerTag, "ci"))
-	made.regional = c.fileSystem(of(infraID, efscleanup.MarkerTag, "ci"), "")
-	made.points = []string{c.accessPoint(made.regional, of(infraID)), c.accessPoint(made.regional, of(infraID))}
+	made.vpc, made.subnets = c.vpc(of(infra))
+	made.group = c.securityGroup(made.vpc, "efs/"+infra+"/ci", of(infra, efscleanup.MarkerTag, "ci"))
+	made.regional = c.fileSystem(of(infra, efscleanup.MarkerTag, "ci"), "")
+	made.points = []string{c.accessPoint(made.regional, of(infra)), c.accessPoint(made.regional, of(infra))}
 	made.targets = []string{c.target(made.regional, made.subnets[0], made.group), c.target(made.regional, made.subnets[1], made.group)}
 	return made
 }
@@ -89,12 +89,12 @@ func weather(dice *rand.Rand, share float64) func(env.AWSCall) env.AWSFault {
 func TestACleanupThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 	c, dice := newCloud(t), env.Dice(t)
 	c.Slow = 2
-	c.little(infra)
+	c.little()
 	c.Set(nil)
 	c.cleanup()
 	for _, number := range some(t, dice, len(c.Calls())) {
 		c.Reset(t)
-		c.little(infra)
+		c.little()
 		left, arrives := c.theirs(), dice.IntN(2) == 0
 		ctx, end := context.WithCancel(t.Context())
 		c.Set(func(call env.AWSCall) env.AWSFault {
@@ -127,7 +127,7 @@ func TestBadWeatherOnlyDelaysACleanup(t *testing.T) {
 	c.Slow = 1
 	for range env.Rounds(t) / 2 {
 		c.Reset(t)
-		c.little(infra)
+		c.little()
 		left := c.theirs()
 		c.Set(weather(dice, 0.3))
 		report := c.cleanup()
@@ -145,7 +145,7 @@ func TestBadWeatherOnlyDelaysACleanup(t *testing.T) {
 
 func TestRequestsThatHangAreSentAgain(t *testing.T) {
 	c := newCloud(t)
-	c.little(infra)
+	c.little()
 	release, hung := make(chan struct{}), map[string]bool{}
 	t.Cleanup(func() { close(release) })
 	c.Set(func(call env.AWSCall) env.AWSFault {
@@ -175,7 +175,7 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			c.Reset(t)
-			c.little(infra)
+			c.little()
 			left := c.theirs()
 			c.Set(func(call env.AWSCall) env.AWSFault {
 				if call.Action != action {
@@ -212,7 +212,7 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 
 func TestWhatIsInUseIsTriedAgain(t *testing.T) {
 	c := newCloud(t)
-	c.little(infra)
+	c.little()
 	tries := map[string]int{}
 	codes := map[string]string{
 		"elasticfilesystem:DeleteFileSystem": "FileSystemInUse", "ec2:DeleteSecurityGroup": "DependencyViolation",
@@ -234,7 +234,7 @@ func TestWhatIsInUseIsTriedAgain(t *testing.T) {
 
 func TestWhatIsInUseForLongIsReported(t *testing.T) {
 	c := newCloud(t)
-	mine := c.little(infra)
+	mine := c.little()
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if call.Action != "ec2:DeleteSecurityGroup" {
 			return nil
@@ -251,7 +251,7 @@ func TestWhatIsInUseForLongIsReported(t *testing.T) {
 
 func TestThrottlingThatDoesNotEndIsAFailure(t *testing.T) {
 	c := newCloud(t)
-	mine := c.little(infra)
+	mine := c.little()
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
@@ -271,7 +271,7 @@ func TestThrottlingThatDoesNotEndIsAFailure(t *testing.T) {
 // AWS may list for a while what is gone.
 func TestWhatIsStillListedAfterItsDeletionIsNoTrouble(t *testing.T) {
 	c := newCloud(t)
-	c.little(infra)
+	c.little()
 	left := c.theirs()
 	first, served := map[string]*env.AWSAnswer{}, map[string]int{}
 	c.Set(func(call env.AWSCall) env.AWSFault {
@@ -303,7 +303,7 @@ func TestWhatIsStillListedAfterItsDeletionIsNoTrouble(t *testing.T) {
 
 func TestWhatAppearsMeanwhileGoesAsWell(t *testing.T) {
 	c := newCloud(t)
-	c.little(infra)
+	c.little()
 	c.Set(before("elasticfilesystem:DeleteFileSystem", "", func() { c.accessPoint(c.fileSystem(of(infra), ""), of(infra)) }))
 	want(t, c.cleanup(), efscleanup.Clean)
 	c.wantLeft()

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
 		},
 		"a file system loses its tag between its mount targets": {
-			"elasticfilesystem:DeleteMountTarget", func(w world) string { return "" },
+			"elasticfilesystem:DeleteMountTarget", func(world) string { return "" },
 			func(w world) { w.retag(w.oneZone, key, ""); w.retag(w.regional, key, "shared") },
 			func(w world) []string { return []string{w.regional, w.oneZone, w.group} },
 		},
@@ -76,7 +77,7 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 		"a group loses its marker": {
 			"ec2:DescribeSecurityGroups", func(w world) string { return w.group },
 			func(w world) {
-				_, err := w.cloud.ec2.DeleteTags(w.t.Context(), &ec2.DeleteTagsInput{
+				_, err := w.ec2.DeleteTags(w.t.Context(), &ec2.DeleteTagsInput{
 					Resources: []string{w.group}, Tags: tags{efscleanup.MarkerTag: "ci"}.ec2("")[0].Tags,
 				})
 				env.Must(w.t, err)
@@ -109,7 +110,7 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	c := newCloud(t)
 	mine := c.furnish(infra)
-	elsewhere := func(call env.AWSCall) env.AWSFault {
+	elsewhere := func(env.AWSCall) env.AWSFault {
 		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
 			answer := send()
 			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "elasticfilesystem:us-east-1:", "elasticfilesystem:eu-west-1:"))
@@ -143,7 +144,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 				t.Fatal("it is accepted")
 			}
 			wantIn(t, err.Error(), test.says)
-			if _, wrong := err.(*efscleanup.UsageError); !wrong {
+			if wrong := (*efscleanup.UsageError)(nil); !errors.As(err, &wrong) {
 				t.Errorf("%T is no mistake of the user", err)
 			}
 			if got := len(c.Calls()); got > test.calls {

@@ -48,13 +48,13 @@ func run(t *testing.T, command *exec.Cmd) (code int, out, problems string) {
 func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	c := newCloud(t)
 	c.Slow = 1
-	mine := c.little(infra)
+	mine := c.little()
 	c.Set(nil)
 	code, out, _ := run(t, c.program("cleanup"))
 	if code != 4 {
 		t.Errorf("a dry run that finds something ends with %d, want 4", code)
 	}
-	wantIn(t, out, "KIND", "access point   "+mine.points[0], mine.regional, "planned", "6 objects of cluster "+infra, "--yes deletes")
+	wantIn(t, out, "KIND", mine.points[0], mine.regional+" us-east-1a", mine.regional, "planned", "6 objects of cluster "+infra, "--yes deletes")
 	for _, call := range c.Calls() {
 		if call.Writes() {
 			t.Errorf("a dry run calls %s", call.Action)
@@ -91,7 +91,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if code, out, _ = run(t, c.program("cleanup", "--yes")); code != 4 {
 		t.Errorf("while AWS is deleting, it ends with %d, want 4", code)
 	}
-	wantIn(t, out, "waiting", "of its mount targets are still there", "run it again")
+	wantIn(t, out, "waiting", mine.regional+", which uses it, is still there", "run it again")
 	code, out, problems := run(t, c.program("cleanup", "--yes", "--wait"))
 	if code != 0 {
 		t.Errorf("in the end it ends with %d, want 0: %s", code, problems)
@@ -178,7 +178,7 @@ func TestAKilledCleanupCanBeRunAgain(t *testing.T) {
 	c.Slow = 1
 	for _, number := range []int{7, 13, 22, 29} {
 		c.Reset(t)
-		c.little(infra)
+		c.little()
 		left := c.theirs()
 		command := c.program("cleanup", "--yes", "--wait")
 		c.Set(func(call env.AWSCall) env.AWSFault {
