@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
 )
 
 // client talks to a server that answers every request with an error of EFS, or with an empty list if there is no code.
@@ -39,6 +41,43 @@ func TestARegionMustBeGiven(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	if _, err := New(t.Context(), Options{}); err == nil {
 		t.Error("the region of the environment is taken")
+	}
+}
+
+// hosts is an HTTP client that reaches nobody and remembers whom it should have.
+type hosts []string
+
+func (h *hosts) Do(request *http.Request) (*http.Response, error) {
+	*h = append(*h, request.URL.Scheme+"://"+request.URL.Host)
+	return nil, errors.New("no network here")
+}
+
+func TestEndpointsFollowTheRegionAndTheConfigurationOfAWS(t *testing.T) {
+	// Which this client could not be given.
+	t.Setenv("AWS_CA_BUNDLE", "")
+	t.Setenv("AWS_ACCESS_KEY_ID", "testing")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "testing")
+	for want, test := range map[string]struct{ region, fips, endpoint string }{
+		"https://elasticfilesystem.eu-west-1.amazonaws.com":          {"eu-west-1", "", ""},
+		"https://elasticfilesystem.cn-north-1.amazonaws.com.cn":      {"cn-north-1", "", ""},
+		"https://elasticfilesystem-fips.us-gov-west-1.amazonaws.com": {"us-gov-west-1", "true", ""},
+		"https://elasticfilesystem.us-gov-west-1.amazonaws.com":      {"us-gov-west-1", "", ""},
+		"http://127.0.0.1:1": {"eu-west-1", "", "http://127.0.0.1:1"},
+	} {
+		t.Setenv("AWS_USE_FIPS_ENDPOINT", test.fips)
+		t.Setenv("AWS_ENDPOINT_URL", test.endpoint)
+		var asked hosts
+		settings, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("us-east-2"), config.WithHTTPClient(&asked))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(t.Context(), Options{Region: test.region, Config: &settings, MaxAttempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.FileSystems(t.Context()); err == nil || len(asked) != 1 || asked[0] != want {
+			t.Errorf("region %s: %v was asked, want %s: %v", test.region, asked, want, err)
+		}
 	}
 }
 

@@ -141,6 +141,8 @@ func (c *Client) DeleteFileSystem(ctx context.Context, id string) error {
 func (c *Client) CreateFileSystem(ctx context.Context, wanted NewFileSystem) (FileSystem, error) {
 	input := &efs.CreateFileSystemInput{
 		CreationToken: &wanted.Token, Encrypted: sdk.Bool(true), PerformanceMode: types.PerformanceModeGeneralPurpose, Tags: efsTags(wanted.Tags),
+		// One Zone file systems are backed up by default, and the backups would stay when they go.
+		Backup: sdk.Bool(false),
 	}
 	if wanted.Zone != "" {
 		input.AvailabilityZoneName = &wanted.Zone

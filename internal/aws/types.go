@@ -101,7 +101,8 @@ type Deleter interface {
 	DeleteSecurityGroup(ctx context.Context, id string) error
 }
 
-// NewFileSystem says what file system to create. It is encrypted, with the key that AWS has for EFS.
+// NewFileSystem says what file system to create. It is encrypted, with the key that AWS has for EFS, and not
+// backed up.
 type NewFileSystem struct {
 	// Token is what AWS tells two requests for the same file system by: at most 64 characters.
 	Token string

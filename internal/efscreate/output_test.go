@@ -17,7 +17,9 @@ import (
 
 func regional() Share { return Share{Name: "ci", FileSystem: "fs-0123456789abcdef0"} }
 
-func oneZone() Share { return Share{Name: "ci", FileSystem: "fs-0123456789abcdef0", Zone: "us-east-1a"} }
+func oneZone() Share {
+	return Share{Name: "ci", FileSystem: "fs-0123456789abcdef0", Zone: "us-east-1a"}
+}
 
 func TestTheCommittedExamplesAreWhatCreateWrites(t *testing.T) {
 	for name, content := range map[string]string{

@@ -38,7 +38,7 @@ type item struct {
 // from AWS. With an error, the report is as far as Run came. A failure with one object does not keep it from the others; it
 // is in the report, and no error.
 func Run(ctx context.Context, options Options) (Report, error) {
-	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes}
+	report := Report{InfraID: options.InfraID, Account: options.Account, Region: options.Region, DryRun: !options.Yes, Objects: []Object{}}
 	if err := options.complete(); err != nil {
 		return report, err
 	}

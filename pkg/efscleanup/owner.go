@@ -59,10 +59,14 @@ func (o owner) problemOf(fileSystem aws.FileSystem, points []aws.AccessPoint) st
 			continue
 		}
 		if problem := o.problem(point.Tags); problem != "" {
-			return fmt.Sprintf("it holds access point %s, which may not go: %s", point.ID, problem)
+			return holds(point.ID, problem)
 		}
 	}
 	return ""
+}
+
+func holds(accessPoint, problem string) string {
+	return fmt.Sprintf("it holds access point %s, which may not go: %s", accessPoint, problem)
 }
 
 // gone is true for the states in which AWS still lists what nobody can use any more.

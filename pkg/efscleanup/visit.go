@@ -80,11 +80,7 @@ func (c *cleanup) visitAccessPoint(ctx context.Context, i *item) error {
 
 // visitFileSystem deletes its mount targets, and once these are gone the file system.
 func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
-	if waits, failed := c.accessPointsLeft(i.ID); failed > 0 {
-		c.set(i, Failed, fmt.Sprintf("%d of its access points could not be deleted", failed))
-		return nil
-	} else if waits > 0 {
-		c.set(i, Waiting, fmt.Sprintf("%d of its access points are still there", waits))
+	if c.waitsForAccessPoints(i) {
 		return nil
 	}
 	targets, err := c.MountTargets(ctx, i.ID)
@@ -108,21 +104,29 @@ func (c *cleanup) visitFileSystem(ctx context.Context, i *item) error {
 	return nil
 }
 
-// accessPointsLeft counts those of a file system that are not deleted.
-func (c *cleanup) accessPointsLeft(fileSystem string) (waits, failed int) {
+// waitsForAccessPoints is true for a file system with access points that are not deleted. One that was refused decides here
+// already: the list that the guard reads may be older.
+func (c *cleanup) waitsForAccessPoints(i *item) bool {
+	waiting, failed := 0, 0
 	for _, point := range c.of(AccessPoint) {
-		if point.FileSystem != fileSystem {
-			continue
-		}
-		switch point.State {
-		case Deleted, Refused: // The guard says what a refused one means for the file system.
-		case Failed:
+		switch {
+		case point.FileSystem != i.ID || point.State == Deleted:
+		case point.State == Refused:
+			c.set(i, Refused, holds(point.ID, point.Reason))
+			return true
+		case point.State == Failed:
 			failed++
 		default:
-			waits++
+			waiting++
 		}
 	}
-	return waits, failed
+	switch {
+	case failed > 0:
+		c.set(i, Failed, fmt.Sprintf("%d of its access points could not be deleted", failed))
+	case waiting > 0:
+		c.set(i, Waiting, fmt.Sprintf("%d of its access points are still there", waiting))
+	}
+	return failed+waiting > 0
 }
 
 // visitTargets deletes the mount targets of a file system, and notes which are gone.

@@ -107,6 +107,26 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 	}
 }
 
+// A list may be older than what is read of the object itself.
+func TestAFileSystemStaysIfItsAccessPointIsRefusedThoughTheListSaysOtherwise(t *testing.T) {
+	c := newCloud(t)
+	mine := c.little()
+	c.Set(func(call env.AWSCall) env.AWSFault {
+		if call.Action != "elasticfilesystem:DescribeAccessPoints" || call.Object != mine.points[0] {
+			return nil
+		}
+		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			answer := send()
+			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "cluster/"+infra, "cluster/"+other))
+			return answer
+		}
+	})
+	report := c.cleanup()
+	want(t, report, efscleanup.LeftAlone)
+	wantIn(t, reason(report, mine.regional), "refused: ", mine.points[0])
+	c.wantLeft(append(mine.targets, mine.points[0], mine.regional, mine.group)...)
+}
+
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	c := newCloud(t)
 	mine := c.furnish(infra)
