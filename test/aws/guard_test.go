@@ -95,6 +95,9 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 			for _, id := range c.all() {
 				left[id] = true
 			}
+			if test.action == "elasticfilesystem:DeleteMountTarget" && c.Count(test.action) != 1 {
+				t.Errorf("%d mount targets were deleted, the first included", c.Count(test.action))
+			}
 			for _, id := range test.stays(w) {
 				if !left[id] {
 					t.Errorf("%s is gone: %s", id, reason(report, id))

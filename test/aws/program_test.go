@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,19 +179,21 @@ func TestAKilledCleanupCanBeRunAgain(t *testing.T) {
 		c.Reset(t)
 		c.little()
 		left := c.theirs()
-		command := c.program("cleanup", "--yes", "--wait")
+		command, started := c.program("cleanup", "--yes", "--wait"), make(chan *os.Process, 1)
 		c.Set(func(call env.AWSCall) env.AWSFault {
 			if call.Number != number {
 				return nil
 			}
 			return func(send func() *env.AWSAnswer) *env.AWSAnswer {
 				send()
-				_ = command.Process.Signal(syscall.SIGKILL)
+				_ = (<-started).Kill()
 				return nil
 			}
 		})
-		if code, _, problems := run(t, command); code != -1 {
-			t.Errorf("killed at request %d, it ends with %d: %s", number, code, problems)
+		env.Must(t, command.Start())
+		started <- command.Process
+		if err := command.Wait(); command.ProcessState.ExitCode() != -1 {
+			t.Errorf("killed at request %d, it ends with %v", number, err)
 		}
 		c.Set(nil)
 		if code, _, problems := run(t, c.program("cleanup", "--yes", "--wait")); code != 0 {
