@@ -192,6 +192,9 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 				}
 			default:
 				want(t, report, efscleanup.HasFailed)
+				if planned := report.Count(efscleanup.Planned); planned > 0 {
+					t.Errorf("%d objects still look as if they would go: %+v", planned, report.Objects)
+				}
 				wantIn(t, fmt.Sprint(report.Objects), "these credentials may not do "+action)
 			}
 			if got := c.Count(action); got != 1 {
