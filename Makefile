@@ -52,6 +52,10 @@ bundle: tools generate ## Write what OLM installs from into bundle/, and refuse 
 release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and nothing else.
 	go run ./hack/bundle release '$(VERSION)'
 
+.PHONY: images
+images: tools ## Build the images that need no container engine, as OCI layouts in bin/images. ARCHS=amd64,arm64 chooses.
+	@go run ./hack/images -arch '$(or $(ARCHS),amd64,arm64)'
+
 .PHONY: verify
 verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
