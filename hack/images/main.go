@@ -34,7 +34,9 @@ type builder struct {
 	// folder is that of the repository, bundles where "make bundle" has put its output.
 	folder, bundles, output string
 	architectures           []string
-	out                     io.Writer
+	// tree is where the files of an image go, instead of a layout; empty if they do not.
+	tree string
+	out  io.Writer
 }
 
 // kinds say how an image is made, by the name that it has in images.yaml. Images that are not here come from others, or need a
@@ -68,6 +70,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
 	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
+	tree := flags.String("tree", "", "`folder` for the files of the image, instead of a layout; with one -only and one -arch")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -76,7 +79,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	b := builder{
 		repository: os.DirFS(*repository), folder: *repository, bundles: *bundles, output: *output,
-		architectures: split(*architectures), out: out,
+		architectures: split(*architectures), tree: *tree, out: out,
 	}
 	var err error
 	if b.release, err = release.Load(b.repository); err != nil {
@@ -87,6 +90,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	if len(b.architectures) == 0 {
 		return errors.New("-arch is empty: name at least one architecture, such as amd64")
+	}
+	if b.tree != "" {
+		if len(b.architectures) != 1 || len(split(*only)) != 1 {
+			return errors.New("-tree is for one image: name it with -only, and its architecture with -arch")
+		}
+		return b.all(ctx, split(*only))
 	}
 	return errors.Join(b.all(ctx, split(*only)), b.others())
 }
@@ -125,6 +134,9 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 			return err
 		}
 		built = append(built, image)
+	}
+	if b.tree != "" {
+		return image.Unpack(built[0], b.tree)
 	}
 	folder := filepath.Join(b.output, described.Name)
 	written, err := image.WriteLayout(folder, described.Image, built)

@@ -1,8 +1,12 @@
 package image
 
 import (
+	"archive/tar"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -55,6 +59,54 @@ func WriteLayout(folder, name string, images []v1.Image) (Written, error) {
 		return written, fmt.Errorf("write %s: %w", folder, err)
 	}
 	return written, nil
+}
+
+// Unpack writes the files of an image under a folder.
+func Unpack(image v1.Image, folder string) error {
+	//nolint:gosec // A container engine makes it the root of an image, which everybody must be able to read.
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	// No path in the image leads out of the folder.
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // A folder is only closed.
+	content := mutate.Extract(image)
+	defer content.Close() //nolint:errcheck // It was read to its end, or an error says that it was not.
+	for reader := tar.NewReader(content); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+		if err := unpackOne(root, header, reader); err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+	}
+}
+
+func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
+	name, mode := path.Clean(header.Name), header.FileInfo().Mode().Perm()
+	if header.Typeflag == tar.TypeDir {
+		if err := root.MkdirAll(name, mode); err != nil {
+			return err //nolint:wrapcheck // It names the folder.
+		}
+		return root.Chmod(name, mode) //nolint:wrapcheck // It names the folder.
+	}
+	if header.Typeflag != tar.TypeReg {
+		return fmt.Errorf("/%s is neither a file nor a folder", name)
+	}
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err //nolint:wrapcheck // It names the file.
+	}
+	_, err = io.Copy(file, content)
+	// The mode with which a file is made is subject to the umask of whoever runs this.
+	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
 func compressedSize(image v1.Image) (int64, error) {

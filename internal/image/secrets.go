@@ -42,7 +42,7 @@ func secretIn(file File) string {
 	}
 	program := bytes.IndexByte(file.Content, 0) >= 0
 	for _, secret := range secrets() {
-		if !(program && secret.inText) && secret.in(file.Content) {
+		if (!program || !secret.inText) && secret.in(file.Content) {
 			return secret.what
 		}
 	}
