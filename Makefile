@@ -25,7 +25,7 @@ demo: build ## Install the EFS driver on a cluster of its own before your eyes. 
 .PHONY: test
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more. Three packages
 # run at a time, however few processors there are: one does nothing but wait.
-test: build race bin/promtool ## Run every test, with the race detector.
+test: build race bin/promtool bin/venv/moto ## Run every test, with the race detector.
 	go test -race -count=1 -p 3 -timeout 35m ./...
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
@@ -105,6 +105,11 @@ race: tools
 bin/promtool: tools.mod tools.sum | tools
 	@hack/build.sh . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
 	@touch $@
+
+# What tests need that is written in Python: a stand-in for AWS, among others. A half of it would look like all of it.
+bin/venv/moto: test/images/requirements.txt
+	@hack/check-tools.sh python3
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --requirement $< && touch $@ || { rm -rf $@; exit 1; }
 
 bin/devcluster: devcluster
 bin/%: operators ;

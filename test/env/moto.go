@@ -1,0 +1,68 @@
+package env
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Venv is the path of a program in the virtual environment with what tests need of PyPI.
+func Venv(program string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", "venv", "moto", "bin", program)
+	if _, err := os.Stat(path); err != nil {
+		return "", errors.New("bin/venv/moto is missing or has no " + program + ": run 'make bin/venv/moto'")
+	}
+	return path, nil
+}
+
+// StartAWS starts a stand-in for AWS that knows EFS and EC2 and has nothing in it, and returns its endpoint. It takes any
+// credentials. It ends with the test.
+func StartAWS(t *testing.T) string {
+	t.Helper()
+	program, err := Venv("moto_server")
+	Must(t, err)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--host", "127.0.0.1", "--port", "0")
+	dieWithParent(command)
+	output, err := command.StderrPipe()
+	Must(t, err)
+	Must(t, command.Start())
+	t.Cleanup(func() { _, _ = command.Process.Kill(), command.Wait() })
+	endpoint, err := endpointIn(output)
+	Must(t, err)
+	// It writes a line for each request; a full pipe would stop it.
+	go func() { _, _ = io.Copy(io.Discard, output) }()
+	return endpoint
+}
+
+// endpointIn reads what a server says until it says where it listens.
+func endpointIn(output io.Reader) (string, error) {
+	address, lines := regexp.MustCompile(`Running on (http://[0-9.:]+)`), []string{}
+	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+		lines = append(lines, scanner.Text())
+		if found := address.FindStringSubmatch(scanner.Text()); found != nil {
+			return found[1], nil
+		}
+	}
+	return "", fmt.Errorf("the stand-in for AWS ended before it listened: %q", lines)
+}
+
+// AWSVariables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
+// proxy between.
+func AWSVariables() []string {
+	others := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "AWS_") })
+	return append(others, "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing", "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
+}
