@@ -90,6 +90,7 @@ func TestTheOperatorsImage(t *testing.T) {
 	// On a Mac there is nothing that could run it.
 	if runtime.GOOS == "linux" {
 		t.Run("runs", func(t *testing.T) { runs(t, tree, built) })
+		t.Run("installs the driver", func(t *testing.T) { installs(t, root, filepath.Join(tree, program)) })
 	}
 	t.Run("is the same from another folder", func(t *testing.T) {
 		copied := filepath.Join(t.TempDir(), "elsewhere")
