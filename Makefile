@@ -54,7 +54,7 @@ release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and 
 
 .PHONY: images
 images: tools ## Build the images that need no container engine, as OCI layouts in bin/images. ARCHS=amd64,arm64 chooses.
-	@go run ./hack/images -arch '$(or $(ARCHS),amd64,arm64)'
+	@go run ./hack/images $(if $(ARCHS),-arch '$(ARCHS)')
 
 .PHONY: verify
 verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.

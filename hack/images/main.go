@@ -143,7 +143,8 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(b.out, "%-36s %s %7.1f MB  %s\n", described.Name, written.Digest, float64(written.Size)/1e6, folder)
+	_, err = fmt.Fprintf(b.out, "%-36s %s %7.1f MB  %s  %s\n", described.Name, written.Digest, float64(written.Size)/1e6,
+		strings.Join(b.architectures, ","), folder)
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 

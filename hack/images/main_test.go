@@ -30,7 +30,7 @@ func TestEachImageHasALineAndALayout(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		"csi-operators-catalog ", "sha256:", "0.0 MB", "podman build --file images/aws-efs-utils/Containerfile",
+		"csi-operators-catalog ", "sha256:", "0.0 MB  amd64,arm64  ", "podman build --file images/aws-efs-utils/Containerfile",
 		"podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=quay.io/csi-operators/aws-efs-utils:v",
 	} {
 		if !strings.Contains(out.String(), want) {
