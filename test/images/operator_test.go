@@ -75,6 +75,7 @@ func readBack(t *testing.T, folder string) v1.Image {
 }
 
 func TestTheOperatorsImage(t *testing.T) {
+	t.Parallel()
 	root, err := env.Root()
 	env.Must(t, err)
 	dir := t.TempDir()

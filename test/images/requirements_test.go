@@ -115,6 +115,7 @@ func TestTheRequirementsFitRHEL9(t *testing.T) {
 }
 
 func TestEFSUtilsCallsWorkWithWhatIsInstalled(t *testing.T) {
+	t.Parallel()
 	root, err := env.Root()
 	env.Must(t, err)
 	venv := filepath.Join(t.TempDir(), "venv")
