@@ -25,7 +25,9 @@ const User = "65532:65532"
 type Image struct {
 	Files      []File
 	Entrypoint []string
-	Labels     map[string]string
+	// Env are variables as NAME=value.
+	Env    []string
+	Labels map[string]string
 	// Architecture is in Go's words. Images without a program have one too, as container engines ask for it.
 	Architecture string
 }
@@ -47,7 +49,7 @@ func Build(image Image) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
 		Architecture: image.Architecture, OS: "linux", Created: v1.Time{Time: epoch()},
-		Config: v1.Config{User: User, Entrypoint: image.Entrypoint, Labels: image.Labels, WorkingDir: "/"},
+		Config: v1.Config{User: User, Entrypoint: image.Entrypoint, Env: image.Env, Labels: image.Labels, WorkingDir: "/"},
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
 	})
 	if err != nil {

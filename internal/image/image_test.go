@@ -91,7 +91,7 @@ func TestAProgramIsAllThatItsImageHas(t *testing.T) {
 		t.Errorf("platform is %s", config.Platform())
 	}
 	wantConfig := v1.Config{
-		User: "65532:65532", Entrypoint: []string{"/usr/bin/thing"}, WorkingDir: "/",
+		User: "65532:65532", Entrypoint: []string{"/usr/bin/thing"}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/",
 		Labels: map[string]string{
 			"org.opencontainers.image.title": "thing", "org.opencontainers.image.version": "1.2.3",
 			"org.opencontainers.image.source":   "https://github.com/csi-operators/csi-operators",

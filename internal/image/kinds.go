@@ -52,7 +52,9 @@ func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
 			{Path: program, Mode: ModeProgram, Content: binary},
 			{Path: path.Join("usr/share/sbom", name+".cdx.json"), Mode: ModeFile, Content: sbom},
 		},
-		Entrypoint: []string{"/" + program}, Labels: about.labels(), Architecture: about.Architecture,
+		// Pods name the program without its folder.
+		Entrypoint: []string{"/" + program}, Env: []string{"PATH=/usr/bin"},
+		Labels: about.labels(), Architecture: about.Architecture,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("image of %s: %w", name, err)

@@ -189,7 +189,7 @@ func TestTheOperatorsContainerfileSaysWhatTheLayoutSays(t *testing.T) {
 	all := stages(t, "aws-efs-csi-driver-operator")
 	last := all[len(all)-1]
 	for _, pattern := range []string{
-		`^COPY --from=build /tree/ /$`, `^USER 65532:65532$`, `^WORKDIR /$`, `^ENTRYPOINT \["/` + program + `"\]$`,
+		`^COPY --from=build /tree/ /$`, `^USER 65532:65532$`, `^WORKDIR /$`, `^ENV PATH=/usr/bin$`, `^ENTRYPOINT \["/` + program + `"\]$`,
 		`^LABEL org.opencontainers.image.title="aws-efs-csi-driver-operator" org.opencontainers.image.version="\$\{VERSION\}" ` +
 			`org.opencontainers.image.source="https://github.com/csi-operators/csi-operators" org.opencontainers.image.licenses="Apache-2.0"$`,
 	} {

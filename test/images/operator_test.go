@@ -88,6 +88,7 @@ func TestTheOperatorsImage(t *testing.T) {
 	t.Run("has few and harmless files", func(t *testing.T) { files(t, tree) })
 	t.Run("has a static program", func(t *testing.T) { static(t, filepath.Join(tree, program)) })
 	t.Run("lists what it is made of", func(t *testing.T) { parts(t, tree) })
+	t.Run("is what the bundles start", func(t *testing.T) { deployed(t, root, tree, built) })
 	// On a Mac there is nothing that could run it.
 	if runtime.GOOS == "linux" {
 		t.Run("runs", func(t *testing.T) { runs(t, tree, built) })
@@ -119,7 +120,7 @@ func configuration(t *testing.T, root string, built v1.Image) {
 	env.Must(t, err)
 	want := v1.Config{
 		// A number, and not 0: so a kubelet can hold runAsNonRoot.
-		User: "65532:65532", Entrypoint: []string{"/" + program}, WorkingDir: "/",
+		User: "65532:65532", Entrypoint: []string{"/" + program}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/",
 		Labels: map[string]string{
 			"org.opencontainers.image.title":    env.OperatorName,
 			"org.opencontainers.image.version":  strings.TrimSpace(string(version)),
