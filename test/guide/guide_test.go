@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,8 +75,11 @@ func run(t *testing.T, cluster *env.Cluster, home string, commands []block) int 
 	for _, b := range commands {
 		t.Run(b.place, func(t *testing.T) {
 			installed(t, cluster)
-			command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", b.text)
-			command.Dir = home
+			// Readers wait longer; a test that is wrong should say so soon.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+			command.Dir, command.WaitDelay = home, time.Second
 			command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
 			if output, err := command.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s\n%s", err, b.text, output)
