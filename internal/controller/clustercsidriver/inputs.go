@@ -37,17 +37,9 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 	}
 	cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	for _, credentials := range r.Driver.Credentials {
-		hash, keys, owner, err := r.secret(ctx, credentials.Secret)
+		hash, err := r.lastingSecret(ctx, *cfg, credentials, before[credentials.Workload][credentials.Secret])
 		if err != nil {
 			return nil, 0, err
-		}
-		if credentials.Optional && !cfg.Requests(credentials) && owner == cloudcredentialv1.Namespace+"/"+credentials.Request {
-			// It goes with its request, for good.
-			continue
-		}
-		if hash == "" || !credentials.Usable(keys) {
-			// A Secret may be made in several steps.
-			hash = before[credentials.Workload][credentials.Secret]
 		}
 		if hash != "" {
 			cfg.Inputs[credentials.Workload][credentials.Secret] = hash
@@ -80,6 +72,23 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 		}
 	}
 	return waits, again, nil
+}
+
+// lastingSecret is the hash of a Secret, or the former one while it is gone for the moment.
+func (r *Reconciler) lastingSecret(ctx context.Context, cfg driver.Config, credentials driver.Credentials, before string) (string, error) {
+	hash, keys, owner, err := r.secret(ctx, credentials.Secret)
+	switch {
+	case err != nil:
+		return "", err
+	case credentials.Optional && !cfg.Requests(credentials) && owner == cloudcredentialv1.Namespace+"/"+credentials.Request:
+		// It goes with its request, for good.
+		return "", nil
+	case hash == "" || !credentials.Usable(keys):
+		// A Secret may be made in several steps.
+		return before, nil
+	default:
+		return hash, nil
+	}
 }
 
 // waitForSecret says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
