@@ -153,6 +153,7 @@ func TestASubscriptionToTheCommunityPackageReachesOurOperator(t *testing.T) {
 			equal(t, "writes", nil, s.writes(t, mark))
 			s.survives(t, app)
 		}},
+		{"the ClusterCSIDriver is deleted", func(t *testing.T) { s.removesTheDriver(t, app) }},
 	} {
 		if !t.Run(step.name, step.do) {
 			return

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -66,6 +67,7 @@ func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *test
 			equal(t, "writes", nil, s.writes(t, mark))
 			s.survives(t, app)
 		}},
+		{"asked to, it removes the driver", func(t *testing.T) { s.removesTheDriver(t, app) }},
 	} {
 		if !t.Run(step.name, step.do) {
 			return
@@ -88,6 +90,7 @@ func (s *scene) upgrade(t *testing.T, from, to env.CSV) {
 		return errors.Join(err, s.at(t.Context(), to))
 	})
 	env.Quiet(t, s.olm.Operator())
+	env.Must(t, s.nothingOf(t.Context(), from))
 	s.same(t, kept)
 	nowController, nowNodes := s.generations(t)
 	equal(t, "changes of the workloads", []int64{1, 1}, []int64{nowController - controller, nowNodes - nodes})
@@ -160,17 +163,47 @@ func (s *scene) operatorGone(ctx context.Context, csv env.CSV) error {
 			left = errors.Join(left, s.Gone(ctx, object))
 		}
 	}
-	accounts, pods := &corev1.ServiceAccountList{}, &corev1.PodList{}
-	bindings, deployments := &rbacv1.ClusterRoleBindingList{}, &appsv1.DeploymentList{}
-	for _, list := range []client.ObjectList{accounts, bindings, deployments} {
-		left = errors.Join(left, s.Client.List(ctx, list, client.MatchingLabels{"olm.owner": csv.Name}))
-	}
+	left = errors.Join(left, s.nothingOf(ctx, csv))
+	pods := &corev1.PodList{}
 	left = errors.Join(left, s.Client.List(ctx, pods, client.InNamespace(s.namespace), client.MatchingLabels{"name": env.CommunityName}))
 	if s.olm.Operator() == nil {
 		left = errors.Join(left, s.Client.List(ctx, pods, client.InNamespace(s.namespace), client.MatchingLabels{"app": env.OperatorName}))
 	}
-	if count := len(accounts.Items) + len(bindings.Items) + len(deployments.Items) + len(pods.Items); count > 0 {
-		left = errors.Join(left, fmt.Errorf("%d of accounts, bindings, Deployments and pods are left", count))
+	if len(pods.Items) > 0 {
+		left = errors.Join(left, fmt.Errorf("pod %s is left", pods.Items[0].Name))
 	}
 	return left
+}
+
+// nothingOf checks that nothing says that it goes with a ClusterServiceVersion.
+func (s *scene) nothingOf(ctx context.Context, csv env.CSV) error {
+	var left error
+	for _, list := range []client.ObjectList{
+		&corev1.ServiceAccountList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+		&appsv1.DeploymentList{},
+	} {
+		left = errors.Join(left, s.Client.List(ctx, list, client.MatchingLabels{"olm.owner": csv.Name}))
+		if count := meta.LenList(list); count > 0 {
+			left = errors.Join(left, fmt.Errorf("%s has left %d in %T", csv.Name, count, list))
+		}
+	}
+	return left
+}
+
+// removesTheDriver deletes the ClusterCSIDriver, after the application has ended. The data stays.
+func (s *scene) removesTheDriver(t *testing.T, app *corev1.Pod) {
+	t.Helper()
+	env.Must(t, s.Client.Delete(t.Context(), app))
+	env.Eventually(t, "the application gone", func() error { return s.Gone(t.Context(), app.DeepCopy()) })
+	env.Must(t, s.Uninstall(t.Context()))
+	owned, err := s.Owned(t.Context())
+	env.Must(t, err)
+	for i := range owned {
+		t.Errorf("%s %s/%s is left", owned[i].GetKind(), owned[i].GetNamespace(), owned[i].GetName())
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	env.Must(t, s.Client.List(t.Context(), claims, client.InNamespace("shop")))
+	if len(claims.Items) != 1 || claims.Items[0].Status.Phase != corev1.ClaimBound {
+		t.Errorf("claims %v", claims.Items)
+	}
 }

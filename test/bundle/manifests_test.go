@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -174,6 +177,24 @@ func TestAWrongManifestIsRefusedByTheAPIServer(t *testing.T) {
 				t.Errorf("refused for %q, want %q", found, tc.want)
 			}
 		})
+	}
+}
+
+// What the operator is told in its environment is the bundle's, unless the Subscription says something else.
+func TestTheSubscriptionHasTheLastWordOnTheEnvironment(t *testing.T) {
+	csv := read(t, committed(t, own()))
+	objects, err := csv.Objects(env.OperatorNamespace, []corev1.EnvVar{{Name: "DRIVER_IMAGE", Value: "mirror.example/driver:1"}, roleARN(nodeRole)})
+	env.Must(t, err)
+	last := &appsv1.Deployment{}
+	env.Must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[len(objects)-1].Object, last))
+	found := map[string][]string{}
+	for _, variable := range last.Spec.Template.Spec.Containers[0].Env {
+		found[variable.Name] = append(found[variable.Name], variable.Value)
+	}
+	for name, want := range map[string]string{
+		"DRIVER_IMAGE": "mirror.example/driver:1", "ROLEARN": nodeRole, "OPERATOR_CONDITION_NAME": csv.Name, "OPERAND_IMAGE_VERSION": csv.Version.String(),
+	} {
+		equal(t, name, []string{want}, found[name])
 	}
 }
 
