@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -166,7 +167,8 @@ func (s *scene) identities(t *testing.T) env.Snapshot {
 // same checks that nothing was made anew, came or went since.
 func (s *scene) same(t *testing.T, before env.Snapshot) {
 	t.Helper()
-	env.Eventually(t, "the same objects as before", func() error { return before.Differs(s.identities(t)) })
+	err := env.AwaitFor(t.Context(), 20*time.Second, "the same objects as before", func() error { return before.Differs(s.identities(t)) })
+	env.Must(t, err)
 }
 
 // pods are the UIDs of the driver's pods.
