@@ -47,20 +47,34 @@ bench: build ## Measure requests, times, memory and CPU. PEER= or SHARED_PEER=bi
 		$(if $(SHARED_PEER),-shared-peer '$(SHARED_PEER)' -shared-peer-args '$(SHARED_PEER_ARGS)') $(BENCH_ARGS)
 
 .PHONY: bundle
-bundle: tools generate ## Write what OLM installs from into bundle/, and refuse what OLM would refuse.
+bundle: tools generate iam ## Write what OLM installs from into bundle/, and refuse what OLM would refuse.
 	go run ./hack/bundle
+
+.PHONY: iam
+# The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
+iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/iam.
+	@mkdir -p docs/guide/iam
+	@unset DELETE_ACCESS_POINT_ROOT_DIR; for workload in controller node; do \
+		echo "docs/guide/iam/$$workload-policy.json docs/guide/iam/$$workload-trust-policy.json"; \
+		go run ./cmd/aws-efs-csi-driver-operator iam-policy $$workload > docs/guide/iam/$$workload-policy.json && \
+		go run ./cmd/aws-efs-csi-driver-operator iam-trust-policy $$workload --account 123456789012 \
+			--oidc-provider oidc.example.com/cluster > docs/guide/iam/$$workload-trust-policy.json || exit 1; done
 
 .PHONY: release
 release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and nothing else.
 	go run ./hack/bundle release '$(VERSION)'
 
+.PHONY: images
+images: tools ## Build the images that need no container engine, as OCI layouts in bin/images. ARCHS=amd64,arm64 chooses.
+	@go run ./hack/images $(if $(ARCHS),-arch '$(ARCHS)')
+
 .PHONY: verify
 verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
-	@changes=$$(git status --porcelain -- config internal api bundle); if [ -n "$$changes" ]; then \
+	@changes=$$(git status --porcelain -- config internal api bundle docs/guide/iam); if [ -n "$$changes" ]; then \
 		printf 'these files are not as "make bundle" makes them; commit them:\n%s\n' "$$changes"; \
-		git diff -- config internal api bundle; exit 1; fi
+		git diff -- config internal api bundle docs/guide/iam; exit 1; fi
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.

@@ -17,11 +17,13 @@ import (
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
        aws-efs-csi-driver-operator iam-policy controller|node
+       aws-efs-csi-driver-operator iam-trust-policy controller|node --account ID --oidc-provider ISSUER [flags]
        aws-efs-csi-driver-operator adopt --dry-run [flags]
 
-start       Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
-iam-policy  Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
-adopt       Prints what it takes to take the driver over from an older operator: adopt -h lists its flags.
+start             Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
+iam-policy        Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
+iam-trust-policy  Prints who may assume that role on a cluster with STS: iam-trust-policy -h lists its flags.
+adopt             Prints what it takes to take the driver over from an older operator: adopt -h lists its flags.
 
 Flags of start:
 `
@@ -37,6 +39,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "iam-policy" {
 		return printPolicy(os.Stdout, args[1:])
+	}
+	if len(args) > 0 && args[0] == "iam-trust-policy" {
+		return printTrustPolicy(os.Stdout, args[1:])
 	}
 	if len(args) > 0 && args[0] == "adopt" {
 		return adopt(ctx, os.Stdout, args[1:])
@@ -90,7 +95,7 @@ func parse(args []string) (options, error) {
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
 			return options, flag.ErrHelp
 		}
-		return options, errors.New("the first argument must be start, iam-policy or adopt")
+		return options, errors.New("the first argument must be start, iam-policy, iam-trust-policy or adopt")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return options, err //nolint:wrapcheck // The flag package has printed the usage with it.

@@ -7,11 +7,16 @@ import (
 	"io"
 	"os"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 )
+
+// policyVersion is that of the language of IAM policies.
+const policyVersion = "2012-10-17"
 
 // policy is an IAM policy document.
 type policy struct {
@@ -29,49 +34,64 @@ type statement struct {
 // printPolicy prints what a CredentialsRequest asks for as an IAM policy, for clusters on which an administrator makes the
 // role or user by hand. The settings in the environment count.
 func printPolicy(out io.Writer, args []string) error {
-	if len(args) != 1 || (args[0] != string(driver.Controller) && args[0] != string(driver.Node)) {
+	if len(args) != 1 || !hasCredentials(args[0]) {
 		return errors.New("iam-policy takes one argument: controller or node")
 	}
-	efs, err := awsefs.Driver()
+	found, err := renderAccess(driver.Workload(args[0]), manager.DefaultNamespace)
 	if err != nil {
 		return err
 	}
-	request, err := requestOf(efs, driver.Workload(args[0]))
-	if err != nil {
-		return err
-	}
-	document := policy{Version: "2012-10-17"}
-	for _, entry := range request.Spec.ProviderSpec.StatementEntries {
+	document := policy{Version: policyVersion}
+	for _, entry := range found.request.Spec.ProviderSpec.StatementEntries {
 		document.Statement = append(document.Statement, statement{entry.Effect, entry.Action, entry.Resource, entry.PolicyCondition})
 	}
+	return printDocument(out, document)
+}
+
+func hasCredentials(workload string) bool {
+	return workload == string(driver.Controller) || workload == string(driver.Node)
+}
+
+func printDocument(out io.Writer, document any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(document); err != nil {
-		return fmt.Errorf("print the IAM policy: %w", err)
+		return fmt.Errorf("print the IAM document: %w", err)
 	}
 	return nil
 }
 
-func requestOf(efs driver.Driver, workload driver.Workload) (*cloudcredentialv1.CredentialsRequest, error) {
+// access is how a workload gets at AWS: what it asks for, among all that the driver has.
+type access struct {
+	request *cloudcredentialv1.CredentialsRequest
+	objects []client.Object
+}
+
+// renderAccess renders the driver as the operator does in a namespace, and finds the workload's CredentialsRequest.
+func renderAccess(workload driver.Workload, namespace string) (access, error) {
+	efs, err := awsefs.Driver()
+	if err != nil {
+		return access{}, err
+	}
 	scheme, err := manager.Scheme()
 	if err != nil {
-		return nil, err
+		return access{}, err
 	}
 	settings, err := efs.ReadSettings(os.Getenv)
 	if err != nil {
-		return nil, err
+		return access{}, err
 	}
-	objects, err := efs.Everything(scheme, manager.DefaultNamespace, settings)
+	objects, err := efs.Everything(scheme, namespace, settings)
 	if err != nil {
-		return nil, err
+		return access{}, err
 	}
 	for _, credentials := range efs.Credentials {
 		for _, object := range objects {
 			request, ok := object.(*cloudcredentialv1.CredentialsRequest)
 			if ok && credentials.Workload == workload && request.Name == credentials.Request {
-				return request, nil
+				return access{request, objects}, nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("the %s of %s needs no credentials", workload, efs.Name)
+	return access{}, fmt.Errorf("the %s of %s needs no credentials", workload, efs.Name)
 }

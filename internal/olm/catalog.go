@@ -172,8 +172,16 @@ func CheckCatalog(files Files, p Package) error {
 		problems = append(problems, fmt.Errorf("%s: it is channel %q of package %q, want %q of %q",
 			catalogChannelFile, channel.Name, channel.Package, Channel, p.Name))
 	}
+	found, failures := files.versions(p)
+	problems = append(problems, failures...)
+	return errors.Join(append(problems, checkEdges(channel, found, p)...)...)
+}
+
+// versions are those of the bundles in a package's folder of the catalog.
+func (f Files) versions(p Package) (versions, []error) {
 	found := versions{}
-	for name, text := range files {
+	var problems []error
+	for name, text := range f {
 		if path.Dir(name) != catalogBundles {
 			continue
 		}
@@ -184,7 +192,7 @@ func CheckCatalog(files Files, p Package) error {
 		}
 		found[bundle.Name] = version
 	}
-	return errors.Join(append(problems, checkEdges(channel, found, p)...)...)
+	return found, problems
 }
 
 func readCatalogBundle(name string, text []byte, p Package) (semver.Version, CatalogBundle, error) {

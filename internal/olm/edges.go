@@ -1,6 +1,7 @@
 package olm
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,6 +77,17 @@ func (p Package) startingPoints(known versions) []installed {
 		}
 	}
 	return found
+}
+
+// Upgrade returns the name of the ClusterServiceVersion at which a cluster ends that has one installed, of whatever package, and
+// subscribes to the package with these files in the catalog. It is the installed one if that has no upgrade.
+func Upgrade(catalog Files, p Package, name string, version semver.Version) (string, error) {
+	channel, err := catalog.channel()
+	if err != nil {
+		return "", err
+	}
+	known, problems := catalog.versions(p)
+	return channel.upgrade(installed{name, version}, known), errors.Join(problems...)
 }
 
 // upgrade returns where a cluster ends that starts with a version, by OLM's rule: the newest entry that names the installed one

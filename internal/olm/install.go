@@ -44,8 +44,8 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		// Without targetNamespaces it selects all.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
+			// Without installPlanApproval, which is Automatic then, so that applying it again takes nobody's Manual away.
 			"channel": Channel, "name": p.Name, "source": catalogSource, "sourceNamespace": catalogSourceSpace,
-			"installPlanApproval": "Automatic",
 		}),
 	} {
 		if err := files.add(name, object); err != nil {

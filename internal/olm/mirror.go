@@ -21,14 +21,12 @@ func Mirror(r release.Release) (Files, error) {
 		return nil, fmt.Errorf("lists for mirrors: %w", err)
 	}
 	images := append([]release.Image{}, r.Images...)
-	var packages []any
 	for _, p := range Packages() {
 		bundle, err := r.Find(p.ImageName())
 		if err != nil {
 			return nil, fmt.Errorf("lists for mirrors: %w", err)
 		}
 		images = append(images, bundle)
-		packages = append(packages, map[string]any{"name": p.Name, "channels": []any{map[string]any{"name": Channel}}})
 	}
 	images = append(images, catalog)
 
@@ -45,7 +43,8 @@ func Mirror(r release.Release) (Files, error) {
 	for name, object := range map[string]any{
 		"imageset-config.yaml": map[string]any{
 			"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
-			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "packages": packages}}},
+			// As it is: for a choice of packages oc-mirror makes a catalog of its own, with the opm of ours, which has none.
+			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "full": true}}},
 		},
 		"image-tag-mirror-set.yaml":    mirrorSet("ImageTagMirrorSet", "imageTagMirrors", mirrors),
 		"image-digest-mirror-set.yaml": mirrorSet("ImageDigestMirrorSet", "imageDigestMirrors", mirrors),

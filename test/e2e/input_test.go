@@ -85,7 +85,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 		},
 		"no command": {
 			args: []string{},
-			want: []string{"error: the first argument must be start, iam-policy or adopt"},
+			want: []string{"error: the first argument must be start, iam-policy, iam-trust-policy or adopt"},
 		},
 		"settings with wrong values": {
 			args:        []string{"start", "--kubeconfig", cluster.Kubeconfig()},

@@ -2,7 +2,6 @@ package env
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,19 +31,37 @@ func Venv(program string) (string, error) {
 // credentials. It ends with the test.
 func StartAWS(t *testing.T) string {
 	t.Helper()
-	program, err := Venv("moto_server")
+	endpoint, stop, err := ServeAWS()
 	Must(t, err)
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--host", "127.0.0.1", "--port", "0")
+	t.Cleanup(stop)
+	return endpoint
+}
+
+// ServeAWS starts the same for all tests of a package. Whoever starts it calls stop; it also ends with the process.
+func ServeAWS() (endpoint string, stop func(), err error) {
+	program, err := Venv("moto_server")
+	if err != nil {
+		return "", nil, err
+	}
+	command := exec.Command(program, "--host", "127.0.0.1", "--port", "0")
+	// It would read thousands of images of machines whenever it is emptied.
+	command.Env = append(os.Environ(), "MOTO_EC2_LOAD_DEFAULT_AMIS=false")
 	dieWithParent(command)
 	output, err := command.StderrPipe()
-	Must(t, err)
-	Must(t, command.Start())
-	t.Cleanup(func() { _, _ = command.Process.Kill(), command.Wait() })
-	endpoint, err := endpointIn(output)
-	Must(t, err)
+	if err != nil {
+		return "", nil, fmt.Errorf("start the stand-in for AWS: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return "", nil, fmt.Errorf("start the stand-in for AWS: %w", err)
+	}
+	stop = func() { _, _ = command.Process.Kill(), command.Wait() }
+	if endpoint, err = endpointIn(output); err != nil {
+		stop()
+		return "", nil, err
+	}
 	// It writes a line for each request; a full pipe would stop it.
 	go func() { _, _ = io.Copy(io.Discard, output) }()
-	return endpoint
+	return endpoint, stop, nil
 }
 
 // endpointIn reads what a server says until it says where it listens.

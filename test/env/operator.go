@@ -147,7 +147,17 @@ func (c *Cluster) StartOperator(ctx context.Context, args, environment []string)
 
 // StartOperatorIn is StartOperator in another namespace, under the ServiceAccount there.
 func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string, args, environment []string) (*Operator, error) {
-	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, OperatorName)
+	binary, err := Binary(c.Operator)
+	if err != nil {
+		return nil, err
+	}
+	return c.outsidePod(ctx, binary, namespace, OperatorName, args, defaults(environment))
+}
+
+// outsidePod starts the operator under a ServiceAccount, with the flags that a process outside a pod needs. Arguments that are
+// given win over them.
+func (c *Cluster) outsidePod(ctx context.Context, binary, namespace, account string, args, environment []string) (*Operator, error) {
+	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, account)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +171,7 @@ func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string, args, e
 		// A look at the metrics must not cost requests that the tests count.
 		"--metrics-secure=false",
 	}
-	operator, err := RunOperator(c.Operator, append(base, args...), environment)
+	operator, err := runLogged(binary, append(base, args...), environment)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +195,7 @@ func (c *Cluster) LeaveOperator(ctx context.Context) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run(binary, args, nil, log, true)
+	return run(binary, args, defaults(nil), log, true)
 }
 
 // RunOperator starts a program of bin/ with exactly these arguments. It ends with this process at the latest.
@@ -199,6 +209,11 @@ func RunOperator(program string, args, environment []string) (*Operator, error) 
 
 // RunFile is RunOperator for a program that lies elsewhere.
 func RunFile(binary string, args, environment []string) (*Operator, error) {
+	return runLogged(binary, args, defaults(environment))
+}
+
+// runLogged starts a program with exactly this environment. It ends with this process at the latest.
+func runLogged(binary string, args, environment []string) (*Operator, error) {
 	log, err := os.CreateTemp("", "operator-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("log of the operator: %w", err)
@@ -207,13 +222,22 @@ func RunFile(binary string, args, environment []string) (*Operator, error) {
 	return run(binary, args, environment, log, false)
 }
 
+// defaults is an environment in which the operator runs, with what is given, which wins.
+func defaults(environment []string) []string {
+	all := append(os.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
+	for variable, image := range Images() {
+		all = append(all, variable+"="+image)
+	}
+	return append(all, environment...)
+}
+
+// haltOnRace ends a program with the race detector at the first race.
+const haltOnRace = "GORACE=halt_on_error=1"
+
+// run starts a program with exactly this environment.
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
 	command := exec.Command(binary, args...)
-	command.Env = append(command.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", "GORACE=halt_on_error=1")
-	for variable, image := range Images() {
-		command.Env = append(command.Env, variable+"="+image)
-	}
-	command.Env = append(command.Env, environment...)
+	command.Env = environment
 	command.Stdout, command.Stderr = log, log
 	if !outlive {
 		dieWithParent(command)

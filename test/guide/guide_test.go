@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +45,20 @@ func blocks(t *testing.T, root, name string) []block {
 func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
+	cluster, home := reader(t, root)
+	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
+	ran := 0
+	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md"} {
+		ran += run(t, cluster, home, blocks(t, root, name))
+	}
+	if ran < 25 {
+		t.Errorf("%d command blocks were found in the guides: the fences are not read", ran)
+	}
+}
+
+// reader is somebody with the repository, the programs that the guides name, and a cluster with the operator.
+func reader(t *testing.T, root string) (*env.Cluster, string) {
+	t.Helper()
 	cluster, err := env.Start(t.Context(), "--nodes", "4")
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
@@ -51,26 +66,27 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })
-	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
-	home := surroundings(t, cluster, root)
-	ran := 0
-	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md", "upgrade-from-community.md"} {
-		for _, b := range blocks(t, root, name) {
-			t.Run(b.place, func(t *testing.T) {
-				installed(t, cluster)
-				command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", b.text)
-				command.Dir = home
-				command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
-				if output, err := command.CombinedOutput(); err != nil {
-					t.Errorf("%v\n%s\n%s", err, b.text, output)
-				}
-			})
-			ran++
-		}
+	return cluster, surroundings(t, cluster, root)
+}
+
+// run runs the blocks in order, each while the driver is installed, and returns how many there are.
+func run(t *testing.T, cluster *env.Cluster, home string, commands []block) int {
+	t.Helper()
+	for _, b := range commands {
+		t.Run(b.place, func(t *testing.T) {
+			installed(t, cluster)
+			// Readers wait longer; a test that is wrong should say so soon.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+			command.Dir, command.WaitDelay = home, time.Second
+			command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
+			if output, err := command.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s\n%s", err, b.text, output)
+			}
+		})
 	}
-	if ran < 30 {
-		t.Errorf("%d command blocks were found in the guides: the fences are not read", ran)
-	}
+	return len(commands)
 }
 
 // samples asks the API server to take every sample, without making it.
@@ -87,18 +103,23 @@ func samples(t *testing.T, cluster *env.Cluster, root string) {
 	}
 }
 
-// surroundings makes a folder as the reader has it: the repository's config, and the programs that the guides name.
+// surroundings makes a folder as the reader has it: what the guides name of the repository, and the programs. What a reader
+// has besides is played by stand-ins.
 func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
 	t.Helper()
 	home := t.TempDir()
-	env.Must(t, os.Symlink(filepath.Join(root, "config"), filepath.Join(home, "config")))
+	for _, name := range []string{"config", "bundle", "docs", "VERSION"} {
+		env.Must(t, os.Symlink(filepath.Join(root, name), filepath.Join(home, name)))
+	}
 	operator, err := env.Binary(env.OperatorName)
 	env.Must(t, err)
 	env.Must(t, os.Symlink(operator, filepath.Join(home, env.OperatorName)))
 	devcluster, err := env.Binary("devcluster")
 	env.Must(t, err)
-	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)
-	env.Must(t, os.WriteFile(filepath.Join(home, "kubectl"), []byte(script), 0o700))
+	kubectl := fmt.Sprintf("exec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)
+	for name, script := range map[string]string{"kubectl": kubectl, "oc": ocStandIn + kubectl, "aws": awsStandIn} {
+		env.Must(t, os.WriteFile(filepath.Join(home, name), []byte("#!/bin/sh\nset -eu\n"+script), 0o700))
+	}
 	return home
 }
 

@@ -59,7 +59,7 @@ func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 		live.unready[workload] = status.Unready(pods.Items)
 	}
 	for _, credentials := range r.Driver.Credentials {
-		hash, keys, err := r.secret(ctx, credentials.Secret)
+		hash, keys, _, err := r.secret(ctx, credentials.Secret)
 		if err != nil {
 			return live, err
 		}

@@ -37,13 +37,9 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 	}
 	cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	for _, credentials := range r.Driver.Credentials {
-		hash, keys, err := r.secret(ctx, credentials.Secret)
+		hash, err := r.lastingSecret(ctx, *cfg, credentials, before[credentials.Workload][credentials.Secret])
 		if err != nil {
 			return nil, 0, err
-		}
-		if hash == "" || !credentials.Usable(keys) {
-			// A Secret may be made in several steps.
-			hash = before[credentials.Workload][credentials.Secret]
 		}
 		if hash != "" {
 			cfg.Inputs[credentials.Workload][credentials.Secret] = hash
@@ -76,6 +72,23 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 		}
 	}
 	return waits, again, nil
+}
+
+// lastingSecret is the hash of a Secret, or the former one while it is gone for the moment.
+func (r *Reconciler) lastingSecret(ctx context.Context, cfg driver.Config, credentials driver.Credentials, before string) (string, error) {
+	hash, keys, owner, err := r.secret(ctx, credentials.Secret)
+	switch {
+	case err != nil:
+		return "", err
+	case credentials.Optional && !cfg.Requests(credentials) && owner == cloudcredentialv1.Namespace+"/"+credentials.Request:
+		// It goes with its request, for good.
+		return "", nil
+	case hash == "" || !credentials.Usable(keys):
+		// A Secret may be made in several steps.
+		return before, nil
+	default:
+		return hash, nil
+	}
 }
 
 // waitForSecret says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
@@ -152,22 +165,25 @@ func (r *Reconciler) formerInputs(ctx context.Context) (map[driver.Workload]map[
 	return found, nil
 }
 
-// secret returns the hash of a Secret, empty if it is absent, and the names of its keys.
-func (r *Reconciler) secret(ctx context.Context, name string) (string, []string, error) {
+// requestAnnotation is what the cloud-credential-operator puts on a Secret: the CredentialsRequest that it is made for.
+const requestAnnotation = "cloudcredential.openshift.io/credentials-request"
+
+// secret returns the hash of a Secret, empty if it is absent, the names of its keys, and for which CredentialsRequest it was made.
+func (r *Reconciler) secret(ctx context.Context, name string) (hash string, keys []string, owner string, err error) {
 	secret := &corev1.Secret{}
-	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
+	err = r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
-		return "", nil, nil
+		return "", nil, "", nil
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("read Secret %s: %w", name, err)
+		return "", nil, "", fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	content := ""
-	keys := slices.Sorted(maps.Keys(secret.Data))
+	keys = slices.Sorted(maps.Keys(secret.Data))
 	for _, key := range keys {
 		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
 	}
-	return shortHash(content), keys, nil
+	return shortHash(content), keys, secret.Annotations[requestAnnotation], nil
 }
 
 // HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
@@ -177,7 +193,8 @@ func HashSecret(object any) (any, error) {
 		for key, value := range secret.Data {
 			secret.Data[key] = []byte(hashed(string(value)))
 		}
-		secret.ManagedFields, secret.Annotations = nil, nil
+		owner := secret.Annotations[requestAnnotation]
+		secret.ManagedFields, secret.Annotations = nil, map[string]string{requestAnnotation: owner}
 	}
 	return object, nil
 }

@@ -1,0 +1,187 @@
+// Command images builds the images of a release that need no container engine, as OCI layouts, and says how to build the others.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// builder makes the images of one release.
+type builder struct {
+	release    release.Release
+	repository fs.FS
+	license    []byte
+	// folder is that of the repository, bundles where "make bundle" has put its output.
+	folder, bundles, output string
+	architectures           []string
+	// tree is where the files of an image go, instead of a layout; empty if they do not.
+	tree string
+	out  io.Writer
+}
+
+// kinds say how an image is made, by the name that it has in images.yaml. Images that are not here come from others, or need a
+// container engine.
+func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
+	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
+		"aws-efs-csi-driver-operator":        builder.program,
+		"aws-efs-csi-driver-operator-bundle": packaged("aws-efs-csi-driver-operator", image.Bundle),
+		"aws-efs-operator-bundle":            packaged("aws-efs-operator", image.Bundle),
+		"csi-operators-catalog":              packaged("catalog", image.Catalog),
+	}
+}
+
+// packaged makes an image of a folder that "make bundle" has written.
+func packaged(
+	name string, build func(image.About, fs.FS) (v1.Image, error),
+) func(builder, context.Context, string, image.About) (v1.Image, error) {
+	return func(b builder, _ context.Context, _ string, about image.About) (v1.Image, error) {
+		folder := filepath.Join(b.bundles, name)
+		if _, err := os.Stat(folder); err != nil {
+			return nil, fmt.Errorf("%w: run make bundle first", err)
+		}
+		return build(about, os.DirFS(folder))
+	}
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	flags := flag.NewFlagSet("images", flag.ContinueOnError)
+	repository := flags.String("repository", ".", "`folder` of the repository")
+	bundles := flags.String("bundles", "bundle", "`folder` with the bundles and the catalog that make bundle writes")
+	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
+	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
+	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
+	tree := flags.String("tree", "", "`folder` for the files of the image, instead of a layout; with one -only and one -arch")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	b := builder{
+		repository: os.DirFS(*repository), folder: *repository, bundles: *bundles, output: *output,
+		architectures: split(*architectures), tree: *tree, out: out,
+	}
+	var err error
+	if b.release, err = release.Load(b.repository); err != nil {
+		return err
+	}
+	if b.license, err = fs.ReadFile(b.repository, "LICENSE"); err != nil {
+		return fmt.Errorf("license of the images: %w", err)
+	}
+	if len(b.architectures) == 0 {
+		return errors.New("-arch is empty: name at least one architecture, such as amd64")
+	}
+	if b.tree != "" {
+		if len(b.architectures) != 1 || len(split(*only)) != 1 {
+			return errors.New("-tree is for one image: name it with -only, and its architecture with -arch")
+		}
+		return b.all(ctx, split(*only))
+	}
+	return errors.Join(b.all(ctx, split(*only)), b.others())
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// all builds the images that it can and, if there are any, that are in only. It goes on after one that fails.
+func (b builder) all(ctx context.Context, only []string) error {
+	for _, name := range only {
+		if kinds()[name] == nil {
+			return fmt.Errorf("-only: %s is not built without a container engine", name)
+		}
+	}
+	var problems []error
+	for _, described := range slices.Concat(b.release.Images, b.release.Packaging) {
+		if kinds()[described.Name] == nil || (len(only) > 0 && !slices.Contains(only, described.Name)) {
+			continue
+		}
+		if err := b.one(ctx, described); err != nil {
+			problems = append(problems, fmt.Errorf("image %s: %w", described.Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (b builder) one(ctx context.Context, described release.Image) error {
+	var built []v1.Image
+	for _, architecture := range b.architectures {
+		about := image.About{
+			Title: described.Name, Version: b.release.Version.String(), License: b.license, Architecture: architecture,
+		}
+		image, err := kinds()[described.Name](b, ctx, described.Name, about)
+		if err != nil {
+			return err
+		}
+		built = append(built, image)
+	}
+	if b.tree != "" {
+		return image.Unpack(built[0], b.tree)
+	}
+	folder := filepath.Join(b.output, described.Name)
+	written, err := image.WriteLayout(folder, described.Image, built)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(b.out, "%-36s %s %7.1f MB  %s  %s\n", described.Name, written.Digest, float64(written.Size)/1e6,
+		strings.Join(b.architectures, ","), folder)
+	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+}
+
+// program builds a Go program with its SBOM, which is put beside the layout, too: scanners should not have to unpack the image.
+func (b builder) program(ctx context.Context, name string, about image.About) (v1.Image, error) {
+	binary, err := image.GoProgram(ctx, b.folder, "./cmd/"+name, about.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	sbom, err := image.SBOM(binary, name, about.Version)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(b.output, fmt.Sprintf("%s-%s.cdx.json", name, about.Architecture))
+	if err := os.MkdirAll(b.output, 0o750); err != nil {
+		return nil, fmt.Errorf("folder for the SBOM: %w", err)
+	}
+	if err := os.WriteFile(file, sbom, 0o600); err != nil {
+		return nil, fmt.Errorf("write the SBOM: %w", err)
+	}
+	return image.Program(about, name, binary, sbom)
+}
+
+// others says how to build the images that have a Containerfile only.
+func (b builder) others() error {
+	base, err := b.release.Find("aws-efs-utils")
+	if err != nil {
+		return err
+	}
+	driver, err := b.release.Find("aws-efs-csi-driver")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(b.out, `
+These two need a container engine, in this order:
+  podman build --file images/aws-efs-utils/Containerfile --tag %[1]s .
+  podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s --tag %[2]s .
+`, base.Image, driver.Image)
+	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+}

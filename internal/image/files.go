@@ -1,0 +1,93 @@
+// Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same
+// input gives the same digest, on every machine and at any time.
+package image
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Modes of the files in an image. OpenShift runs containers in group 0, so nothing is writable by a group either.
+const (
+	ModeFile    fs.FileMode = 0o444
+	ModeProgram fs.FileMode = 0o555
+	modeFolder  fs.FileMode = 0o755
+)
+
+// File is one file of an image. Root owns it.
+type File struct {
+	// Path is from the root of the image, without a slash at its beginning.
+	Path    string
+	Mode    fs.FileMode
+	Content []byte
+}
+
+// Folder reads a folder, and all below it, as files under target in an image.
+func Folder(folder fs.FS, target string) ([]File, error) {
+	var files []File
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if !entry.Type().IsRegular() {
+			return fmt.Errorf("%s is neither a file nor a folder: put a file there", name)
+		}
+		content, err := fs.ReadFile(folder, name)
+		files = append(files, File{Path: path.Join(target, name), Mode: ModeFile, Content: content})
+		return err //nolint:wrapcheck // It names the file, and is wrapped below.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("files for /%s: %w", target, err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("files for /%s: the folder is empty", target)
+	}
+	return files, nil
+}
+
+// checkFiles refuses what must not be in an image, with the name of the file.
+func checkFiles(files []File) error {
+	seen := map[string]bool{}
+	for _, file := range files {
+		if !fs.ValidPath(file.Path) || file.Path == "." {
+			return fmt.Errorf("file %q: the path must start at the root of the image and have no . or .. in it", file.Path)
+		}
+		if seen[file.Path] {
+			return fmt.Errorf("file /%s: it is there twice", file.Path)
+		}
+		seen[file.Path] = true
+		if err := CheckFile(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckFile refuses a file that others could change, that gives rights to whoever runs it, or that holds a secret.
+func CheckFile(file File) error {
+	switch {
+	case file.Mode&0o022 != 0:
+		return fmt.Errorf("file /%s: mode %04o lets others than root write it: take bits 0022 away", file.Path, file.Mode)
+	case file.Mode&^fs.ModePerm != 0:
+		return fmt.Errorf("file /%s: mode %v has more than read, write and execute: setuid and the like have no place here", file.Path, file.Mode)
+	}
+	if found := secretIn(file); found != "" {
+		return fmt.Errorf("file /%s: it holds %s: an image can be read by everybody, take it out", file.Path, found)
+	}
+	return nil
+}
+
+// parents are the folders above the files, each after the one that it is in.
+func parents(files []File) []string {
+	var folders []string
+	for _, file := range files {
+		for folder := path.Dir(file.Path); folder != "."; folder = path.Dir(folder) {
+			folders = append(folders, folder)
+		}
+	}
+	slices.SortFunc(folders, strings.Compare)
+	return slices.Compact(folders)
+}

@@ -1,0 +1,98 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// User is who runs in our images: a number, so that a kubelet can see that it is not root. OpenShift replaces it with one
+// from the namespace's range, so no file may depend on it.
+const User = "65532:65532"
+
+// Image is what Build makes an image of.
+type Image struct {
+	Files      []File
+	Entrypoint []string
+	// Env are variables as NAME=value.
+	Env    []string
+	Labels map[string]string
+	// Architecture is in Go's words. Images without a program have one too, as container engines ask for it.
+	Architecture string
+}
+
+// Build makes an image of one layer, from scratch. Nothing in it depends on when, where or by whom it is built.
+func Build(image Image) (v1.Image, error) {
+	if err := checkFiles(image.Files); err != nil {
+		return nil, err
+	}
+	text, err := archive(image.Files)
+	if err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, fmt.Errorf("layer: %w", err)
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
+		Architecture: image.Architecture, OS: "linux", Created: v1.Time{Time: epoch()},
+		Config: v1.Config{User: User, Entrypoint: image.Entrypoint, Env: image.Env, Labels: image.Labels, WorkingDir: "/"},
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	built, err := mutate.Append(base, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "make images"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add the layer: %w", err)
+	}
+	return built, nil
+}
+
+// epoch is when everything in our images was made, so that it does not matter when they were.
+func epoch() time.Time { return time.Unix(0, 0).UTC() }
+
+// archive writes folders and files, sorted, all of them root's.
+func archive(files []File) ([]byte, error) {
+	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	var text bytes.Buffer
+	writer := tar.NewWriter(&text)
+	for _, folder := range parents(files) {
+		if err := writer.WriteHeader(header(folder+"/", tar.TypeDir, modeFolder)); err != nil {
+			return nil, fmt.Errorf("folder /%s: %w", folder, err)
+		}
+	}
+	for _, file := range files {
+		entry := header(file.Path, tar.TypeReg, file.Mode)
+		entry.Size = int64(len(file.Content))
+		if err := writer.WriteHeader(entry); err != nil {
+			return nil, fmt.Errorf("file /%s: %w", file.Path, err)
+		}
+		if _, err := writer.Write(file.Content); err != nil {
+			return nil, fmt.Errorf("file /%s: %w", file.Path, err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return nil, fmt.Errorf("end of the layer: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+func header(name string, kind byte, mode fs.FileMode) *tar.Header {
+	return &tar.Header{Name: name, Typeflag: kind, Mode: int64(mode), ModTime: epoch(), Format: tar.FormatPAX}
+}

@@ -1,0 +1,127 @@
+package image
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	source    = "https://github.com/csi-operators/csi-operators"
+	catalog   = "configs"
+	indexPath = "operators.operatorframework.io.index.configs.v1"
+)
+
+// About is what is said of every image.
+type About struct {
+	Title, Version string
+	// License is the text of it.
+	License []byte
+	// Architecture is in Go's words.
+	Architecture string
+}
+
+// labels has no date and no revision: with them, the same content would have another digest after each commit.
+func (a About) labels() map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":    a.Title,
+		"org.opencontainers.image.version":  a.Version,
+		"org.opencontainers.image.source":   source,
+		"org.opencontainers.image.licenses": "Apache-2.0",
+	}
+}
+
+func (a About) license() File {
+	return File{Path: "licenses/LICENSE", Mode: ModeFile, Content: a.License}
+}
+
+// Program makes the image of a Go program that is linked statically. name is that of the program, sbom what it is made of.
+//
+// It has no roots of certificate authorities: the operator talks to the API server only, whose CA comes with its ServiceAccount.
+// If it calls AWS one day, they belong here, at etc/pki/tls/certs/ca-bundle.crt, where both Go and OpenShift's injected bundle
+// look for them. It has no /tmp either: a pod that needs one mounts a volume.
+func Program(about About, name string, binary, sbom []byte) (v1.Image, error) {
+	program := path.Join("usr/bin", name)
+	built, err := Build(Image{
+		Files: []File{
+			about.license(),
+			{Path: program, Mode: ModeProgram, Content: binary},
+			{Path: path.Join("usr/share/sbom", name+".cdx.json"), Mode: ModeFile, Content: sbom},
+		},
+		// Pods name the program without its folder.
+		Entrypoint: []string{"/" + program}, Env: []string{"PATH=/usr/bin"},
+		Labels: about.labels(), Architecture: about.Architecture,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("image of %s: %w", name, err)
+	}
+	return built, nil
+}
+
+// Bundle makes the image of an OLM bundle (registry+v1): manifests, metadata, and the annotations of the latter as labels.
+func Bundle(about About, bundle fs.FS) (v1.Image, error) {
+	annotations, err := bundleAnnotations(bundle)
+	if err != nil {
+		return nil, err
+	}
+	files := []File{about.license()}
+	for _, name := range []string{"manifests", "metadata"} {
+		folder, err := fs.Sub(bundle, name)
+		if err != nil {
+			return nil, fmt.Errorf("bundle: %w", err)
+		}
+		found, err := Folder(folder, name)
+		if err != nil {
+			return nil, fmt.Errorf("bundle: %w", err)
+		}
+		files = append(files, found...)
+	}
+	labels := about.labels()
+	for key, value := range annotations {
+		labels[key] = value
+	}
+	return Build(Image{Files: files, Labels: labels, Architecture: about.Architecture})
+}
+
+func bundleAnnotations(bundle fs.FS) (map[string]string, error) {
+	const name, prefix = "metadata/annotations.yaml", "operators.operatorframework.io.bundle."
+	text, err := fs.ReadFile(bundle, name)
+	if err != nil {
+		return nil, fmt.Errorf("bundle: %w", err)
+	}
+	var metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.Unmarshal(text, &metadata); err != nil {
+		return nil, fmt.Errorf("bundle: %s: %w", name, err)
+	}
+	for key, want := range map[string]string{
+		"mediatype.v1": "registry+v1", "manifests.v1": "manifests/", "metadata.v1": "metadata/",
+	} {
+		if got := metadata.Annotations[prefix+key]; got != want {
+			return nil, fmt.Errorf("bundle: %s: %s is %q, want %q: OLM would not find what is in the image", name, prefix+key, got, want)
+		}
+	}
+	return metadata.Annotations, nil
+}
+
+// Catalog makes the image of a file-based catalog: the files only. OLM copies them out of it into a pod that has the program
+// to serve them, if the CatalogSource says spec.grpcPodConfig.extractContent.catalogDir: /configs.
+func Catalog(about About, folder fs.FS) (v1.Image, error) {
+	files, err := Folder(folder, catalog)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: %w", err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file.Path, ".yaml") && !strings.HasSuffix(file.Path, ".json") && path.Base(file.Path) != ".indexignore" {
+			return nil, fmt.Errorf("catalog: /%s is not YAML or JSON: OLM could not read the catalog", file.Path)
+		}
+	}
+	labels := about.labels()
+	labels[indexPath] = "/" + catalog
+	return Build(Image{Files: append(files, about.license()), Labels: labels, Architecture: about.Architecture})
+}

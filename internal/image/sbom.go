@@ -1,0 +1,76 @@
+package image
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/CycloneDX/cyclonedx-go"
+)
+
+// SBOM lists the Go modules in a program as CycloneDX JSON. It asks the program itself, so that nothing can be forgotten. It has
+// no time and no serial number: the same program has the same list.
+func SBOM(binary []byte, name, version string) ([]byte, error) {
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		return nil, fmt.Errorf("SBOM of %s: what the program is built from: %w", name, err)
+	}
+	main := cyclonedx.Component{
+		BOMRef: packageURL(info.Main.Path, version), Type: cyclonedx.ComponentTypeApplication,
+		Name: name, Version: version, PackageURL: packageURL(info.Main.Path, version), Properties: buildSettings(info),
+	}
+	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")
+	components := []cyclonedx.Component{library("std", goVersion, "")}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		components = append(components, library(module.Path, module.Version, module.Sum))
+	}
+	needed := []string{}
+	for _, component := range components {
+		needed = append(needed, component.BOMRef)
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Component: &main}
+	bom.Components = &components
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &needed}}
+	var text bytes.Buffer
+	encoder := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
+	if err := encoder.EncodeVersion(bom, cyclonedx.SpecVersion1_6); err != nil {
+		return nil, fmt.Errorf("SBOM of %s: %w", name, err)
+	}
+	return text.Bytes(), nil
+}
+
+// library is one module. Its sum is the one of go.sum: a hash over the names and hashes of its files, and so no "hash" in
+// CycloneDX's sense.
+func library(path, version, sum string) cyclonedx.Component {
+	component := cyclonedx.Component{
+		BOMRef: packageURL(path, version), Type: cyclonedx.ComponentTypeLibrary,
+		Name: path, Version: version, PackageURL: packageURL(path, version),
+	}
+	if sum != "" {
+		component.Properties = &[]cyclonedx.Property{{Name: "go:sum", Value: sum}}
+	}
+	return component
+}
+
+// buildSettings are the ones that say what the program can do: for which machine it is, and which cryptography it has.
+func buildSettings(info *debug.BuildInfo) *[]cyclonedx.Property {
+	properties := []cyclonedx.Property{}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "GOOS", "GOARCH", "CGO_ENABLED", "GOFIPS140", "DefaultGODEBUG":
+			properties = append(properties, cyclonedx.Property{Name: "go:build:" + setting.Key, Value: setting.Value})
+		}
+	}
+	return &properties
+}
+
+// packageURL names a module for scanners; the format asks for small letters.
+func packageURL(path, version string) string {
+	return "pkg:golang/" + strings.ToLower(path) + "@" + version
+}

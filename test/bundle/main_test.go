@@ -1,0 +1,132 @@
+// Package bundle installs, configures, upgrades and removes the operator from the bundles as OLM does, with a stand-in of OLM on a
+// real control plane. Each test has a control plane to itself, so that tests can run side by side.
+package bundle
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"testing"
+
+	"github.com/blang/semver/v4"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+const (
+	// nodes of a cluster, of which three are the control plane's. The driver runs on all of them.
+	nodes = 5
+	// communityNamespace is where the community's operator mostly is.
+	communityNamespace = "openshift-operators"
+	driverName         = "efs.csi.aws.com"
+)
+
+// TestMain lets two tests run side by side: each has a control plane, and they wait more than they work.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "2"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// scene is a cluster with OLM.
+type scene struct {
+	*env.Cluster
+	olm *env.OLM
+	// namespace is where the operator is installed.
+	namespace string
+}
+
+// open gives a test a control plane. At the end the operator has stopped cleanly, and no request of it was refused: it has had no
+// rights but those of its ClusterServiceVersion.
+func open(t *testing.T, namespace string, flags ...string) *scene {
+	t.Helper()
+	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
+	env.Must(t, err)
+	s := &scene{Cluster: cluster, olm: env.NewOLM(cluster), namespace: namespace}
+	t.Cleanup(func() {
+		if operator := s.olm.Operator(); t.Failed() && operator != nil {
+			t.Logf("the operator printed:\n%s", operator.Output())
+		}
+		if err := s.olm.Stop(); err != nil {
+			t.Error(err)
+		}
+		requests, err := cluster.Audit.Since(0, env.OperatorUserIn(namespace))
+		if err != nil {
+			t.Error(err)
+		}
+		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+		}
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// own and bridge are the packages of the catalog.
+func own() olm.Package    { return olm.Packages()[0] }
+func bridge() olm.Package { return olm.Packages()[1] }
+
+// root is the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	return root
+}
+
+// committed are the files of a package's bundle.
+func committed(t *testing.T, p olm.Package) olm.Files {
+	t.Helper()
+	files, err := olm.ReadFiles(os.DirFS(root(t)), path.Join(olm.Bundles, p.Name))
+	env.Must(t, err)
+	return files
+}
+
+// read is a bundle as OLM reads it.
+func read(t *testing.T, files olm.Files) env.CSV {
+	t.Helper()
+	csv, err := env.ReadBundle(files)
+	env.Must(t, err)
+	return csv
+}
+
+// released is what the repository releases, and its bundle of our own package.
+func released(t *testing.T) (release.Release, env.CSV) {
+	t.Helper()
+	current, err := release.Load(os.DirFS(root(t)))
+	env.Must(t, err)
+	return current, read(t, committed(t, own()))
+}
+
+// previous is a release before that, and its bundle.
+func previous(t *testing.T) (release.Release, env.CSV) {
+	t.Helper()
+	repository := os.DirFS(root(t))
+	older, err := release.LoadAt(repository, semver.MustParse("5.0.9"))
+	env.Must(t, err)
+	files, err := olm.Generate(repository, older, own())
+	env.Must(t, err)
+	return older, read(t, files)
+}
+
+// resolves checks what the catalog has as the upgrade of an installed version, for a Subscription to a package.
+func resolves(t *testing.T, installed env.CSV, p olm.Package, want env.CSV) {
+	t.Helper()
+	catalog, err := olm.ReadFiles(os.DirFS(root(t)), path.Join(olm.Catalog, p.Name))
+	env.Must(t, err)
+	next, err := olm.Upgrade(catalog, p, installed.Name, installed.Version)
+	env.Must(t, err)
+	if next != want.Name {
+		t.Fatalf("for a Subscription to %s, the upgrade of %s is %s, want %s", p.Name, installed.Name, next, want.Name)
+	}
+}

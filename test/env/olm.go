@@ -1,0 +1,210 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// ownerLabel has the name of the ClusterServiceVersion that an object goes with.
+	ownerLabel = "olm.owner"
+	olmManager = "olm"
+)
+
+// OLM is a stand-in for the Operator Lifecycle Manager (v0) and for the kubelet of the operator's pod.
+//
+// It makes of a bundle what OLM makes of it, in an OperatorGroup of all namespaces: the account, a role and a binding for each
+// permission under generated names, the other manifests with the namespace set, the definitions, and the Deployments with the
+// environment of the Subscription. An upgrade changes in place what both versions have and then removes what only the old one
+// had. An uninstallation removes all but definitions, their objects, and cluster-wide manifests, which nobody owns. Nothing is
+// installed while another ClusterServiceVersion owns the same definition.
+//
+// It has no API: no Subscription, InstallPlan, OperatorGroup, CatalogSource or ClusterServiceVersion is in the cluster, and it acts
+// when it is told to. It does not unpack images, approve, retry or roll back; it does not compare stored objects with a new
+// definition, which internal/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
+// collection. What permissions give in the namespace is a Role and stays one: OLM gives it everywhere in such an OperatorGroup, so
+// that rights which are enough here are enough there.
+//
+// The pod of the operator's Deployment is as fake as all pods. In its place runs the operator as a process, with the command,
+// arguments and environment of the Deployment as the API server returns it; see startPod for what differs.
+type OLM struct {
+	cluster   *Cluster
+	installed map[string]*installation
+	pod       pod
+}
+
+// installation is a ClusterServiceVersion in a namespace. The environment is that of its Subscription.
+type installation struct {
+	csv         CSV
+	namespace   string
+	environment []corev1.EnvVar
+}
+
+// NewOLM is a stand-in that has installed nothing.
+func NewOLM(cluster *Cluster) *OLM {
+	return &OLM{cluster: cluster, installed: map[string]*installation{}}
+}
+
+// Install installs a ClusterServiceVersion in a namespace, and starts the operator if it is ours.
+func (o *OLM) Install(ctx context.Context, csv CSV, namespace string, environment ...corev1.EnvVar) error {
+	return o.place(ctx, &installation{csv, namespace, environment}, "")
+}
+
+// Upgrade puts a ClusterServiceVersion in place of an installed one. The Subscription keeps its environment.
+func (o *OLM) Upgrade(ctx context.Context, from string, to CSV) error {
+	old := o.installed[from]
+	if old == nil {
+		return fmt.Errorf("%s is not installed", from)
+	}
+	return o.place(ctx, &installation{to, old.namespace, old.environment}, from)
+}
+
+// Configure changes the environment of the Subscription.
+func (o *OLM) Configure(ctx context.Context, name string, environment ...corev1.EnvVar) error {
+	old := o.installed[name]
+	if old == nil {
+		return fmt.Errorf("%s is not installed", name)
+	}
+	return o.place(ctx, &installation{old.csv, old.namespace, environment}, name)
+}
+
+// Uninstall removes Subscription and ClusterServiceVersion.
+func (o *OLM) Uninstall(ctx context.Context, name string) error {
+	old := o.installed[name]
+	if old == nil {
+		return fmt.Errorf("%s is not installed", name)
+	}
+	delete(o.installed, name)
+	return o.remove(ctx, old, nil)
+}
+
+// Operator is the process of the operator that was installed last; nil if there is none.
+func (o *OLM) Operator() *Operator { return o.pod.process }
+
+// Stop ends the operator and leaves what is installed.
+func (o *OLM) Stop() error { return o.pod.stop() }
+
+// place installs what replaces another version, or nothing.
+func (o *OLM) place(ctx context.Context, wanted *installation, replaces string) error {
+	if err := o.conflict(wanted, replaces); err != nil {
+		return err
+	}
+	if err := o.serves(wanted.csv); err != nil {
+		return err
+	}
+	for _, definition := range wanted.csv.Definitions {
+		if err := o.define(ctx, definition.DeepCopy()); err != nil {
+			return err
+		}
+	}
+	objects, err := wanted.csv.Objects(wanted.namespace, wanted.environment)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		configuration := client.ApplyConfigurationFromUnstructured(object)
+		if err := o.cluster.Client.Apply(ctx, configuration, client.FieldOwner(olmManager), client.ForceOwnership); err != nil {
+			return fmt.Errorf("%s: install %s %s: %w", wanted.csv.Name, object.GetKind(), object.GetName(), err)
+		}
+	}
+	if err := o.pod.follow(ctx, o.cluster, wanted.namespace); err != nil {
+		return err
+	}
+	old := o.installed[replaces]
+	delete(o.installed, replaces)
+	o.installed[wanted.csv.Name] = wanted
+	if old == nil {
+		return nil
+	}
+	return o.remove(ctx, old, objects)
+}
+
+// conflict refuses a second owner of a definition: all OperatorGroups here are of all namespaces, so that they overlap.
+func (o *OLM) conflict(wanted *installation, replaces string) error {
+	for _, name := range slices.Sorted(maps.Keys(o.installed)) {
+		other := o.installed[name]
+		for _, owned := range other.csv.Owns {
+			switch {
+			case name == replaces || !slices.Contains(wanted.csv.Owns, owned):
+			case other.namespace != wanted.namespace:
+				return fmt.Errorf("InterOperatorGroupOwnerConflict: %s in namespace %s owns %s as %s in namespace %s does",
+					name, other.namespace, owned, wanted.csv.Name, wanted.namespace)
+			default:
+				return fmt.Errorf("OwnerConflict: %s owns %s as %s does, and is not replaced by it", name, owned, wanted.csv.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// serves checks that the cluster has the kinds that an operator needs from elsewhere.
+func (o *OLM) serves(csv CSV) error {
+	served, err := o.cluster.Kinds()
+	if err != nil {
+		return err
+	}
+	for _, kind := range csv.NativeAPIs {
+		if !slices.Contains(served, schema.GroupVersionKind(kind)) {
+			return fmt.Errorf("RequirementsNotMet: %s needs %v", csv.Name, kind)
+		}
+	}
+	return nil
+}
+
+// define makes a definition, or changes it in place.
+func (o *OLM) define(ctx context.Context, definition *unstructured.Unstructured) error {
+	err := o.cluster.Client.Create(ctx, definition, client.FieldOwner(olmManager))
+	if apierrors.IsAlreadyExists(err) {
+		live := newObject(definition.GetAPIVersion(), definition.GetKind(), "", definition.GetName())
+		if err := o.cluster.Client.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+			return err
+		}
+		definition.SetResourceVersion(live.GetResourceVersion())
+		err = o.cluster.Client.Update(ctx, definition, client.FieldOwner(olmManager))
+	}
+	if err != nil {
+		return fmt.Errorf("define %s: %w", definition.GetName(), err)
+	}
+	_, err = o.cluster.Kubectl(ctx, "wait", "crd/"+definition.GetName(), "--for=condition=Established", "--timeout=1m")
+	return err
+}
+
+// remove deletes what goes with a version and is not among the objects to keep. The Deployments are the first to go, and the
+// process has ended before it loses its rights.
+func (o *OLM) remove(ctx context.Context, old *installation, keep []*unstructured.Unstructured) error {
+	objects, err := old.csv.Objects(old.namespace, nil)
+	if err != nil {
+		return err
+	}
+	kept := map[string]bool{}
+	for _, object := range keep {
+		kept[nameOf(object)] = true
+	}
+	slices.Reverse(objects)
+	var problems []error
+	for _, object := range objects {
+		if kept[nameOf(object)] || object.GetNamespace() == "" && object.GetLabels()[ownerLabel] == "" {
+			continue
+		}
+		err := o.cluster.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		problems = append(problems, client.IgnoreNotFound(err))
+		if object.GetKind() == "Deployment" {
+			problems = append(problems, o.pod.follow(ctx, o.cluster, old.namespace))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func nameOf(object *unstructured.Unstructured) string {
+	return object.GroupVersionKind().GroupKind().String() + " " + object.GetNamespace() + "/" + object.GetName()
+}

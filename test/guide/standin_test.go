@@ -1,0 +1,268 @@
+package guide
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/blang/semver/v4"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// ocStandIn is what oc can do and kubectl can't: it mirrors nothing, but reads the list, and runs what a pod would run here.
+const ocStandIn = `case "$*" in
+"image mirror -f "*)
+  grep -q . "$4"
+  if grep -v '^[^=]*=[^=]*$' "$4"; then echo "not source=destination" >&2; exit 1; fi
+  exit 0 ;;
+*" exec deployment/aws-efs-csi-driver-operator -- "*)
+  while [ "$1" != -- ]; do shift; done
+  shift
+  exec "$@" ;;
+esac
+`
+
+// awsStandIn knows the calls of the guides, notes them down, and reads the documents that they name.
+const awsStandIn = `echo "$*" >> "$(dirname "$0")/aws.log"
+for argument in "$@"; do
+  case "$argument" in file://*) test -s "${argument#file://}" ;; esac
+done
+case "$1 $2" in
+"sts get-caller-identity") echo 123456789012 ;;
+"iam get-role") echo "arn:aws:iam::123456789012:role/$4" ;;
+"iam create-role"|"iam put-role-policy"|"iam delete-role-policy"|"iam delete-role") ;;
+*) echo "no guide of ours needs: aws $*" >&2; exit 2 ;;
+esac
+`
+
+// The kinds of OLM and of mirrors, which a devcluster does not have.
+func standInKinds() map[schema.GroupVersionKind]apiextensionsv1.CustomResourceDefinitionNames {
+	kinds := map[schema.GroupVersionKind]apiextensionsv1.CustomResourceDefinitionNames{}
+	for _, kind := range []struct{ group, version, kind, plural, short string }{
+		{"operators.coreos.com", "v1alpha1", "CatalogSource", "catalogsources", "catsrc"},
+		{"operators.coreos.com", "v1alpha1", "Subscription", "subscriptions", "sub"},
+		{"operators.coreos.com", "v1alpha1", "ClusterServiceVersion", "clusterserviceversions", "csv"},
+		{"operators.coreos.com", "v1alpha1", "InstallPlan", "installplans", "ip"},
+		{"operators.coreos.com", "v1", "OperatorGroup", "operatorgroups", "og"},
+		{"config.openshift.io", "v1", "ImageTagMirrorSet", "imagetagmirrorsets", "itms"},
+		{"config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets", "idms"},
+	} {
+		kinds[schema.GroupVersionKind{Group: kind.group, Version: kind.version, Kind: kind.kind}] =
+			apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.kind, Plural: kind.plural, ShortNames: []string{kind.short}}
+	}
+	return kinds
+}
+
+// serveStandInKinds lets the API server take objects of these kinds, whatever they say.
+func serveStandInKinds(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	anything := true
+	for kind, names := range standInKinds() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Name = names.Plural + "." + kind.Group
+		if kind.Group == "config.openshift.io" {
+			crd.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a stand-in"}
+			crd.Spec.Scope = apiextensionsv1.ClusterScoped
+		} else {
+			crd.Spec.Scope = apiextensionsv1.NamespaceScoped
+		}
+		crd.Spec.Group, crd.Spec.Names = kind.Group, names
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: kind.Version, Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything},
+			},
+		}}
+		object, err := toUnstructured(crd, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+		env.Must(t, err)
+		env.Must(t, cluster.Client.Create(t.Context(), object))
+		env.Eventually(t, "kind "+kind.Kind+" is served", func() error { return cluster.Client.List(t.Context(), listOf(kind.GroupVersion(), kind.Kind)) })
+	}
+}
+
+func toUnstructured(object any, version, kind string) (*unstructured.Unstructured, error) {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	found := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &found.Object); err != nil {
+		return nil, err
+	}
+	delete(found.Object, "status")
+	found.SetAPIVersion(version)
+	found.SetKind(kind)
+	return found, nil
+}
+
+func listOf(version schema.GroupVersion, kind string) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(version.WithKind(kind + "List"))
+	return list
+}
+
+func operators() schema.GroupVersion {
+	return schema.GroupVersion{Group: "operators.coreos.com", Version: "v1alpha1"}
+}
+
+// lifecycle stands for OLM: it follows Subscriptions to the catalog of this repository, by the rule by which OLM finds upgrades,
+// and installs nothing but the ClusterServiceVersion's name.
+type lifecycle struct {
+	cluster  *env.Cluster
+	channels map[string]olm.CatalogChannel
+	// history has what was installed, in which namespace.
+	history []string
+	end     context.CancelFunc
+	ended   chan struct{}
+}
+
+func startLifecycle(t *testing.T, cluster *env.Cluster, root string) *lifecycle {
+	t.Helper()
+	serveStandInKinds(t, cluster)
+	env.Must(t, cluster.Namespace(t.Context(), "openshift-marketplace"))
+	ctx, end := context.WithCancel(t.Context())
+	l := &lifecycle{cluster: cluster, channels: map[string]olm.CatalogChannel{}, end: end, ended: make(chan struct{})}
+	for _, p := range olm.Packages() {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(olm.Catalog), p.Name, "channel.yaml"))
+		env.Must(t, err)
+		var channel olm.CatalogChannel
+		env.Must(t, yaml.UnmarshalStrict(text, &channel))
+		l.channels[p.Name] = channel
+	}
+	go func() {
+		defer close(l.ended)
+		ticks := time.NewTicker(200 * time.Millisecond)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				// What fails is tried again; the command that waits for it says what it has waited for.
+				_ = l.sync(ctx)
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = l.stop() })
+	return l
+}
+
+// stop ends it, and returns what it has installed.
+func (l *lifecycle) stop() []string {
+	l.end()
+	<-l.ended
+	return l.history
+}
+
+func (l *lifecycle) sync(ctx context.Context) error {
+	sources, subscriptions := listOf(operators(), "CatalogSource"), listOf(operators(), "Subscription")
+	if err := l.cluster.Client.List(ctx, sources); err != nil {
+		return err
+	}
+	served := map[string]bool{}
+	for i := range sources.Items {
+		source := &sources.Items[i]
+		served[source.GetNamespace()+"/"+source.GetName()] = true
+		if err := l.patch(ctx, source, map[string]any{"connectionState": map[string]any{"lastObservedState": "READY"}}); err != nil {
+			return err
+		}
+	}
+	if err := l.cluster.Client.List(ctx, subscriptions); err != nil {
+		return err
+	}
+	for i := range subscriptions.Items {
+		if err := l.follow(ctx, &subscriptions.Items[i], served); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow brings a Subscription one step further.
+func (l *lifecycle) follow(ctx context.Context, subscription *unstructured.Unstructured, served map[string]bool) error {
+	text := func(fields ...string) string {
+		found, _, _ := unstructured.NestedString(subscription.Object, fields...)
+		return found
+	}
+	channel := l.channels[text("spec", "name")]
+	installed, namespace := text("status", "installedCSV"), subscription.GetNamespace()
+	if text("spec", "source") != "csi-operators" || !served[text("spec", "sourceNamespace")+"/csi-operators"] || channel.Name != text("spec", "channel") {
+		return nil
+	}
+	next := slices.IndexFunc(channel.Entries, func(entry olm.Entry) bool { return installed == "" || upgrades(entry, installed) })
+	if next < 0 {
+		return nil
+	}
+	csv, plan := channel.Entries[next].Name, "install-"+subscription.GetName()
+	if err := l.create(ctx, "InstallPlan", namespace, plan, map[string]any{"spec": map[string]any{
+		"approval": "Automatic", "approved": true, "clusterServiceVersionNames": []any{csv},
+	}}); err != nil {
+		return err
+	}
+	if err := l.create(ctx, "ClusterServiceVersion", namespace, csv, map[string]any{"status": map[string]any{"phase": "Succeeded"}}); err != nil {
+		return err
+	}
+	if installed != "" {
+		old := &unstructured.Unstructured{}
+		old.SetGroupVersionKind(operators().WithKind("ClusterServiceVersion"))
+		old.SetNamespace(namespace)
+		old.SetName(installed)
+		if err := client.IgnoreNotFound(l.cluster.Client.Delete(ctx, old)); err != nil {
+			return err
+		}
+	}
+	if err := l.patch(ctx, subscription, map[string]any{
+		"state": "AtLatestKnown", "installedCSV": csv, "currentCSV": csv, "installPlanRef": map[string]any{"name": plan},
+	}); err != nil {
+		return err
+	}
+	l.history = append(l.history, fmt.Sprintf("%s/%s: %s", namespace, subscription.GetName(), csv))
+	return nil
+}
+
+// upgrades tells whether OLM would go from what is installed to an entry, whatever package it is from.
+func upgrades(entry olm.Entry, installed string) bool {
+	if entry.Name == installed {
+		return false
+	}
+	if entry.Replaces == installed || slices.Contains(entry.Skips, installed) {
+		return true
+	}
+	_, text, _ := strings.Cut(installed, ".v")
+	version, err := semver.Parse(text)
+	if err != nil {
+		return false
+	}
+	includes, err := semver.ParseRange(entry.SkipRange)
+	return err == nil && includes(version)
+}
+
+func (l *lifecycle) create(ctx context.Context, kind, namespace, name string, content map[string]any) error {
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(operators().WithKind(kind))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	if err := l.cluster.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+func (l *lifecycle) patch(ctx context.Context, object *unstructured.Unstructured, status map[string]any) error {
+	before := object.DeepCopy()
+	object.Object["status"] = status
+	return l.cluster.Client.Patch(ctx, object, client.MergeFrom(before))
+}
