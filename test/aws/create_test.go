@@ -273,6 +273,29 @@ func TestBadWeatherOnlyDelaysACreation(t *testing.T) {
 	}
 }
 
+// A request whose answer is lost is sent again, and finds what it has made itself.
+func TestCreateMakesOneThoughAllAnswersAreLostOnce(t *testing.T) {
+	c := newCloud(t)
+	c.vpc(of(infra))
+	lost := map[string]bool{}
+	c.Set(func(call env.AWSCall) env.AWSFault {
+		if !call.Writes() || lost[call.Action] {
+			return nil
+		}
+		lost[call.Action] = true
+		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			send()
+			return nil
+		}
+	})
+	share := c.create()
+	c.wantLeft(all(share)...)
+	c.wantRule(share.SecurityGroup)
+	if len(lost) != 4 {
+		t.Errorf("answers were lost of %v", lost)
+	}
+}
+
 func TestAZoneThatEFSDoesNotSupportIsLeftOut(t *testing.T) {
 	c := newCloud(t)
 	_, subnets := c.vpc(of(infra))
