@@ -304,6 +304,24 @@ func TestWhatIsStillListedAfterItsDeletionIsNoTrouble(t *testing.T) {
 	c.wantLeft(left...)
 }
 
+// The report says what the last list says, and not what AWS has promised.
+func TestADeletionThatHasNotHappenedIsRepeated(t *testing.T) {
+	c := newCloud(t)
+	left := c.theirs()
+	point, promised := c.accessPoint(left[0], of(infra)), false
+	c.Set(func(call env.AWSCall) env.AWSFault {
+		if promised || call.Action != "elasticfilesystem:DeleteAccessPoint" {
+			return nil
+		}
+		promised = true
+		return func(func() *env.AWSAnswer) *env.AWSAnswer { return &env.AWSAnswer{Status: http.StatusNoContent} }
+	})
+	report := c.cleanup()
+	want(t, report, efscleanup.Clean)
+	wantIn(t, reason(report, point), "deleted")
+	c.wantLeft(left...)
+}
+
 func TestWhatAppearsMeanwhileGoesAsWell(t *testing.T) {
 	c := newCloud(t)
 	c.little()
