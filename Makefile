@@ -34,10 +34,10 @@ test: build race bin/promtool bin/venv/moto ## Run every test, with the race det
 
 .PHONY: soak
 # A seed that nobody has chosen; the one of a failure makes it happen again.
-soak: build race ## Disturb the operator for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/aws
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program, PEER_ARGS and SHARED_PEER_ARGS those of the peers.

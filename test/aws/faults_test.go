@@ -33,11 +33,11 @@ func (c *cloud) theirs() []string {
 	return []string{fileSystem, c.accessPoint(fileSystem, of(other))}
 }
 
-// some are numbers from 1 to n: all of them, or half as many as the share of a test is.
+// some are numbers from 1 to n: all of them, or as many as the share of a test is.
 func some(t *testing.T, dice *rand.Rand, n int) []int {
 	t.Helper()
 	numbers := dice.Perm(n)
-	numbers = numbers[:min(n, env.Rounds(t)/2)]
+	numbers = numbers[:min(n, env.Rounds(t))]
 	slices.Sort(numbers)
 	for i := range numbers {
 		numbers[i]++
