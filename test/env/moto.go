@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Venv is the path of a program in the virtual environment with what tests need of PyPI.
@@ -40,7 +41,10 @@ func StartAWS(t *testing.T) string {
 	Must(t, err)
 	Must(t, command.Start())
 	t.Cleanup(func() { _, _ = command.Process.Kill(), command.Wait() })
+	// One that says nothing is ended, which ends the reading.
+	late := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
 	endpoint, err := endpointIn(output)
+	late.Stop()
 	Must(t, err)
 	// It writes a line for each request; a full pipe would stop it.
 	go func() { _, _ = io.Copy(io.Discard, output) }()
