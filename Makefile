@@ -27,7 +27,7 @@ demo: build ## Install the EFS driver on a cluster of its own before your eyes. 
 .PHONY: test
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more. Three packages
 # run at a time, however few processors there are: one does nothing but wait.
-test: build race bin/promtool bin/venv/moto ## Run every test, with the race detector.
+test: build race bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
 	go test -race -count=1 -p 3 -timeout 35m ./...
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
@@ -67,6 +67,11 @@ release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and 
 .PHONY: images
 images: tools ## Build the images that need no container engine, as OCI layouts in bin/images. ARCHS=amd64,arm64 chooses.
 	@go run ./hack/images $(if $(ARCHS),-arch '$(ARCHS)')
+
+# The program that is shipped is compiled otherwise than all others. Tests that build it find its parts compiled.
+.PHONY: shipped
+shipped: tools
+	@go run ./hack/images -arch "$$(go env GOARCH)" >/dev/null
 
 .PHONY: verify
 verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.

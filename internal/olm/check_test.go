@@ -1,6 +1,7 @@
 package olm_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ const csvFile = "manifests/aws-efs-csi-driver-operator.clusterserviceversion.yam
 
 // Somebody may edit a bundle by hand, or the generator may have a bug.
 func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
+	right, expected := shipped(t, olm.Packages()[0])
 	const deployment = "spec.install.spec.deployments[0].spec.template.spec"
 	for name, example := range map[string]struct{ from, to, want string }{
 		"other name":       {"name: aws-efs-csi-driver-operator.v5.1.0\n", "name: aws-efs-csi-driver-operator.5.1.0\n", "metadata.name: it is"},
@@ -36,7 +38,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"other definition": {"      name: sharedvolumes.aws-efs", "      name: volumes.aws-efs", "owned[0].name: manifests/ has no definition of volumes."},
 		"other kind":       {"      kind: SharedVolume\n", "      kind: Volume\n", "owned[0]: manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml does not define version v1alpha1 of kind Volume"},
 		"no example":       {`"kind": "SharedVolume"`, `"kind": "ClusterCSIDriver"`, "it has no example of SharedVolume"},
-		"example is wrong": {`"accessPointID": "fsap-0123456789abcdef"`, `"accessPointId": "fsap-1"`, "alm-examples[1]: SharedVolume sv1: unknown field spec.accessPointId"},
+		"example is wrong": {`"accessPointID": "fsap-0123456789abcdef"`, `"accessPointId": "fsap-1"`, "alm-examples[0]: SharedVolume sv1: unknown field spec.accessPointId"},
 		"example no JSON":  {"alm-examples: |-\n      [", "alm-examples: |-\n      (", "metadata.annotations.alm-examples: it is not the JSON that OLM reads"},
 		"no annotation":    {"capabilities: Full Lifecycle", "capability: Full Lifecycle", "metadata.annotations.capabilities: it is missing"},
 		"feature":          {`disconnected: "true"`, `disconnected: "yes"`, `features.operators.openshift.io/disconnected: "yes" is neither true nor false`},
@@ -45,7 +47,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"namespace":        {"  name: aws-efs-csi-driver-operator.v5.1.0\n", "  name: aws-efs-csi-driver-operator.v5.1.0\n  namespace: default\n", "unknown field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, expected := shipped(t, olm.Packages()[0])
+			files := maps.Clone(right)
 			if !strings.Contains(string(files[csvFile]), example.from) {
 				t.Fatalf("the bundle has no %q", example.from)
 			}
@@ -70,6 +72,7 @@ func refused(t *testing.T, err error, file, want string) {
 }
 
 func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
+	right, expected := shipped(t, olm.Packages()[0])
 	const service = "manifests/aws-efs-csi-driver-operator-metrics_service.yaml"
 	const crd = "manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml"
 	for name, example := range map[string]struct {
@@ -96,7 +99,7 @@ func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
 		"definition not owned": {crd, replace("  name: sharedvolumes.aws-efs", "  name: volumes.aws-efs"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, expected := shipped(t, olm.Packages()[0])
+			files := maps.Clone(right)
 			before := string(files[example.file])
 			if example.edit == nil {
 				files[example.file] = files[csvFile]

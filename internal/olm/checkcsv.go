@@ -291,7 +291,8 @@ func checkImages(b bundle, e Expected) []error {
 func (b bundle) images() map[string]bool {
 	used := map[string]bool{}
 	for _, deployment := range b.csv.Spec.Install.Spec.Deployments {
-		for _, container := range deployment.Spec.Template.Spec.Containers {
+		pod := deployment.Spec.Template.Spec
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			used[container.Image] = true
 			for _, variable := range container.Env {
 				if strings.HasSuffix(variable.Name, "_IMAGE") {

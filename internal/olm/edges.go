@@ -49,9 +49,20 @@ func checkEdges(channel CatalogChannel, known versions, p Package) []error {
 	if len(problems) > 0 || len(channel.Entries) == 0 {
 		return problems
 	}
-	for _, from := range p.startingPoints(known) {
+	return checkEnds(channel, known, p)
+}
+
+// checkEnds follows every upgrade to its end.
+func checkEnds(channel CatalogChannel, known versions, p Package) []error {
+	points, err := p.startingPoints(known)
+	if err != nil {
+		return []error{err}
+	}
+	var problems []error
+	for _, from := range points {
 		if end := channel.upgrade(from, known); end != channel.Entries[0].Name {
-			say(from.name, "a dead end: upgrades from it end at %s and not at %s", end, channel.Entries[0].Name)
+			problems = append(problems, fmt.Errorf("%s: entries: %s: a dead end: upgrades from it end at %s and not at %s",
+				catalogChannelFile, from.name, end, channel.Entries[0].Name))
 		}
 	}
 	return problems
@@ -64,19 +75,21 @@ type installed struct {
 }
 
 // startingPoints are the versions in the catalog and those of older operators.
-func (p Package) startingPoints(known versions) []installed {
+func (p Package) startingPoints(known versions) ([]installed, error) {
 	var found []installed
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		found = append(found, installed{name, known[name]})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Former)) {
 		for _, text := range p.Former[name] {
-			if version, err := semver.Parse(text); err == nil {
-				found = append(found, installed{name + ".v" + text, version})
+			version, err := semver.Parse(text)
+			if err != nil {
+				return nil, fmt.Errorf("package %s: former version %q of %s: %w", p.Name, text, name, err)
 			}
+			found = append(found, installed{name + ".v" + text, version})
 		}
 	}
-	return found
+	return found, nil
 }
 
 // Upgrade returns the name of the ClusterServiceVersion at which a cluster ends that has one installed, of whatever package, and
@@ -94,7 +107,7 @@ func Upgrade(catalog Files, p Package, name string, version semver.Version) (str
 // in replaces or skips, or whose skipRange has its version, is the next.
 func (c CatalogChannel) upgrade(from installed, known versions) string {
 	for range c.Entries {
-		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.follows(from) })
+		next := slices.IndexFunc(c.Entries, func(entry Entry) bool { return entry.Follows(from.name, from.version) })
 		if next < 0 {
 			return from.name
 		}
@@ -103,14 +116,14 @@ func (c CatalogChannel) upgrade(from installed, known versions) string {
 	return from.name
 }
 
-// follows tells whether an entry is an upgrade of what is installed.
-func (e Entry) follows(from installed) bool {
-	if e.Name == from.name {
+// Follows tells whether an entry is an upgrade of a ClusterServiceVersion that is installed, of whatever package.
+func (e Entry) Follows(name string, version semver.Version) bool {
+	if e.Name == name {
 		return false
 	}
-	if e.Replaces == from.name || slices.Contains(e.Skips, from.name) {
+	if e.Replaces == name || slices.Contains(e.Skips, name) {
 		return true
 	}
 	includes, err := semver.ParseRange(e.SkipRange)
-	return err == nil && includes(from.version)
+	return err == nil && includes(version)
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
+// CatalogDir is where the catalog's image has it.
+const CatalogDir = "/configs"
+
 // catalogSource is the name of the CatalogSource, in the namespace where those of all namespaces are.
 const (
 	catalogSource      = "csi-operators"
@@ -34,10 +37,10 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 	for name, object := range map[string]any{
 		"1-catalogsource.yaml": object("CatalogSource", "v1alpha1", catalogSource, catalogSourceSpace, map[string]any{
 			"sourceType": "grpc", "image": catalog.PullSpec(), "displayName": "csi-operators", "publisher": "csi-operators",
-			// The image has nothing but the catalog; OLM's own server reads it.
+			// The image has nothing but the catalog, not even a cache; OLM's own server reads it.
 			"grpcPodConfig": map[string]any{
 				"securityContextConfig": "restricted",
-				"extractContent":        map[string]any{"cacheDir": "/tmp/cache", "catalogDir": "/configs"},
+				"extractContent":        map[string]any{"catalogDir": CatalogDir},
 			},
 		}),
 		"2-namespace.yaml": space,

@@ -52,6 +52,9 @@ func Release(root, version string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkDigests(current, before); err != nil {
+		return err
+	}
 	made, err := makeAll(repository, current, stored)
 	if err != nil {
 		return err
@@ -60,6 +63,17 @@ func Release(root, version string) error {
 		return err
 	}
 	return write(root, map[string]Files{".": {release.VersionFile: []byte(next.String() + "\n"), StoredFile: text}})
+}
+
+// checkDigests refuses the digest of an image that is built for each release: it is that of the one before.
+func checkDigests(next, before release.Release) error {
+	var problems []error
+	for _, image := range slices.Concat(next.Images, next.Packaging) {
+		if image.Own && image.Digest != "" {
+			problems = append(problems, fmt.Errorf("%s: %s: digest: it is that of version %s: remove it", release.ImagesFile, image.Name, before.Version))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // definition is the name of the CRD that the packages own.

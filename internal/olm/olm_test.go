@@ -130,6 +130,45 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 	}
 }
 
+// Clusters hold what the released version lets in, also what that was the first to let in.
+func TestAReleaseMayNotTakeBackWhatTheOneBeforeLetIn(t *testing.T) {
+	folder := tree(t)
+	must(t, olm.Release(folder, "5.1.7"))
+	edit(t, folder, "config/crd/aws-efs.managed.openshift.io_sharedvolumes.yaml", "maxLength: 32768", "maxLength: 3")
+	const want = "status.conditions[].message has a lower maxLength, 3"
+	if err := olm.Make(folder); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error: %v\nwant %q", err, want)
+	}
+}
+
+func TestAReleaseDoesNotShipTheImagesOfTheOneBefore(t *testing.T) {
+	folder := tree(t)
+	const ours, theirs = "operator:v${VERSION}\n", "livenessprobe:v2.17.0\n"
+	digest := "    digest: sha256:" + strings.Repeat("0123456789abcdef", 4) + "\n"
+	// Upstream's image stays what it is.
+	edit(t, folder, release.ImagesFile, theirs, theirs+digest)
+	must(t, olm.Make(folder))
+	must(t, olm.Release(folder, "5.1.7"))
+	edit(t, folder, release.ImagesFile, ours, ours+digest)
+	must(t, olm.Make(folder))
+	const want = "images/images.yaml: aws-efs-csi-driver-operator: digest: it is that of version 5.1.7: remove it"
+	if err := olm.Release(folder, "5.1.8"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error: %v\nwant %q", err, want)
+	}
+}
+
+// edit replaces a text in a file.
+func edit(t *testing.T, folder, name, from, to string) {
+	t.Helper()
+	file := filepath.Join(folder, filepath.FromSlash(name))
+	text, err := os.ReadFile(file)
+	must(t, err)
+	if !strings.Contains(string(text), from) {
+		t.Fatalf("%s has no %q", name, from)
+	}
+	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+}
+
 func TestAReleaseThatCanNotBeMadeChangesNothing(t *testing.T) {
 	for version, want := range map[string]string{
 		"5.1.0":    "version 5.1.0 is not newer than 5.1.0, which is in the file VERSION",
@@ -163,7 +202,7 @@ func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 			rights, "namespace: openshift-cluster-csi-drivers", "namespace: openshift-config", rights + `: Role aws-efs-csi-driver-operator is for namespace "openshift-config"`,
 		},
 		"example that does not fit": {
-			"config/samples/sharedvolume.yaml", "fs-1234cdef", "vol-1234", "alm-examples[1]: SharedVolume sv1: spec.fileSystemID in body should match",
+			"config/samples/sharedvolume.yaml", "fs-1234cdef", "vol-1234", "alm-examples[0]: SharedVolume sv1: spec.fileSystemID in body should match",
 		},
 		"example of a stranger": {"config/samples/clustercsidriver.yaml", "kind: ClusterCSIDriver", "kind: Storage", "neither defines this kind nor names it in spec.nativeAPIs"},
 		"narrower schema":       {"config/crd/aws-efs.managed.openshift.io_sharedvolumes.yaml", "^fs-[0-9a-f]+$", "^fs-[0-9a-f]{8,40}$", "spec.fileSystemID has the pattern ^fs-[0-9a-f]{8,40}$"},
@@ -176,13 +215,7 @@ func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := tree(t)
-			file := filepath.Join(folder, filepath.FromSlash(example.file))
-			text, err := os.ReadFile(file)
-			must(t, err)
-			if !strings.Contains(string(text), example.from) {
-				t.Fatalf("%s has no %q", example.file, example.from)
-			}
-			must(t, os.WriteFile(file, []byte(strings.Replace(string(text), example.from, example.to, 1)), 0o600))
+			edit(t, folder, example.file, example.from, example.to)
 			before := contents(t, folder)
 			if err := olm.Make(folder); err == nil || !strings.Contains(err.Error(), example.want) {
 				t.Errorf("error: %v\nwant %q", err, example.want)

@@ -32,6 +32,8 @@ type Image struct {
 	Image string `json:"image"`
 	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag.
 	Digest string `json:"digest,omitempty"`
+	// Own tells that the image is built for each release.
+	Own bool `json:"-"`
 	// Variable is the environment variable in which the operator finds the image; empty if it gives it to nobody.
 	Variable string `json:"variable,omitempty"`
 }
@@ -133,6 +135,7 @@ func (i Image) check() error {
 func expand(images []Image, version semver.Version) []Image {
 	var found []Image
 	for _, image := range images {
+		image.Own = strings.Contains(image.Image, "${VERSION}")
 		image.Image = strings.ReplaceAll(image.Image, "${VERSION}", version.String())
 		found = append(found, image)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -167,8 +166,7 @@ func (s *scene) identities(t *testing.T) env.Snapshot {
 // same checks that nothing was made anew, came or went since.
 func (s *scene) same(t *testing.T, before env.Snapshot) {
 	t.Helper()
-	err := env.AwaitFor(t.Context(), 20*time.Second, "the same objects as before", func() error { return before.Differs(s.identities(t)) })
-	env.Must(t, err)
+	env.Eventually(t, "the same objects as before", func() error { return before.Differs(s.identities(t)) })
 }
 
 // pods are the UIDs of the driver's pods.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Venv is the path of a program in the virtual environment with what tests need of PyPI.
@@ -55,7 +56,11 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 		return "", nil, fmt.Errorf("start the stand-in for AWS: %w", err)
 	}
 	stop = func() { _, _ = command.Process.Kill(), command.Wait() }
-	if endpoint, err = endpointIn(output); err != nil {
+	// One that says nothing is ended, which ends the reading.
+	late := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	endpoint, err = endpointIn(output)
+	late.Stop()
+	if err != nil {
 		stop()
 		return "", nil, err
 	}

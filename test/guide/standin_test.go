@@ -233,21 +233,11 @@ func (l *lifecycle) follow(ctx context.Context, subscription *unstructured.Unstr
 	return nil
 }
 
-// upgrades tells whether OLM would go from what is installed to an entry, whatever package it is from.
+// upgrades tells whether an entry is an upgrade of the ClusterServiceVersion of a name.
 func upgrades(entry olm.Entry, installed string) bool {
-	if entry.Name == installed {
-		return false
-	}
-	if entry.Replaces == installed || slices.Contains(entry.Skips, installed) {
-		return true
-	}
 	_, text, _ := strings.Cut(installed, ".v")
 	version, err := semver.Parse(text)
-	if err != nil {
-		return false
-	}
-	includes, err := semver.ParseRange(entry.SkipRange)
-	return err == nil && includes(version)
+	return err == nil && entry.Follows(installed, version)
 }
 
 func (l *lifecycle) create(ctx context.Context, kind, namespace, name string, content map[string]any) error {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -90,7 +91,8 @@ func contents(t *testing.T, folder string) map[string]string {
 // labels are what OLM reads before it unpacks an image.
 func labels(t *testing.T, folder string, got map[string]string) {
 	t.Helper()
-	want := map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}
+	// The CatalogSource says so, too.
+	want := map[string]string{"operators.operatorframework.io.index.configs.v1": olm.CatalogDir}
 	if text, err := os.ReadFile(filepath.Join(folder, "metadata/annotations.yaml")); err == nil {
 		var metadata struct {
 			Annotations map[string]string `json:"annotations"`
