@@ -76,7 +76,7 @@ func run(t *testing.T, cluster *env.Cluster, home string, commands []block) int 
 		t.Run(b.place, func(t *testing.T) {
 			installed(t, cluster)
 			// Readers wait longer; a test that is wrong should say so soon.
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
 			command.Dir, command.WaitDelay = home, time.Second
