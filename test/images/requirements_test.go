@@ -85,7 +85,7 @@ func TestTheRequirementsFitRHEL9(t *testing.T) {
 	env.Must(t, err)
 	uv, err := env.Venv("uv")
 	env.Must(t, err)
-	command := exec.CommandContext(t.Context(), uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate",
+	command := exec.CommandContext(t.Context(), uv, "pip", "compile", "--quiet", "--no-config", "--system-certs", "--no-header", "--no-annotate",
 		"--python-version", "3.9", "--no-python-downloads", "--only-binary", ":all:",
 		"--constraint", "testdata/rhel9.txt", filepath.Join(root, requirements))
 	output, err := command.CombinedOutput()
