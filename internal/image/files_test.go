@@ -36,7 +36,7 @@ func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {
 		"a kubeconfig's token": {"a.yaml", "    token: sha256~" + key, 0o444, "a token"},
 		"a service account":    {"a", "x" + jwt + "\n", 0o444, "a token"},
 		"a registry's":         {"a.json", `{"auths":{"example.com":{"auth":"` + key + `"}}}`, 0o444, "password of a registry"},
-		"a kubeconfig by name": {"root/kubeconfig", "", 0o444, "/root/kubeconfig: it holds credentials"},
+		"a kubeconfig by name": {"etc/kubeconfig", "", 0o444, "/etc/kubeconfig: it holds credentials"},
 		"a key by name":        {"etc/tls.key", "", 0o444, "/etc/tls.key"},
 		"above the root":       {"../a", "", 0o444, `"../a"`},
 		"from the root":        {"/a", "", 0o444, `"/a"`},
