@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func New(ctx context.Context, options Options) (*Client, error) {
 	if options.Config != nil {
 		settings = options.Config.Copy()
 	} else {
-		client := awshttp.NewBuildableClient().WithTimeout(or(options.Timeout, DefaultTimeout))
+		client := awshttp.NewBuildableClient().WithTimeout(cmp.Or(options.Timeout, DefaultTimeout))
 		var err error
 		settings, err = config.LoadDefaultConfig(ctx, config.WithRegion(options.Region), config.WithHTTPClient(client))
 		if err != nil {
@@ -89,11 +90,11 @@ func (c *Client) Region() string { return c.region }
 func (c *Client) Requests() int { return int(c.requests.Load()) }
 
 func (c *Client) retryer(options Options) sdk.RetryerV2 {
-	perMinute := or(options.RequestsPerMinute, DefaultRequestsPerMinute)
+	perMinute := cmp.Or(options.RequestsPerMinute, DefaultRequestsPerMinute)
 	return &budgeted{
 		Standard: retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts = or(options.MaxAttempts, DefaultMaxAttempts)
-			o.MaxBackoff = or(options.MaxBackoff, DefaultMaxBackoff)
+			o.MaxAttempts = cmp.Or(options.MaxAttempts, DefaultMaxAttempts)
+			o.MaxBackoff = cmp.Or(options.MaxBackoff, DefaultMaxBackoff)
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
 			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
 			o.RateLimiter = ratelimit.None
@@ -117,15 +118,6 @@ func (b *budgeted) GetAttemptToken(ctx context.Context) (func(error) error, erro
 	}
 	b.sent.Add(1)
 	return b.Standard.GetAttemptToken(ctx) //nolint:wrapcheck // It never fails.
-}
-
-// or is the value, or the fallback if it is the zero value.
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // Identity asks STS whose credentials these are.

@@ -3,6 +3,7 @@
 package efscreate
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -85,12 +86,7 @@ func (o *Options) complete() error {
 			return usage("subnet %q: it looks like subnet-0123456789abcdef0", subnet)
 		}
 	}
-	if o.Poll == 0 {
-		o.Poll = efscleanup.DefaultPoll
-	}
-	if o.Patience == 0 {
-		o.Patience = efscleanup.DefaultPatience
-	}
+	o.Poll, o.Patience = cmp.Or(o.Poll, efscleanup.DefaultPoll), cmp.Or(o.Patience, efscleanup.DefaultPatience)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

@@ -1,6 +1,7 @@
 package efscleanup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -160,11 +161,6 @@ func (c *cleanup) of(kind Kind) []*item {
 			found = append(found, candidate)
 		}
 	}
-	slices.SortFunc(found, func(a, b *item) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(found, func(a, b *item) int { return cmp.Compare(a.ID, b.ID) })
 	return found
 }

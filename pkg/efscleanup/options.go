@@ -4,6 +4,7 @@
 package efscleanup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -101,12 +102,7 @@ func (o *Options) complete() error {
 	if err := CheckPlace(o.Account, o.Region); err != nil {
 		return err
 	}
-	if o.Poll == 0 {
-		o.Poll = DefaultPoll
-	}
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
+	o.Poll, o.Patience = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Patience, DefaultPatience)
 	if o.Progress == nil {
 		o.Progress = func(Step) {}
 	}
