@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -32,37 +30,25 @@ func cleanup(ctx context.Context, args []string, out, problems io.Writer) (int, 
 func parseCleanup(args []string, problems io.Writer) (cleanupFlags, error) {
 	var options cleanupFlags
 	flags := flag.NewFlagSet("efs cleanup", flag.ContinueOnError)
-	place(flags, &options.InfraID, &options.Account, &options.Region)
+	shared := common{
+		&options.InfraID, &options.Account, &options.Region, &options.output, &options.RequestsPerMinute,
+		&options.Patience, &options.Poll, &options.MaxBackoff,
+	}
+	shared.add(flags, "report", "with --wait, how `long` to wait", "with --wait, how `long` to pause between two looks at AWS")
 	flags.BoolVar(&options.OwnerTag, "owner-tag", false,
 		"also delete what has the tag \"owner\" with the whole infrastructure ID as its value")
 	flags.BoolVar(&options.Yes, "yes", false, "delete; without it, only say what would be deleted")
 	flags.BoolVar(&options.Wait, "wait", false, "wait until all is gone; without it, do what AWS accepts now and exit with 4 if something is left to do")
-	flags.DurationVar(&options.Patience, "timeout", efscleanup.DefaultPatience, "with --wait, how `long` to wait")
-	flags.DurationVar(&options.Poll, "poll", efscleanup.DefaultPoll, "with --wait, how `long` to pause between two looks at AWS")
-	flags.IntVar(&options.RequestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
-		"`number` of requests that AWS is sent at most, so that others of the account can work")
-	flags.DurationVar(&options.MaxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
-	flags.StringVar(&options.output, "o", "table", "`format` of the report: table or json")
 	if err := parse(flags, args, problems); err != nil {
 		return options, err
 	}
-	switch {
-	case options.output != "table" && options.output != "json":
-		return options, wrongUsage("-o %s: must be table or json", options.output)
-	case options.Patience <= 0 || options.Poll <= 0 || options.MaxBackoff <= 0:
-		return options, wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
-	case options.Wait && !options.Yes:
+	if err := shared.check(); err != nil {
+		return options, err
+	}
+	if options.Wait && !options.Yes {
 		return options, wrongUsage("--wait waits until all is deleted, and nothing is without --yes")
 	}
-	return options, limit(options.RequestsPerMinute)
-}
-
-// place adds the flags that say where to work, and for whom.
-func place(flags *flag.FlagSet, infraID, account, region *string) {
-	flags.StringVar(infraID, "infra-id", "",
-		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")
-	flags.StringVar(account, "account", "", "`number` of the AWS account; credentials of another one are refused")
-	flags.StringVar(region, "region", "", "AWS `region` of the cluster; that of the environment is not used")
+	return options, nil
 }
 
 // clean runs a cleanup and prints its report.
@@ -87,12 +73,7 @@ func clean(ctx context.Context, options cleanupFlags, out, problems io.Writer) (
 
 func printReport(out io.Writer, format string, report efscleanup.Report) error {
 	if format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(report); err != nil {
-			return fmt.Errorf("print the report: %w", err)
-		}
-		return nil
+		return printJSON(out, "report", report)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
@@ -53,7 +51,11 @@ func parseCreate(args []string, problems io.Writer) (createFlags, error) {
 	var options createFlags
 	var subnets string
 	flags := flag.NewFlagSet("efs create", flag.ContinueOnError)
-	place(flags, &options.InfraID, &options.Account, &options.Region)
+	shared := common{
+		&options.InfraID, &options.Account, &options.Region, &options.output, &options.RequestsPerMinute,
+		&options.Patience, &options.Poll, &options.MaxBackoff,
+	}
+	shared.add(flags, "result", "how `long` to wait for AWS", "how `long` to pause between two looks at AWS")
 	flags.StringVar(&options.Name, "name", "ci", "`name` of the share; a cluster can have several")
 	flags.StringVar(&options.Zone, "zone", "", "make a One Zone file system in this `zone`; default: a regional one")
 	flags.StringVar(&options.VPC, "vpc", "", "`ID` of the VPC; default: the one with the cluster's tag")
@@ -63,32 +65,22 @@ func parseCreate(args []string, problems io.Writer) (createFlags, error) {
 	flags.StringVar(&options.manifest, "manifest", "", "`file` to write the manifest for Kubernetes' external storage tests to")
 	flags.BoolVar(&options.remove, "delete", false, "delete the share, and only what this program has made under its name")
 	flags.BoolVar(&options.wait, "wait", false, "with --delete, wait until all is gone; else exit with 4 if something is left to do")
-	flags.DurationVar(&options.Patience, "timeout", efscleanup.DefaultPatience, "how `long` to wait for AWS")
-	flags.DurationVar(&options.Poll, "poll", efscleanup.DefaultPoll, "how `long` to pause between two looks at AWS")
-	flags.IntVar(&options.RequestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
-		"`number` of requests that AWS is sent at most, so that others of the account can work")
-	flags.DurationVar(&options.MaxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
-	flags.StringVar(&options.output, "o", "table", "`format` of the result: table or json")
 	if err := parse(flags, args, problems); err != nil {
 		return options, err
 	}
 	if subnets != "" {
 		options.Subnets = strings.Split(subnets, ",")
 	}
-	if err := options.check(); err != nil {
+	if err := shared.check(); err != nil {
 		return options, err
 	}
-	return options, limit(options.RequestsPerMinute)
+	return options, options.check()
 }
 
 // check looks at how the flags go together; efscreate checks each of its own.
 func (o *createFlags) check() error {
 	forCreation := []string{o.Zone, o.VPC, strings.Join(o.Subnets, ","), o.storageClass, o.manifest}
 	switch {
-	case o.output != "table" && o.output != "json":
-		return wrongUsage("-o %s: must be table or json", o.output)
-	case o.Patience <= 0 || o.Poll <= 0 || o.MaxBackoff <= 0:
-		return wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
 	case o.wait && !o.remove:
 		return wrongUsage("--wait is for --delete; create always waits")
 	case o.remove && strings.Join(forCreation, "") != "":
@@ -101,12 +93,7 @@ func (o *createFlags) check() error {
 
 func printShare(out io.Writer, format string, share efscreate.Share) error {
 	if format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(share); err != nil {
-			return fmt.Errorf("print the share: %w", err)
-		}
-		return nil
+		return printJSON(out, "share", share)
 	}
 	where := "regional"
 	if share.Zone != "" {

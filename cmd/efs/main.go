@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -95,10 +98,45 @@ func parse(flags *flag.FlagSet, args []string, problems io.Writer) error {
 	return nil
 }
 
-// limit checks a number of requests.
-func limit(perMinute int) error {
-	if perMinute < 1 {
-		return wrongUsage("--requests-per-minute %d: must be at least 1", perMinute)
+// common are the flags that both sub-commands have.
+type common struct {
+	infraID, account, region, output *string
+	requestsPerMinute                *int
+	patience, poll, maxBackoff       *time.Duration
+}
+
+// add adds the flags. The sub-commands say themselves what --timeout and --poll are for, and what -o is the format of.
+func (c common) add(flags *flag.FlagSet, printed, timeout, poll string) {
+	flags.StringVar(c.infraID, "infra-id", "",
+		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")
+	flags.StringVar(c.account, "account", "", "`number` of the AWS account; credentials of another one are refused")
+	flags.StringVar(c.region, "region", "", "AWS `region` of the cluster; that of the environment is not used")
+	flags.DurationVar(c.patience, "timeout", efscleanup.DefaultPatience, timeout)
+	flags.DurationVar(c.poll, "poll", efscleanup.DefaultPoll, poll)
+	flags.IntVar(c.requestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
+		"`number` of requests that AWS is sent at most, so that others of the account can work")
+	flags.DurationVar(c.maxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
+	flags.StringVar(c.output, "o", "table", "`format` of the "+printed+": table or json")
+}
+
+func (c common) check() error {
+	switch {
+	case *c.output != "table" && *c.output != "json":
+		return wrongUsage("-o %s: must be table or json", *c.output)
+	case *c.patience <= 0 || *c.poll <= 0 || *c.maxBackoff <= 0:
+		return wrongUsage("--timeout, --poll and --max-backoff must be more than 0")
+	case *c.requestsPerMinute < 1:
+		return wrongUsage("--requests-per-minute %d: must be at least 1", *c.requestsPerMinute)
+	}
+	return nil
+}
+
+// printJSON prints a result for programs.
+func printJSON(out io.Writer, what string, result any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(result); err != nil {
+		return fmt.Errorf("print the %s: %w", what, err)
 	}
 	return nil
 }
