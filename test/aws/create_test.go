@@ -221,18 +221,7 @@ func TestACreationThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 		c.vpc(of(infra))
 		arrives := dice.IntN(2) == 0
 		ctx, end := context.WithCancel(t.Context())
-		c.Set(func(call env.AWSCall) env.AWSFault {
-			if call.Number != number {
-				return nil
-			}
-			return func(send func() *env.AWSAnswer) *env.AWSAnswer {
-				if arrives {
-					send()
-				}
-				end()
-				return nil
-			}
-		})
+		c.Set(endAt(number, arrives, end))
 		if _, err := efscreate.Run(ctx, shareOptions()); err == nil {
 			t.Errorf("ended at request %d, it says that all is done", number)
 		}

@@ -33,6 +33,22 @@ func (c *cloud) theirs() []string {
 	return []string{fileSystem, c.accessPoint(fileSystem, of(other))}
 }
 
+// endAt ends a run at a request, which has arrived at AWS by then or not.
+func endAt(number int, arrives bool, end context.CancelFunc) func(env.AWSCall) env.AWSFault {
+	return func(call env.AWSCall) env.AWSFault {
+		if call.Number != number {
+			return nil
+		}
+		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			if arrives {
+				send()
+			}
+			end()
+			return nil
+		}
+	}
+}
+
 // some are numbers from 1 to n: all of them, or as many as the share of a test is.
 func some(t *testing.T, dice *rand.Rand, n int) []int {
 	t.Helper()
@@ -97,18 +113,7 @@ func TestACleanupThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 		c.little()
 		left, arrives := c.theirs(), dice.IntN(2) == 0
 		ctx, end := context.WithCancel(t.Context())
-		c.Set(func(call env.AWSCall) env.AWSFault {
-			if call.Number != number {
-				return nil
-			}
-			return func(send func() *env.AWSAnswer) *env.AWSAnswer {
-				if arrives {
-					send()
-				}
-				end()
-				return nil
-			}
-		})
+		c.Set(endAt(number, arrives, end))
 		if _, err := efscleanup.Run(ctx, options()); err == nil {
 			t.Errorf("ended at request %d, it says that all is done", number)
 		}
