@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/release"
@@ -105,27 +104,7 @@ func (s *scene) share(t *testing.T, csv env.CSV) *corev1.Pod {
 // application is a running pod with a claim. Without a node, the scheduler chooses one.
 func (s *scene) application(t *testing.T, claim, node string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
-		Spec: corev1.PodSpec{
-			NodeName: node, Containers: []corev1.Container{{Name: "web", Image: "registry.example/web:1"}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-			}}},
-		},
-	}
-	// The account of a young namespace may be missing for a moment.
-	env.Eventually(t, "the application created", func() error { return s.Client.Create(t.Context(), pod) })
-	env.Eventually(t, "the application runs", func() error {
-		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
-		if pod.Status.Phase != corev1.PodRunning {
-			return errors.New(string(pod.Status.Phase))
-		}
-		return nil
-	})
-	return pod
+	return s.RunPod(t, env.Application("shop", "web", node, claim))
 }
 
 // survives checks that an application is the same pod as before, and was neither restarted nor asked to end.

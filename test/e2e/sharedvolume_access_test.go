@@ -106,7 +106,7 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", name, value, err, want)
 		}
 	}
-	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Running(t.Context(), pod))
 	// What does not change the IDs is never refused, or nobody could delete it.
 	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
 	// A claim that is lost is not made again, and is as soon as it may be.

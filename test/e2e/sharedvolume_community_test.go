@@ -123,7 +123,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 		}
 	}
 	env.Eventually(t, "an event", func() error { return told(t.Context(), cluster, today, "Adopted", "taken over") })
-	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, today)
 	unshare(t, cluster, old)

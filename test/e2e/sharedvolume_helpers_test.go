@@ -52,29 +52,9 @@ func namespace(t *testing.T, cluster *env.Cluster, name string, annotations map[
 // application is a running pod that uses claims.
 func application(t *testing.T, cluster *env.Cluster, namespace, name string, claims ...string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}}},
-	}
-	for _, claim := range claims {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-		}})
-	}
-	env.Eventually(t, "pod "+name+" created", func() error { return cluster.Client.Create(t.Context(), pod) })
+	pod := env.Application(namespace, name, "", claims...)
 	t.Cleanup(func() { forceDelete(t, cluster, pod) })
-	env.Eventually(t, "pod "+name+" runs", func() error { return running(t.Context(), cluster, pod) })
-	return pod
-}
-
-func running(ctx context.Context, cluster *env.Cluster, pod *corev1.Pod) error {
-	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-		return err
-	}
-	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
-		return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
-	}
-	return nil
+	return cluster.RunPod(t, pod)
 }
 
 // as is a client of somebody else. With the group system:masters it has every right, else what RBAC gives.

@@ -78,7 +78,7 @@ func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 		}
 		return nil
 	})
-	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), next) })
 	env.Eventually(t, "the former pair gone", func() error { return cluster.PairGone(t.Context(), old) })
@@ -189,7 +189,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	if claim.UID != used {
 		t.Error("the claim was replaced under a pod")
 	}
-	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Running(t.Context(), pod))
 	// A volume that does not know its claim any more would make Kubernetes give the claim up.
 	for _, ref := range []string{`null`, `{"uid":null}`} {
 		damage("a claim reference", volume, func() error { return patch(cluster, volume, `{"spec":{"claimRef":`+ref+`}}`) })
@@ -205,7 +205,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 		}
 		return nil
 	})
-	env.Must(t, running(t.Context(), cluster, pod))
+	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), claim))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	env.Eventually(t, "both made again", whole)

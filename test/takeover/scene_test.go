@@ -13,7 +13,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -114,28 +113,9 @@ func (s *scene) watch(t *testing.T, nodes int) (stop func()) {
 // application runs a pod of a project on a node. Its volume is that of the project.
 func (s *scene) application(t *testing.T, project, name, node string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: name},
-		Spec: corev1.PodSpec{
-			NodeName: node, RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-data"},
-			}}},
-		},
-	}
-	// The account of a young namespace may be missing for a moment.
-	env.Eventually(t, "pod "+name+" created", func() error { return s.Client.Create(t.Context(), pod) })
-	env.Eventually(t, "pod "+name+" runs", func() error {
-		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
-		if pod.Status.Phase != corev1.PodRunning {
-			return errors.New(string(pod.Status.Phase))
-		}
-		return nil
-	})
-	return pod
+	pod := env.Application(project, name, node, "pvc-data")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return s.RunPod(t, pod)
 }
 
 // finish ends a pod of an application as a job ends.
