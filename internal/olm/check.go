@@ -57,6 +57,13 @@ func problem(file, field, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", file, field, fmt.Sprintf(format, args...))
 }
 
+// into returns a function that adds a problem of the ClusterServiceVersion to a list.
+func (b bundle) into(problems *[]error) func(field, format string, args ...any) {
+	return func(field, format string, args ...any) {
+		*problems = append(*problems, problem(b.csvFile, field, format, args...))
+	}
+}
+
 // Check returns everything that is wrong with a bundle, a sentence each, which names the file and the field.
 func Check(files Files, expected Expected) error {
 	found, problems := readBundle(files)

@@ -20,9 +20,7 @@ import (
 // checkOwned compares what the ClusterServiceVersion says of its kinds with their definitions, and those with what clusters hold.
 func checkOwned(b bundle, e Expected) []error {
 	var problems []error
-	say := func(field, format string, args ...any) {
-		problems = append(problems, problem(b.csvFile, field, format, args...))
-	}
+	say := b.into(&problems)
 	listed := map[string]bool{}
 	for i, owned := range b.csv.Spec.CRDs.Owned {
 		where := fmt.Sprintf("spec.customresourcedefinitions.owned[%d]", i)

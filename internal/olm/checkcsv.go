@@ -22,9 +22,7 @@ const mostNameBytes = 63
 // checkIdentity is about names and versions.
 func checkIdentity(b bundle, e Expected) []error {
 	var problems []error
-	say := func(field, format string, args ...any) {
-		problems = append(problems, problem(b.csvFile, field, format, args...))
-	}
+	say := b.into(&problems)
 	version, name := e.Package.Version(e.Release.Version), e.Package.CSVName(e.Release.Version)
 	if b.csv.Metadata.Name != name {
 		say("metadata.name", "it is %q, want package and version, %q", b.csv.Metadata.Name, name)
@@ -103,9 +101,7 @@ func checkProperties(text string, version semver.Version) error {
 // checkMetadata is about what people see.
 func checkMetadata(b bundle, e Expected) []error {
 	var problems []error
-	say := func(field, format string, args ...any) {
-		problems = append(problems, problem(b.csvFile, field, format, args...))
-	}
+	say := b.into(&problems)
 	spec := b.csv.Spec
 	for field, value := range map[string]string{
 		"displayName": spec.DisplayName, "description": spec.Description, "maturity": spec.Maturity, "provider.name": spec.Provider.Name,
@@ -128,9 +124,7 @@ func checkMetadata(b bundle, e Expected) []error {
 // checkConsole is about how the console and OpenShift's catalogs file the operator.
 func checkConsole(b bundle, e Expected) []error {
 	var problems []error
-	say := func(field, format string, args ...any) {
-		problems = append(problems, problem(b.csvFile, field, format, args...))
-	}
+	say := b.into(&problems)
 	modes := map[string]bool{}
 	for _, mode := range b.csv.Spec.InstallModes {
 		modes[mode.Type] = mode.Supported
@@ -253,9 +247,7 @@ func missing(wanted, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 // checkImages compares the list for mirrors with what the pods use, and both with the release.
 func checkImages(b bundle, e Expected) []error {
 	var problems []error
-	say := func(field, format string, args ...any) {
-		problems = append(problems, problem(b.csvFile, field, format, args...))
-	}
+	say := b.into(&problems)
 	used, related, released := b.images(), map[string]bool{}, map[string]bool{}
 	for _, image := range b.csv.Spec.RelatedImages {
 		if image.Name == "" || related[image.Image] {
