@@ -52,6 +52,9 @@ const (
 	// ConditionAllowed says whether the namespace may use the access point. It is absent where nobody limits that. A claim
 	// that is bound stays so when it is False.
 	ConditionAllowed = "Allowed"
+	// ConditionMountable says whether AWS has what pods need to mount the share: False with what is missing, else True with the
+	// reason Regional or OneZone. It is absent as long as the operator does not know. The phase does not depend on it.
+	ConditionMountable = "Mountable"
 )
 
 // SharedVolume makes a PersistentVolumeClaim for an access point of an EFS file system, in its namespace and for all pods
@@ -115,7 +118,8 @@ type SharedVolumeStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, Bound, DriverInstalled and, where the namespace is limited, Allowed, with a reason each.
+	// conditions are Ready, Bound and DriverInstalled, with a reason each; Allowed where the namespace is limited, and Mountable
+	// where the operator can ask AWS.
 	//
 	// +listType=map
 	// +listMapKey=type
