@@ -23,6 +23,7 @@ const (
 	adoptClaim    what = "adopt claim"
 	restoreIDs    what = "restore IDs"
 	dropFinalizer what = "drop finalizer"
+	addAffinity   what = "add zone affinity"
 )
 
 // change is one write. Patches and deletions hold only for the object as it was read: its UID and resource version are

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -38,7 +39,12 @@ type world struct {
 	noDriver bool
 	// users are the pods that use the claim; nil if nobody has looked.
 	users []string
-	now   time.Time
+	// askable is true as long as AWS could be asked about the share, and has not been. placement is its answer.
+	askable   bool
+	placement aws.Placement
+	// elsewhere are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
+	elsewhere []string
+	now       time.Time
 	// volumeMade is when we made the volume; zero if an operator before us did.
 	volumeMade time.Time
 }
@@ -51,6 +57,9 @@ const (
 	lookLive look = iota + 1
 	lookClaim
 	lookUsers
+	// lookShare asks AWS, which may take seconds; what has to be fresh is read after it.
+	lookShare
+	lookPods
 )
 
 // plan is the next step, and what the status says meanwhile.
@@ -62,6 +71,8 @@ type plan struct {
 	bound bool
 	// volume is the name of the volume, once it is known.
 	volume string
+	// mountable is what AWS tells about mounting it; nil if that stays as it was told before.
+	mountable *verdict
 	// look is what to find out before anything else.
 	look look
 	// do is the one write to make; nil if there is none.
@@ -73,6 +84,29 @@ type plan struct {
 // next decides what to do for a SharedVolume. It never touches what belongs to somebody else.
 func next(owner *v1alpha1.SharedVolume, w world) plan {
 	volume := volumeOf(owner, w)
+	p := forPair(owner, w, volume)
+	p.mountable = judge(owner, w, volume)
+	if p.mountable == nil && owner.DeletionTimestamp == nil && p.look == 0 && p.do == nil {
+		return plan{phase: p.phase, look: lookShare}
+	}
+	if p.phase == v1alpha1.Failed && p.look == 0 {
+		if !w.live {
+			// What the cache does not show may be there without our label.
+			return plan{phase: p.phase, look: lookLive}
+		}
+		p.do = handOver(owner, w, volume)
+	}
+	if p.phase == v1alpha1.Ready && p.message == "" {
+		p.message = p.mountable.problem()
+	}
+	if p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") || len(w.elsewhere) > 0 {
+		p.retry = again
+	}
+	return p
+}
+
+// forPair decides by the volume and the claim alone.
+func forPair(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
 	var p plan
 	switch {
 	case owner.DeletionTimestamp != nil:
@@ -87,16 +121,6 @@ func next(owner *v1alpha1.SharedVolume, w world) plan {
 	}
 	if w.claim != nil && isClaimOf(w.claim, owner) {
 		p.bound = w.claim.Status.Phase == corev1.ClaimBound
-	}
-	if p.phase == v1alpha1.Failed && p.look == 0 {
-		if !w.live {
-			// What the cache does not show may be there without our label.
-			return plan{phase: p.phase, look: lookLive}
-		}
-		p.do = handOver(owner, w, volume)
-	}
-	if p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") {
-		p.retry = again
 	}
 	return p
 }
@@ -139,14 +163,21 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
+	if w.claim == nil && w.askable {
+		return plan{phase: v1alpha1.Pending, look: lookShare}
+	}
 	if w.claim == nil && !w.live && !w.sought {
 		// Kubernetes would give the volume to any claim of that name.
 		return plan{phase: v1alpha1.Pending, look: lookClaim}
 	}
 	volume := newVolume(owner, name)
-	if w.claim != nil {
-		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod.
+	switch {
+	case w.claim != nil:
+		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod, in whatever zone
+		// that is.
 		volume.Spec.ClaimRef.UID = w.claim.UID
+	case w.placement.Zone != "":
+		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
 }
@@ -278,6 +309,9 @@ func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persistent
 	}
 	if handing := handOver(owner, w, volume); handing != nil {
 		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: handing}
+	}
+	if confining := confining(owner, w, volume); confining.phase != "" {
+		return confining
 	}
 	return waiting(w, claim, volume)
 }

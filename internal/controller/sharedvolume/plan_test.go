@@ -34,6 +34,10 @@ func step(p plan) string {
 		return "look for a claim"
 	case p.look == lookUsers:
 		return "look for pods"
+	case p.look == lookShare:
+		return "ask AWS"
+	case p.look == lookPods:
+		return "look where pods are"
 	case p.do == nil:
 		return "nothing"
 	default:

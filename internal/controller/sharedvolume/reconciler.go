@@ -27,7 +27,7 @@ const (
 	// lag is how long the cache may take to show what was just made.
 	lag = time.Second
 	// mostSteps bounds the writes for one look at a SharedVolume.
-	mostSteps = 10
+	mostSteps = 12
 )
 
 // Reconciler brings SharedVolumes, their volumes and their claims together.
@@ -42,7 +42,9 @@ type Reconciler struct {
 	Community OldOperator
 	// Policies tells whether the cluster has admission policies.
 	Policies bool
-	Now      func() time.Time
+	// Shares knows AWS; nil if nobody does.
+	Shares Shares
+	Now    func() time.Time
 
 	metrics *metrics
 	// made says when a volume or a claim was last made for a SharedVolume.
@@ -131,7 +133,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			err = r.carryOut(ctx, owner, &found, step.do)
 			if apierrors.IsAlreadyExists(err) && !found.live {
 				// It is somebody else's, or it has lost our label.
-				found, err = r.world(ctx, r.Live, owner)
+				err = r.readLive(ctx, owner, &found)
 			}
 			switch {
 			case err != nil:
@@ -151,11 +153,15 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	var err error
 	switch wanted {
 	case lookLive:
-		*found, err = r.world(ctx, r.Live, owner)
+		err = r.readLive(ctx, owner, found)
 	case lookClaim:
 		err = r.seek(ctx, owner, found)
 	case lookUsers:
-		found.users, err = r.usersOf(ctx, owner)
+		found.users, err = r.holdersOf(ctx, owner)
+	case lookShare:
+		found.placement, found.askable = r.Shares.Look(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
+	case lookPods:
+		found.elsewhere, err = r.usersOutside(ctx, owner, found.placement.Zone)
 	}
 	return err
 }
@@ -225,6 +231,6 @@ func refused(step plan, err error) plan {
 	case apierrors.IsForbidden(err):
 		told = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
 	}
-	told.volume, told.bound = step.volume, step.bound
+	told.volume, told.bound, told.mountable = step.volume, step.bound, step.mountable
 	return told
 }

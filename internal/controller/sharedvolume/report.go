@@ -27,6 +27,8 @@ const (
 	eventRebuilt    = "Rebuilt"
 	eventRecovered  = "Recovered"
 	eventNotAllowed = "NotAllowed"
+	eventMountable  = "Mountable"
+	eventConfined   = "ZoneAffinityAdded"
 )
 
 // report writes the status if it is new. That a SharedVolume is pending without a reason to wait is the schema's default, and
@@ -119,6 +121,13 @@ func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.Sha
 	default:
 		meta.RemoveStatusCondition(&wanted.Conditions, v1alpha1.ConditionAllowed)
 	}
+	switch {
+	case step.mountable == nil:
+	case step.mountable.reason == "":
+		meta.RemoveStatusCondition(&wanted.Conditions, v1alpha1.ConditionMountable)
+	default:
+		set(v1alpha1.ConditionMountable, step.mountable.mountable, step.mountable.reason, step.mountable.message)
+	}
 	slices.SortFunc(wanted.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	return wanted
 }
@@ -140,6 +149,21 @@ func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
 		!meta.IsStatusConditionFalse(before.Status.Conditions, v1alpha1.ConditionAllowed) {
 		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "it stays bound, but "+denied.Message)
 	}
+	r.tellMountable(before, after)
+}
+
+// tellMountable records an event when something begins to keep pods from mounting the share, and when nothing does any more.
+func (r *Reconciler) tellMountable(before, after *v1alpha1.SharedVolume) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionMountable)
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionMountable)
+	wasWrong := was != nil && was.Status == metav1.ConditionFalse
+	switch {
+	case is == nil:
+	case is.Status == metav1.ConditionFalse && (!wasWrong || was.Reason != is.Reason):
+		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
+	case is.Status == metav1.ConditionTrue && wasWrong:
+		r.say(after, corev1.EventTypeNormal, eventMountable, "pods can mount it again: "+is.Message)
+	}
 }
 
 // tellChange records an event for a change that somebody may wonder about.
@@ -150,6 +174,9 @@ func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 			"back. Make another SharedVolume for another access point")
 	case dropFinalizer:
 		r.say(owner, corev1.EventTypeNormal, eventAdopted, "taken over from the community's operator")
+	case addAffinity:
+		r.say(owner, corev1.EventTypeNormal, eventConfined, "pods that use it are scheduled in the zone of its file system from now on: "+
+			do.object.GetName()+" has a node affinity, as the annotation asks")
 	case createClaim, createVolume:
 		if owner.Status.ClaimRef.Name != "" {
 			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())

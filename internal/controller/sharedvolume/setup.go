@@ -68,6 +68,7 @@ func stripVolume(object any) (any, error) {
 		maps.DeleteFunc(volume.Annotations, func(key, _ string) bool { return key != ownerNameAnnotation && key != ownerUIDAnnotation })
 		spec := corev1.PersistentVolumeSpec{
 			ClaimRef: volume.Spec.ClaimRef, MountOptions: volume.Spec.MountOptions, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy,
+			NodeAffinity: volume.Spec.NodeAffinity,
 		}
 		if source := volume.Spec.CSI; source != nil {
 			spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
@@ -126,7 +127,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if r.metrics, err = newMetrics(registry.Registry); err != nil {
 		return err
 	}
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "") })
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "", "") })
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
 		For(&v1alpha1.SharedVolume{}).
@@ -135,7 +136,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
 		// What a namespace may use.
 		Watches(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
-			return r.in(ctx, object.GetName())
+			return r.in(ctx, object.GetName(), "")
 		}), builder.WithPredicates(changed(AllowedAnnotation))).
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
 		// The driver comes and goes.
@@ -146,6 +147,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// Without a ClusterCSIDriver it says whether namespaces without a list are shut out.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
 			builder.WithPredicates(changed(""), predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == unlistedPolicy })))
+	}
+	if r.Shares != nil {
+		// What AWS has, and the nodes of a zone, come and go.
+		its := func(ctx context.Context, object client.Object) []reconcile.Request {
+			return r.in(ctx, "", object.GetName())
+		}
+		build = build.WatchesRawSource(r.Shares.Events(handler.EnqueueRequestsFromMapFunc(its)))
 	}
 	if err := build.Complete(r); err != nil {
 		return fmt.Errorf("set up controller sharedvolume: %w", err)
@@ -193,16 +201,23 @@ func changed(annotation string) predicate.Predicate {
 	}}
 }
 
-// in lists the SharedVolumes of a namespace, or of all.
-func (r *Reconciler) in(ctx context.Context, namespace string) []reconcile.Request {
+// in lists the SharedVolumes of a namespace, or of all, on a file system, or on any.
+func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
 	list := &v1alpha1.SharedVolumeList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list SharedVolumes", "namespace", namespace)
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	return on(list.Items, fileSystem)
+}
+
+// on are the requests for those SharedVolumes that are on a file system; empty for any.
+func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(owners))
+	for i := range owners {
+		if fileSystem == "" || owners[i].Spec.FileSystemID == fileSystem {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&owners[i])})
+		}
 	}
 	return requests
 }

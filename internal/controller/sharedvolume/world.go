@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -23,7 +24,9 @@ var errBehind = errors.New("the cache is behind")
 
 // world reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
-	found := world{live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume)}
+	found := world{
+		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), askable: r.Shares != nil && shareIn(owner).valid(),
+	}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
 		otherVolumeName(owner.Namespace, owner.Name, string(owner.UID)): &found.other,
@@ -64,9 +67,54 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	}
 }
 
-// usersOf lists the pods that hold the claim, sorted. It is never nil.
-func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
-	found, token := []string{}, ""
+// readLive reads the world from the cluster. What AWS has answered still holds.
+func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *world) error {
+	before := *found
+	var err error
+	*found, err = r.world(ctx, r.Live, owner)
+	found.askable, found.placement = before.askable, before.placement
+	return err
+}
+
+// holdersOf names the pods that hold the claim, sorted. It is never nil.
+func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
+	users, err := r.usersOf(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	found := []string{}
+	for _, user := range users {
+		found = append(found, user.pod)
+	}
+	sort.Strings(found)
+	return found, nil
+}
+
+// usersOutside names the pods that use the claim on nodes outside of a zone, with their nodes. It is never nil.
+func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVolume, zone string) ([]string, error) {
+	users, err := r.usersOf(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	zones := map[string]string{}
+	for _, user := range users {
+		if _, known := zones[user.node]; known || user.finished {
+			continue
+		}
+		node := &metav1.PartialObjectMetadata{}
+		node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+		if _, err := get(ctx, r.Live, client.ObjectKey{Name: user.node}, node); err != nil {
+			return nil, err
+		}
+		zones[user.node] = node.Labels[corev1.LabelTopologyZone]
+	}
+	return outside(users, zones, zone), nil
+}
+
+// usersOf lists the pods that hold the claim.
+func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]user, error) {
+	var found []user
+	token := ""
 	for {
 		pods := &corev1.PodList{}
 		err := r.Live.List(ctx, pods, client.InNamespace(owner.Namespace), client.Limit(pageSize), client.Continue(token))
@@ -74,15 +122,18 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 			return nil, fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
 		}
 		for i := range pods.Items {
-			if uses(&pods.Items[i], claimName(owner.Name)) {
-				found = append(found, pods.Items[i].Name)
+			if pod := &pods.Items[i]; uses(pod, claimName(owner.Name)) {
+				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: isFinished(pod)})
 			}
 		}
 		if token = pods.Continue; token == "" {
-			sort.Strings(found)
 			return found, nil
 		}
 	}
+}
+
+func isFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // uses tells whether a pod holds a claim. Kubernetes counts every pod that has a node, also if it has finished.
@@ -103,7 +154,7 @@ func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	found.sought = true
 	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, &corev1.PersistentVolumeClaim{})
 	if err == nil && there {
-		*found, err = r.world(ctx, r.Live, owner)
+		err = r.readLive(ctx, owner, found)
 	}
 	return err
 }

@@ -1,0 +1,127 @@
+package sharedvolume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// ZoneAffinityAnnotation on a SharedVolume, with the value "true", adds the zone of a One Zone file system to a volume that was
+// made without it. Nobody can take that back.
+const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
+
+// Shares tells what AWS has of shares.
+type Shares interface {
+	// Look tells what AWS has of a share. It asks AWS only about file systems that nobody has asked about, and takes a few seconds at most.
+	Look(ctx context.Context, fileSystem, accessPoint string) aws.Placement
+	// Events tell that what AWS has, or where nodes are, has changed. The name of the object is the ID of the file system; empty for all.
+	Events(handle handler.EventHandler) source.Source
+}
+
+// verdict is what condition Mountable says. Without a reason the condition is absent.
+type verdict struct {
+	mountable       bool
+	reason, message string
+}
+
+// problem is what keeps pods from mounting the share; empty if nothing does, or if nobody knows.
+func (v *verdict) problem() string {
+	if v == nil || v.mountable {
+		return ""
+	}
+	return v.message
+}
+
+// The reasons of a share that pods can mount.
+const (
+	reasonRegional = "Regional"
+	reasonOneZone  = "OneZone"
+)
+
+// judge tells what the status says about mounting; nil means that nobody has asked AWS yet.
+func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *verdict {
+	id, zone := owner.Spec.FileSystemID, w.placement.Zone
+	switch {
+	case volume == nil && w.denied != "":
+		// Who may not use a share learns nothing about it.
+		return &verdict{}
+	case w.askable:
+		return nil
+	case !w.placement.Known:
+		return &verdict{}
+	case w.placement.Reason != "":
+		return &verdict{reason: w.placement.Reason, message: w.placement.Message}
+	case zone == "":
+		return &verdict{mountable: true, reason: reasonRegional, message: fmt.Sprintf("file system %s is regional", id)}
+	}
+	told := verdict{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
+	switch {
+	case volume == nil:
+	case volume.Spec.NodeAffinity == nil && len(w.elsewhere) > 0:
+		told.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.elsewhere)
+	case volume.Spec.NodeAffinity == nil:
+		told.message += fmt.Sprintf(": pods in other zones mount it across zones, which costs more and needs a role for the node pods; the "+
+			"annotation %s=true keeps new pods in its zone, for good", ZoneAffinityAnnotation)
+	case equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, affinityTo(zone)):
+		told.message += ": pods are scheduled there"
+	default:
+		told.message += fmt.Sprintf(": PersistentVolume %s has a node affinity of its own, and pods are scheduled as that says", volume.Name)
+	}
+	return &told
+}
+
+// confining brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
+// across zones must not be hit: its kubelet would refuse to mount the volume again. The phase is empty if nothing is to be done.
+func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.claim.Status.Phase == corev1.ClaimBound
+	// What is wrong comes first, as nobody could take the affinity back. Without a node in the zone no pod would start any more.
+	possible := w.placement.Known && w.placement.Zone != "" && w.placement.Reason == ""
+	switch {
+	case !wanted || !possible || len(w.elsewhere) > 0:
+		return plan{}
+	case w.elsewhere == nil:
+		return plan{phase: v1alpha1.Ready, look: lookPods}
+	default:
+		return plan{phase: v1alpha1.Ready, reason: "Bound", do: &change{what: addAffinity, object: volume, fields: map[string]any{
+			"spec": map[string]any{"nodeAffinity": affinityTo(w.placement.Zone)},
+		}}}
+	}
+}
+
+// affinityTo keeps pods that use a volume in a zone.
+func affinityTo(zone string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone},
+		}},
+	}}}}
+}
+
+// user is a pod on a node that uses a claim.
+type user struct {
+	pod, node string
+	finished  bool
+}
+
+// outside lists the users on nodes outside of a zone, sorted. A node whose zone is not known counts as outside, a pod that has
+// finished does not. It is never nil.
+func outside(users []user, zones map[string]string, zone string) []string {
+	found := []string{}
+	for _, user := range users {
+		if is := zones[user.node]; !user.finished && is != zone {
+			found = append(found, fmt.Sprintf("%s on node %s in %s", user.pod, user.node, cmp.Or(is, "an unknown zone")))
+		}
+	}
+	slices.Sort(found)
+	return found
+}

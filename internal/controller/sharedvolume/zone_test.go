@@ -1,0 +1,379 @@
+package sharedvolume
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/aws"
+)
+
+var (
+	regional = aws.Placement{Known: true}
+	oneZone  = aws.Placement{Known: true, Zone: "us-east-1a"}
+	noNode   = aws.Placement{Known: true, Zone: "us-east-1a", Reason: aws.ReasonNoNodeInZone, Message: "no node is in us-east-1a"}
+	notFound = aws.Placement{Known: true, Reason: aws.ReasonFileSystemNotFound, Message: "fs-1234cdef does not exist"}
+)
+
+// annotated is a SharedVolume that asks for the affinity.
+func annotated(value string) *v1alpha1.SharedVolume {
+	sv := owner("ns", "sv1")
+	sv.Annotations = map[string]string{ZoneAffinityAnnotation: value}
+	return sv
+}
+
+// asking is a world in which AWS has not been asked.
+func asking(w world) world {
+	w.askable = true
+	return w
+}
+
+func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
+	sv := owner("ns", "sv1")
+	now := metav1.NewTime(time.Unix(0, 0))
+	leaving := owner("ns", "sv1")
+	leaving.DeletionTimestamp, leaving.Finalizers = &now, []string{"example.com/other"}
+	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
+	for name, tc := range map[string]struct {
+		owner *v1alpha1.SharedVolume
+		world world
+		step  string
+	}{
+		// What has to be fresh is read after AWS, which may take seconds.
+		"nothing is there":           {sv, world{}, "ask AWS"},
+		"both names are taken":       {sv, world{usual: foreign, other: foreign}, "ask AWS"},
+		"nothing may be used":        {sv, world{denied: "not yours"}, "look at the cluster"},
+		"the claim is to be made":    {sv, pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1"},
+		"the volume was lost":        {sv, pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1"},
+		"the volume is to be marked": {sv, pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1"},
+		"bound":                      {sv, pair(sv, nil), "ask AWS"},
+		"bound, and to be confined":  {annotated("true"), pair(sv, nil), "ask AWS"},
+		"bound, not allowed any more": {sv, pair(sv, func(w *world) {
+			w.denied = "not yours"
+		}), "ask AWS"},
+		"not bound yet": {sv, pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "ask AWS"},
+		"it ends":       {leaving, pair(sv, nil), "nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := next(tc.owner, asking(tc.world)); step(got) != tc.step {
+				t.Errorf("%s, want %s: %+v", step(got), tc.step, got)
+			}
+		})
+	}
+}
+
+func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
+	sv := owner("ns", "sv1")
+	lost := func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }
+	for name, tc := range map[string]struct {
+		owner     *v1alpha1.SharedVolume
+		world     world
+		placement aws.Placement
+		want      *corev1.VolumeNodeAffinity
+	}{
+		"AWS is unknown":          {sv, world{live: true}, aws.Placement{}, nil},
+		"regional":                {sv, world{live: true}, regional, nil},
+		"One Zone":                {sv, world{live: true}, oneZone, affinityTo("us-east-1a")},
+		"One Zone without a node": {sv, world{live: true}, noNode, affinityTo("us-east-1a")},
+		"it does not exist":       {sv, world{live: true}, notFound, nil},
+		"made again for a claim":  {sv, pair(sv, lost), oneZone, nil},
+		// Where its pods are is looked at when it is bound.
+		"made again for a claim, annotated": {annotated("true"), pair(sv, lost), oneZone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.world.placement = tc.placement
+			got := next(tc.owner, tc.world)
+			volume, ok := got.do.object.(*corev1.PersistentVolume)
+			if !ok || got.do.what != createVolume {
+				t.Fatalf("%+v", got)
+			}
+			if diff := cmp.Diff(tc.want, volume.Spec.NodeAffinity); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
+	sv := owner("ns", "sv1")
+	with := func(placement aws.Placement, elsewhere []string, change func(*world)) world {
+		w := pair(sv, change)
+		w.placement, w.elsewhere = placement, elsewhere
+		return w
+	}
+	own := func(w *world) { w.usual.Spec.NodeAffinity = affinityTo("us-east-1b") }
+	for name, tc := range map[string]struct {
+		owner *v1alpha1.SharedVolume
+		world world
+		step  string
+		retry time.Duration
+	}{
+		"nobody asks":                   {sv, with(oneZone, []string{}, nil), "nothing", 0},
+		"asked for with another value":  {annotated("yes"), with(oneZone, []string{}, nil), "nothing", 0},
+		"nobody has looked for pods":    {annotated("true"), with(oneZone, nil, nil), "look where pods are", 0},
+		"no pod is elsewhere":           {annotated("true"), with(oneZone, []string{}, nil), "add zone affinity pv-ns-sv1", 0},
+		"a pod is elsewhere":            {annotated("true"), with(oneZone, []string{"web on node b in us-east-1b"}, nil), "nothing", again},
+		"regional":                      {annotated("true"), with(regional, nil, nil), "nothing", 0},
+		"AWS is unknown":                {annotated("true"), with(aws.Placement{Zone: "us-east-1a"}, nil, nil), "nothing", 0},
+		"no node is in the zone":        {annotated("true"), with(noNode, nil, nil), "nothing", 0},
+		"it does not exist":             {annotated("true"), with(notFound, nil, nil), "nothing", 0},
+		"the volume has an affinity":    {annotated("true"), with(oneZone, nil, own), "nothing", 0},
+		"the claim is not bound":        {annotated("true"), with(oneZone, nil, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", patience},
+		"what is wrong is mended first": {annotated("true"), with(oneZone, []string{}, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", 0},
+		"also where no driver is there": {annotated("true"), with(oneZone, nil, func(w *world) { w.noDriver = true }), "look where pods are", 0},
+		"also where it is allowed no more": {annotated("true"), with(oneZone, []string{}, func(w *world) {
+			w.denied = "not yours"
+		}), "add zone affinity pv-ns-sv1", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := next(tc.owner, tc.world)
+			if step(got) != tc.step || got.retry != tc.retry {
+				t.Errorf("%s, again in %s; want %s, %s", step(got), got.retry, tc.step, tc.retry)
+			}
+		})
+	}
+}
+
+func TestConfiningChangesNothingButTheAffinity(t *testing.T) {
+	w := pair(owner("ns", "sv1"), nil)
+	w.placement, w.elsewhere = oneZone, []string{}
+	got := next(annotated("true"), w)
+	want := map[string]any{"spec": map[string]any{"nodeAffinity": affinityTo("us-east-1a")}}
+	if diff := cmp.Diff(want, got.do.fields); diff != "" || got.do.object != w.usual {
+		t.Errorf("%+v -want +got:\n%s", got.do, diff)
+	}
+	w.usual.Spec.NodeAffinity = affinityTo("us-east-1a")
+	if got := next(annotated("true"), w); got.do != nil || got.look != 0 || got.phase != v1alpha1.Ready {
+		t.Errorf("there is no end: %+v", got)
+	}
+}
+
+func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
+	sv := owner("ns", "sv1")
+	confined := func(zone string) func(*world) {
+		return func(w *world) { w.usual.Spec.NodeAffinity = affinityTo(zone) }
+	}
+	waitsFor := func(pods ...string) func(*world) { return func(w *world) { w.elsewhere = pods } }
+	for name, tc := range map[string]struct {
+		placement aws.Placement
+		change    func(*world)
+		want      metav1.ConditionStatus
+		reason    string
+		// message must contain this, and the status says it if it is wrong.
+		message string
+	}{
+		"nobody knows":         {aws.Placement{}, nil, "", "", ""},
+		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
+		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: pods are scheduled there"},
+		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "which costs more and needs a role for the node pods"},
+		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has a node affinity of its own"},
+		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
+		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},
+		"no file system":       {notFound, nil, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
+		"no file system, Lost": {notFound, func(w *world) { w.usual.Spec.CSI.Driver = "x" }, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := pair(sv, tc.change)
+			w.placement = tc.placement
+			before := owner("ns", "sv1")
+			meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionMountable, Status: metav1.ConditionUnknown})
+			p := next(annotated("true"), w)
+			if len(w.elsewhere) == 0 {
+				p = next(sv, w)
+			}
+			got := statusOf(before, w, p)
+			condition := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMountable)
+			switch {
+			case tc.want == "" && condition != nil:
+				t.Errorf("%+v, want no condition", condition)
+			case tc.want == "":
+			case condition == nil || condition.Status != tc.want || condition.Reason != tc.reason || !strings.Contains(condition.Message, tc.message):
+				t.Errorf("%+v, want %s %s with %q", condition, tc.want, tc.reason, tc.message)
+			}
+			if p.phase == v1alpha1.Ready && (got.Message != "") != (tc.want == metav1.ConditionFalse) {
+				t.Errorf("message %q", got.Message)
+			}
+			if wanted := next(sv, pair(sv, tc.change)).phase; got.Phase != wanted {
+				t.Errorf("phase %s, without AWS it is %s", got.Phase, wanted)
+			}
+		})
+	}
+}
+
+func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
+	before := owner("ns", "sv1")
+	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionMountable, Status: metav1.ConditionTrue, Reason: "Regional"})
+	w := asking(pair(before, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }))
+	p := refused(next(before, w), errors.New("no"))
+	if got := statusOf(before, w, p); !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionMountable) || got.Phase != v1alpha1.Failed {
+		t.Errorf("%+v", got)
+	}
+	// But who may not use a share learns nothing about it, nor has anybody asked.
+	w = world{denied: "not yours", live: true, askable: true}
+	if got := statusOf(before, w, next(before, w)); meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMountable) != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A new SharedVolume costs a volume, a claim and a status, whatever AWS says.
+func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
+	for name, placement := range map[string]aws.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
+		t.Run(name, func(t *testing.T) {
+			sv := owner("ns", "sv1")
+			w := world{askable: true, now: time.Unix(1000, 0)}
+			var steps []string
+			for range mostSteps {
+				p := next(sv, w)
+				steps = append(steps, step(p))
+				switch {
+				case p.look == lookShare:
+					w.placement, w.askable = placement, false
+				case p.look == lookClaim:
+					w.sought = true
+				case p.do != nil:
+					p.do.object.SetCreationTimestamp(metav1.NewTime(w.now))
+					w.put(sv, p.do.object)
+				default:
+					if p.phase != v1alpha1.Pending || p.message != "" {
+						t.Errorf("a status is written for %+v", p)
+					}
+				}
+			}
+			want := "ask AWS, look for a claim, create volume pv-ns-sv1, create claim pvc-sv1, nothing"
+			if got := strings.Join(steps[:5], ", "); got != want {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// shares answers always the same.
+type shares struct {
+	aws.Placement
+	asked []string
+}
+
+func (s *shares) Look(_ context.Context, fileSystem, accessPoint string) aws.Placement {
+	s.asked = append(s.asked, fileSystem+" "+accessPoint)
+	return s.Placement
+}
+
+func (s *shares) Events(handler.EventHandler) source.Source { return nil }
+
+func TestTheAnswerOfAWSIsKeptUntilThePlanIsDone(t *testing.T) {
+	known := &shares{Placement: oneZone}
+	sv, w := owner("ns", "sv1"), world{askable: true}
+	if err := (&Reconciler{Shares: known}).find(t.Context(), sv, &w, lookShare); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"fs-1234cdef fsap-0123456789abcdef"}, known.asked); diff != "" || w.askable || w.placement != oneZone {
+		t.Errorf("%+v %s", w, diff)
+	}
+}
+
+func TestPodsOutsideOfAZone(t *testing.T) {
+	zones := map[string]string{"a": "us-east-1a", "b": "us-east-1b", "unlabelled": ""}
+	users := []user{
+		{pod: "web-2", node: "b"}, {pod: "here", node: "a"}, {pod: "done", node: "b", finished: true},
+		{pod: "web-1", node: "unlabelled"}, {pod: "web-3", node: "deleted"},
+	}
+	want := []string{"web-1 on node unlabelled in an unknown zone", "web-2 on node b in us-east-1b", "web-3 on node deleted in an unknown zone"}
+	if diff := cmp.Diff(want, outside(users, zones, "us-east-1a")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := outside(users[1:3], zones, "us-east-1a"); got == nil || len(got) != 0 {
+		t.Errorf("%v: nil would mean that nobody has looked", got)
+	}
+}
+
+func TestOnlyPodsWithANodeThatHaveNotFinishedCount(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-sv1"},
+	}}}}}
+	if uses(pod, "pvc-sv1") {
+		t.Error("a pod without a node uses a claim")
+	}
+	pod.Spec.NodeName = "a"
+	if !uses(pod, "pvc-sv1") || uses(pod, "pvc-sv2") {
+		t.Error("not the claim that the pod names")
+	}
+	for phase, want := range map[corev1.PodPhase]bool{
+		corev1.PodPending: false, corev1.PodRunning: false, corev1.PodSucceeded: true, corev1.PodFailed: true,
+	} {
+		if pod.Status.Phase = phase; isFinished(pod) != want {
+			t.Errorf("%s: finished is %v", phase, !want)
+		}
+	}
+}
+
+// The cache must show the affinity, or it would be added for ever, and nothing else may fight about it.
+func TestTheAffinityOfAVolumeIsSeenAndLeftAlone(t *testing.T) {
+	sv := owner("ns", "sv1")
+	w := pair(sv, nil)
+	w.usual.Spec.NodeAffinity = affinityTo("us-east-1a")
+	if _, err := stripVolume(w.usual); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(affinityTo("us-east-1a"), w.usual.Spec.NodeAffinity); diff != "" {
+		t.Errorf("the cache has (-want +got):\n%s", diff)
+	}
+	if got := marking(sv, w.claim, w.usual); got != nil {
+		t.Errorf("it is marked: %v", got.fields)
+	}
+	if got, want := rejoining(w.usual, nil).fields, (map[string]any{"spec": map[string]any{"claimRef": map[string]any{"uid": nil, "resourceVersion": nil}}}); !cmp.Equal(got, want) {
+		t.Errorf("a volume that is open to the next claim changes in %v", got)
+	}
+}
+
+func TestAFileSystemWakesItsSharedVolumes(t *testing.T) {
+	first, second := owner("a", "sv1"), owner("b", "sv2")
+	second.Spec.FileSystemID = "fs-99999999"
+	all := []v1alpha1.SharedVolume{*first, *second}
+	for fileSystem, want := range map[string]string{"": "[a/sv1 b/sv2]", "fs-1234cdef": "[a/sv1]", "fs-99999999": "[b/sv2]", "fs-1234": "[]"} {
+		names := []string{}
+		for _, request := range on(all, fileSystem) {
+			names = append(names, request.String())
+		}
+		if got := "[" + strings.Join(names, " ") + "]"; got != want {
+			t.Errorf("%q wakes %s, want %s", fileSystem, got, want)
+		}
+	}
+}
+
+func TestAnEventTellsOnceThatPodsCannotMount(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Events: recorder}
+	sv := owner("ns", "sv1")
+	now := func(placement aws.Placement) {
+		before := sv.DeepCopy()
+		w := pair(sv, nil)
+		w.placement = placement
+		sv.Status = statusOf(sv, w, next(sv, w))
+		r.tell(before, sv)
+	}
+	for _, placement := range []aws.Placement{{}, notFound, notFound, oneZone, oneZone, noNode, notFound, regional, {}} {
+		now(placement)
+	}
+	close(recorder.Events)
+	var got []string
+	for event := range recorder.Events {
+		got = append(got, strings.Join(strings.Fields(event)[:2], " "))
+	}
+	want := []string{
+		"Warning FileSystemNotFound", "Normal Mountable", "Warning NoNodeInZone", "Warning FileSystemNotFound", "Normal Mountable",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
