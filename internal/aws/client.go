@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // What Options mean if they say nothing. AWS publishes no limits for the requests of EFS. Ten a second is what a person could
@@ -99,7 +99,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
 			o.RateLimiter = ratelimit.None
 		}),
-		limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/60), min(burst, perMinute)),
+		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),
 		sent:    &c.requests,
 	}
 }
@@ -107,7 +107,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 // budgeted is the SDK's standard retryer with a budget: the SDK asks it for a token before each attempt.
 type budgeted struct {
 	*retry.Standard
-	limiter *rate.Limiter
+	limiter flowcontrol.RateLimiter
 	sent    *atomic.Int64
 }
 
