@@ -14,8 +14,10 @@ package main
 // The namespace is checked at start.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=namespaces,verbs=get
 //
-// The Secrets that the driver's pods read when they start, by name; the operator keeps hashes of them.
+// The Secrets that the driver's pods read when they start, by name; the operator keeps hashes of them. It looks at AWS with the
+// controller's, which it reads when it needs it.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials;node-aws-efs-cloud-credentials,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=secrets,resourceNames=aws-efs-cloud-credentials,verbs=get
 //
 // Events on the ClusterCSIDriver and on SharedVolumes, which are in their namespaces.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

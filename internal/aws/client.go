@@ -13,12 +13,10 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // What Options mean if they say nothing. AWS publishes no limits for the requests of EFS. Ten a second is what a person could
@@ -33,10 +31,21 @@ const (
 )
 
 // Options say how to reach AWS. Endpoints are those of the SDK: by region, with AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT and
-// the shared configuration of AWS.
+// the shared configuration of AWS. A Secret leaves out the latter, and all other credentials that the SDK would look for.
 type Options struct {
 	// Region must be given, so that nobody works in the region of a forgotten configuration file.
 	Region string
+	// Secret has the credentials; nil for those of the SDK's default chain.
+	Secret *Secret
+	// TokenFile has the ServiceAccount's token that is exchanged for the credentials of the Secret's role.
+	TokenFile string
+	// Endpoints are the URLs of services, by the names that an Infrastructure has for them: elasticfilesystem, ec2, sts. AWS_ENDPOINT_URL
+	// and its like count more.
+	Endpoints map[string]string
+	// FIPS asks for the endpoints that AWS has for FIPS in the region. Endpoints that somebody named are taken as they are.
+	FIPS bool
+	// RootCAs are certificates in PEM that are trusted besides those of the system.
+	RootCAs []byte
 	// Config has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.
 	Config *sdk.Config
 	// RequestsPerMinute is the most that is sent, repeated ones included; 0 for DefaultRequestsPerMinute.
@@ -45,7 +54,7 @@ type Options struct {
 	MaxBackoff time.Duration
 	// MaxAttempts is how often a request is sent in all; 0 for DefaultMaxAttempts.
 	MaxAttempts int
-	// Timeout is how long one attempt may take; 0 for DefaultTimeout. It is not used with Config, which has its own client.
+	// Timeout is how long one attempt may take; 0 for DefaultTimeout. It and RootCAs are not used with Config, which has its own client.
 	Timeout time.Duration
 }
 
@@ -64,22 +73,18 @@ func New(ctx context.Context, options Options) (*Client, error) {
 		return nil, errors.New("AWS: no region is given")
 	}
 	c := &Client{region: options.Region}
-	var settings sdk.Config
-	if options.Config != nil {
-		settings = options.Config.Copy()
-	} else {
-		client := awshttp.NewBuildableClient().WithTimeout(cmp.Or(options.Timeout, DefaultTimeout))
-		var err error
-		settings, err = config.LoadDefaultConfig(ctx, config.WithRegion(options.Region), config.WithHTTPClient(client))
-		if err != nil {
-			return nil, fmt.Errorf("AWS: read the configuration: %w", err)
-		}
+	settings, err := options.load(ctx)
+	if err != nil {
+		return nil, err
 	}
 	settings.Region = options.Region
 	retryer := c.retryer(options)
 	settings.Retryer = func() sdk.Retryer { return retryer }
 	settings.RetryMaxAttempts = 0
-	c.efs, c.ec2, c.sts = efs.NewFromConfig(settings), ec2.NewFromConfig(settings), sts.NewFromConfig(settings)
+	if options.Secret != nil {
+		settings.Credentials = options.credentials(settings)
+	}
+	c.efs, c.ec2, c.sts = efs.NewFromConfig(settings, options.efs), ec2.NewFromConfig(settings, options.ec2), sts.NewFromConfig(settings, options.sts)
 	return c, nil
 }
 
@@ -99,7 +104,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
 			o.RateLimiter = ratelimit.None
 		}),
-		limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/60), min(burst, perMinute)),
+		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),
 		sent:    &c.requests,
 	}
 }
@@ -107,7 +112,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 // budgeted is the SDK's standard retryer with a budget: the SDK asks it for a token before each attempt.
 type budgeted struct {
 	*retry.Standard
-	limiter *rate.Limiter
+	limiter flowcontrol.RateLimiter
 	sent    *atomic.Int64
 }
 

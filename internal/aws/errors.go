@@ -22,6 +22,11 @@ func (e *Error) Error() string {
 	if e.Object != "" {
 		text += " of " + e.Object
 	}
+	// A call can fail because the one for its credentials did.
+	var cause *Error
+	if errors.As(e.Err, &cause) {
+		return text + ": " + cause.Error()
+	}
 	var answer apiError
 	if errors.As(e.Err, &answer) {
 		return text + ": " + answer.ErrorCode() + ": " + answer.ErrorMessage()
@@ -70,13 +75,23 @@ func IsThrottled(err error) bool {
 	return throttled || answer.ErrorCode() == "TooManyRequests"
 }
 
-// IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong.
+// IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong. If the call for the
+// credentials was denied, it is sts:AssumeRoleWithWebIdentity, whatever was called.
 func IsAccessDenied(err error) (action string, denied bool) {
-	var call *Error
-	if !errors.As(err, &call) || !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
+	if !hasCode(err, "AccessDenied", "AccessDeniedException", "UnauthorizedOperation") {
 		return "", false
 	}
-	return call.Action, true
+	for call := (*Error)(nil); errors.As(err, &call); err = call.Err {
+		action = call.Action
+	}
+	return action, action != ""
+}
+
+// IsInvalidCredentials is true if AWS does not take the credentials, whatever they may do: wrong keys, keys that were deleted or have
+// expired, or a token of an issuer that AWS does not know.
+func IsInvalidCredentials(err error) bool {
+	return hasCode(err, "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidIdentityToken",
+		"IDPRejectedClaim", "AuthFailure", "SignatureDoesNotMatch", "InvalidSignatureException")
 }
 
 // IsExisting is true if the object was there before it was to be created.
