@@ -64,10 +64,14 @@ func start(ctx context.Context, options options) error {
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := serveSharedVolumes(mgr, controller, cluster.policies); err != nil {
+	systems, err := lookAtAWS(mgr, controller, os.Getenv)
+	if err != nil {
 		return err
 	}
-	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache())...)
+	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
+		return err
+	}
+	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache(), systems.Volumes)...)
 	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}
@@ -79,13 +83,13 @@ func start(ctx context.Context, options options) error {
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
-func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, policies bool) error {
+func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
 	// The first one, the community's operator, serves them as well.
 	community := drivers.Predecessors[0]
 	shared := &sharedvolume.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(operator), Owner: operator,
-		Community: community, Policies: policies, Now: time.Now,
+		Community: community, Policies: policies, Shares: shares, Now: time.Now,
 	}
 	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Community: community}
 	admission := &sharedvolume.AdmissionReconciler{

@@ -32,6 +32,7 @@ func allowed() map[string][]string {
 		"internal/controller/clustercsidriver": {
 			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status", "internal/tlsprofile",
 		},
+		"internal/controller/filesystem":   {"internal/aws", "internal/driver", "internal/status"},
 		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/aws", "internal/manifest", "internal/status"},
 		// What is shipped, and how. No program of the product knows it.
 		"internal/olm": {"internal/release"},

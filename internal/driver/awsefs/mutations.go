@@ -31,7 +31,7 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 		return err
 	}
 	container.Args = append(container.Args, "--delete-access-point-root-dir="+cfg.Settings[deleteRootDir])
-	if tags := accessPointTags(cfg); tags != "" {
+	if tags := flagTags(cfg); tags != "" {
 		container.Args = append(container.Args, "--tags="+tags)
 	}
 	provisioner, err := pods.Container("csi-provisioner")
@@ -88,8 +88,13 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	}
 }
 
-// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Only regions in the
-// United States and Canada have those; elsewhere the driver ends at once if it is told to use them.
+// HasFIPSEndpoints tells whether AWS has endpoints for FIPS in a region: only in the United States and Canada.
+func HasFIPSEndpoints(region string) bool {
+	return strings.HasPrefix(region, "us-") || strings.HasPrefix(region, "ca-")
+}
+
+// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Where there are none, the
+// driver would end at once if it were told to use them.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	if !cfg.FIPS {
 		return nil
@@ -99,7 +104,7 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 		return err
 	}
 	container.Env = append(container.Env, corev1.EnvVar{Name: "FIPS_ENABLED", Value: "true"})
-	if strings.HasPrefix(cfg.Region, "us-") || strings.HasPrefix(cfg.Region, "ca-") {
+	if HasFIPSEndpoints(cfg.Region) {
 		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_USE_FIPS_ENDPOINT", Value: "true"})
 	}
 	return nil

@@ -15,6 +15,10 @@ const (
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
 )
 
+// AccessPointLimit is the variable with the number of access points that a file system can have. The operator warns before they
+// run out.
+const AccessPointLimit = "ACCESS_POINT_LIMIT"
+
 func settings() []driver.Setting {
 	return []driver.Setting{
 		// No limit unless asked for: the TLS tunnels of all mounts of a node live in one container, and all of them stall
@@ -27,5 +31,7 @@ func settings() []driver.Setting {
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},
 		// Kubernetes counts volumes for each node in 32 bits; no node mounts more than it has ports for tunnels.
 		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
+		// The default of AWS since February 2025, which it changes on request.
+		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
 	}
 }

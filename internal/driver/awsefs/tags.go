@@ -15,18 +15,12 @@ import (
 // driverTag is what the driver puts on every access point; IAM policies rely on it.
 const driverTag = "efs.csi.aws.com/cluster"
 
-// accessPointTags is the value of the driver's flag --tags: key:value, separated by spaces, sorted. The tag with the
-// cluster's ID lets what the driver made be found when the cluster is destroyed (seed "Container Storage Interface
-// Driver", Cluster Un-installation).
-func accessPointTags(cfg driver.Config) string {
-	tags := map[string]string{}
-	for _, tag := range cfg.ResourceTags {
-		if refusedTag(cfg, tag) == "" {
-			tags[tag.Key] = tag.Value
-		}
-	}
+// flagTags is the value of the driver's flag --tags: key:value, separated by spaces, sorted. The tag with the cluster's ID lets
+// what the driver made be found when the cluster is destroyed (seed "Container Storage Interface Driver", Cluster Un-installation).
+func flagTags(cfg driver.Config) string {
+	tags := AccessPointTags(cfg.InfrastructureID, cfg.ResourceTags)
 	if cfg.InfrastructureID != "" {
-		tags[clusterTag(cfg)] = "owned"
+		tags[ClusterTag(cfg.InfrastructureID)] = "owned"
 	}
 	escape := strings.NewReplacer(":", `\:`)
 	list := make([]string, 0, len(tags))
@@ -37,13 +31,25 @@ func accessPointTags(cfg driver.Config) string {
 	return strings.Join(list, " ")
 }
 
-func clusterTag(cfg driver.Config) string { return "kubernetes.io/cluster/" + cfg.InfrastructureID }
+// AccessPointTags are the resource tags of the Infrastructure that access points can have.
+func AccessPointTags(infraID string, wanted []configv1.AWSResourceTag) map[string]string {
+	tags := map[string]string{}
+	for _, tag := range wanted {
+		if refusedTag(infraID, tag) == "" {
+			tags[tag.Key] = tag.Value
+		}
+	}
+	return tags
+}
+
+// ClusterTag is the key of the tag with which the driver says that this cluster has made an access point; its value is "owned".
+func ClusterTag(infraID string) string { return "kubernetes.io/cluster/" + infraID }
 
 // check lists the resource tags that the driver can't put on access points.
 func check(cfg driver.Config) []string {
 	var problems []string
 	for _, tag := range cfg.ResourceTags {
-		if why := refusedTag(cfg, tag); why != "" {
+		if why := refusedTag(cfg.InfrastructureID, tag); why != "" {
 			problems = append(problems, fmt.Sprintf("resource tag %q=%q of the Infrastructure cluster is not put on access points: %s",
 				tag.Key, tag.Value, why))
 		}
@@ -53,7 +59,7 @@ func check(cfg driver.Config) []string {
 }
 
 // refusedTag says why a tag can't be used, or nothing. One wrong tag would make every volume fail.
-func refusedTag(cfg driver.Config, tag configv1.AWSResourceTag) string {
+func refusedTag(infraID string, tag configv1.AWSResourceTag) string {
 	// The limits and characters of EFS, https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html.
 	allowed := regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 	switch {
@@ -63,7 +69,7 @@ func refusedTag(cfg driver.Config, tag configv1.AWSResourceTag) string {
 		return "AWS allows letters, digits, spaces and _ . : / = + - @ only"
 	case strings.HasPrefix(strings.ToLower(tag.Key), "aws:"):
 		return "AWS reserves keys that begin with aws:"
-	case tag.Key == driverTag || tag.Key == clusterTag(cfg):
+	case tag.Key == driverTag || tag.Key == ClusterTag(infraID):
 		return "the driver sets this key itself"
 	case strings.Contains(tag.Key+tag.Value, " "):
 		return "the driver's flag --tags separates tags by spaces, and drivers before 2.2 have no way to write one; use another character"

@@ -43,7 +43,7 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			cfg := driver.Config{InfrastructureID: "dev-x7k2p", ResourceTags: []configv1.AWSResourceTag{{Key: tc.key, Value: tc.value}}}
-			tags := parse(accessPointTags(cfg))
+			tags := parse(flagTags(cfg))
 			if tags["kubernetes.io/cluster/dev-x7k2p"] != "owned" {
 				t.Errorf("the cluster's own tag is not there: %q", tags)
 			}
@@ -64,7 +64,7 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 func TestTheOrderOfResourceTagsDoesNotMatter(t *testing.T) {
 	one := []configv1.AWSResourceTag{{Key: "b", Value: "1"}, {Key: "a", Value: "2"}}
 	other := []configv1.AWSResourceTag{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}
-	if a, b := accessPointTags(driver.Config{ResourceTags: one}), accessPointTags(driver.Config{ResourceTags: other}); a != b || a != "a:2 b:1" {
+	if a, b := flagTags(driver.Config{ResourceTags: one}), flagTags(driver.Config{ResourceTags: other}); a != b || a != "a:2 b:1" {
 		t.Errorf("%q and %q", a, b)
 	}
 }

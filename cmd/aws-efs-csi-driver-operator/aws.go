@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+)
+
+const (
+	// requestsPerMinute is the operator's budget: the driver of the same account needs its share.
+	requestsPerMinute = 300
+	// tokenFile is where the pod has its ServiceAccount's token for AWS, unless AWS_WEB_IDENTITY_TOKEN_FILE says otherwise.
+	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
+)
+
+// lookAtAWS adds the controller that looks at AWS. It does nothing without the credentials of the driver's controller.
+func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*filesystem.Reconciler, error) {
+	efs := drivers.Driver
+	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", awsefs.AccessPointLimit, err)
+	}
+	token := lookup("AWS_WEB_IDENTITY_TOKEN_FILE")
+	if token == "" {
+		token = tokenFile
+	}
+	systems := &filesystem.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
+		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
+		HasInfrastructure: drivers.Kinds[clustercsidriver.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
+		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, Now: time.Now,
+		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
+			options.TokenFile, options.RequestsPerMinute = token, requestsPerMinute
+			options.FIPS = drivers.FIPS && awsefs.HasFIPSEndpoints(options.Region)
+			client, err := aws.New(ctx, options)
+			if err != nil {
+				return nil, fmt.Errorf("connect to AWS: %w", err)
+			}
+			return client, nil
+		},
+	}
+	return systems, systems.SetupWithManager(mgr)
+}

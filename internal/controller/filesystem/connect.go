@@ -1,0 +1,157 @@
+package filesystem
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// infrastructure is the name of the object that says where the cluster is.
+const infrastructure = "cluster"
+
+// place is where the cluster is in AWS, and what it calls itself there.
+type place struct {
+	region, infraID string
+	endpoints       map[string]string
+	tags            []configv1.AWSResourceTag
+}
+
+// connection is a client for AWS, and a hash of what it was made of.
+type connection struct {
+	madeOf string
+	cloud  Cloud
+}
+
+// place reads the Infrastructure.
+func (r *Reconciler) place(ctx context.Context) (place, error) {
+	found := place{region: r.Region}
+	if !r.HasInfrastructure {
+		return found, nil
+	}
+	object := &configv1.Infrastructure{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: infrastructure}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return found, fmt.Errorf("read Infrastructure %s: %w", infrastructure, err)
+	}
+	found.infraID = object.Status.InfrastructureName
+	if platform := object.Status.PlatformStatus; platform != nil && platform.AWS != nil {
+		found.region, found.tags = platform.AWS.Region, platform.AWS.ResourceTags
+		found.endpoints = map[string]string{}
+		for _, endpoint := range platform.AWS.ServiceEndpoints {
+			found.endpoints[endpoint.Name] = endpoint.URL
+		}
+	}
+	return found, nil
+}
+
+// connect makes a client of the controller's credentials, anew when they or the place change; nil without credentials. The caches
+// hold hashes; what the Secret says is read when it has changed, and kept by the client alone.
+func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
+	hash, err := r.hashOf(ctx, r.Controller.Secret, r.Controller)
+	if err != nil {
+		return nil, err
+	}
+	if hash == "" || place.region == "" {
+		r.keep(connection{})
+		return nil, nil
+	}
+	bundle := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.TrustedCABundle()}
+	if err := r.Client.Get(ctx, key, bundle); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	madeOf := digest(fmt.Sprint(hash, bundle.Data[driver.TrustedCAKey], place.region, place.endpoints))
+	if r.connection.madeOf == madeOf {
+		return r.connection.cloud, nil
+	}
+	options := aws.Options{Region: place.region, Endpoints: place.endpoints}
+	if bundle.Data[driver.TrustedCAKey] != "" {
+		if err := r.Live.Get(ctx, key, bundle); err != nil {
+			return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+		}
+		options.RootCAs = []byte(bundle.Data[driver.TrustedCAKey])
+	}
+	next, err := r.open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	next.madeOf = madeOf
+	r.keep(next)
+	return next.cloud, nil
+}
+
+// open reads the Secret and makes a client. What the Secret lacks, the conditions of the credentials say.
+func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Controller.Secret}
+	if err := r.Live.Get(ctx, key, secret); err != nil {
+		return connection{}, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	credentials, err := aws.ReadSecret(secret.Data)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("AWS is not looked at: the Secret can't be used", "secret", key.String(), "reason", err.Error())
+		return connection{}, nil
+	}
+	options.Secret = &credentials
+	cloud, err := r.Connect(ctx, options)
+	if err != nil {
+		return connection{}, fmt.Errorf("connect to AWS: %w", err)
+	}
+	return connection{cloud: cloud}, nil
+}
+
+// keep replaces the client. What failed with the old one may work with the new one.
+func (r *Reconciler) keep(next connection) {
+	if r.connection.madeOf == next.madeOf {
+		return
+	}
+	r.connection = next
+	r.schedule.failures, r.tagAfter = 0, time.Time{}
+	r.metrics.use(next.cloud)
+	r.known.use(next.cloud)
+}
+
+// hasNodeRole tells whether the node pods have credentials.
+func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
+	hash, err := r.hashOf(ctx, r.Node.Secret, r.Node)
+	return hash != "", err
+}
+
+// hashOf is a hash of a Secret; empty if it is absent or unusable.
+func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver.Credentials) (string, error) {
+	secret := &corev1.Secret{}
+	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	keys := slices.Sorted(maps.Keys(secret.Data))
+	if !credentials.Usable(keys) {
+		return "", nil
+	}
+	text := ""
+	for _, key := range keys {
+		text += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
+	}
+	return digest(text), nil
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,219 @@
+package filesystem
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// problem is what can be wrong with what the cluster has in AWS. With the driver's prefix it is the type of a condition, and alone
+// the reason of an event and a label of a metric.
+type problem string
+
+const (
+	oneZoneStorageClass       problem = "OneZoneStorageClass"
+	mountTargetMissing        problem = "MountTargetMissing"
+	fileSystemMissing         problem = "FileSystemMissing"
+	accessPointMissing        problem = "AccessPointMissing"
+	permissionMissing         problem = "PermissionMissing"
+	optionalPermissionMissing problem = "OptionalPermissionMissing"
+	accessPointsNearLimit     problem = "AccessPointsNearLimit"
+	accessPointsUnused        problem = "AccessPointsUnused"
+	accessPointTagsOutdated   problem = "AccessPointTagsOutdated"
+	cloudUnreachable          problem = "CloudUnreachable"
+)
+
+// problems are all of them, and whether each is worth a warning.
+func problems() map[problem]bool {
+	return map[problem]bool{
+		oneZoneStorageClass: true, mountTargetMissing: true, fileSystemMissing: true, accessPointMissing: true, permissionMissing: true,
+		optionalPermissionMissing: false, accessPointsNearLimit: true, accessPointsUnused: false, accessPointTagsOutdated: false,
+		cloudUnreachable: false,
+	}
+}
+
+// nearLimit is the share of a file system's access points from which it is said that they run out, in percent.
+const nearLimit = 80
+
+// finding is one thing that is wrong.
+type finding struct {
+	problem problem
+	// fileSystem and object are labels of the metric. The object is a StorageClass, a zone, a volume, an access point or an IAM action.
+	fileSystem, object string
+	message            string
+}
+
+// circumstances are what a verdict depends on besides the uses and the snapshot.
+type circumstances struct {
+	region string
+	// limit is how many access points a file system can have.
+	limit int
+	// secret is the name of the Secret with the controller's credentials, operator that of this program.
+	secret, operator string
+	denied           denials
+}
+
+// judge says what is wrong. It says nothing about what AWS was not asked about.
+func judge(used uses, seen *snapshot, about circumstances) []finding {
+	found := about.deniedFindings()
+	if seen == nil || seen.systems == nil {
+		return found
+	}
+	found = append(found, missing(used, seen, about)...)
+	for _, id := range used.fileSystems() {
+		if _, exists := seen.systems[id]; !exists {
+			continue
+		}
+		found = append(found, judgeZones(used, seen, id, about)...)
+		found = append(found, judgePoints(used, seen, id, about)...)
+	}
+	slices.SortStableFunc(found, func(a, b finding) int { return strings.Compare(a.message, b.message) })
+	return found
+}
+
+// missing finds what volumes and classes need and AWS does not have.
+func missing(used uses, seen *snapshot, about circumstances) []finding {
+	var found []finding
+	needs, told := map[string][]string{}, map[string]bool{}
+	for _, one := range used.classes {
+		needs[one.fileSystem] = append(needs[one.fileSystem], "StorageClass/"+one.name)
+	}
+	for _, one := range used.volumes {
+		needs[one.fileSystem] = append(needs[one.fileSystem], "PersistentVolume/"+one.name)
+		points := seen.points[one.fileSystem]
+		if one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
+			continue
+		}
+		told[one.accessPoint] = true
+		found = append(found, finding{accessPointMissing, one.fileSystem, one.accessPoint, fmt.Sprintf("PersistentVolume/%s needs access point %s, "+
+			"which file system %s does not have: pods can't mount it; its data may still be there: make another access point with the same "+
+			"path, and a volume for it", one.name, one.accessPoint, one.fileSystem)})
+	}
+	for _, id := range used.fileSystems() {
+		if _, exists := seen.systems[id]; exists || !seen.asked[id] {
+			continue
+		}
+		found = append(found, finding{fileSystemMissing, id, needs[id][0], fmt.Sprintf("file system %s is not in %s: pods can't mount what needs it: "+
+			"%s; correct the ID, or delete what needs it", id, about.place(), status.Shorten(needs[id]))})
+	}
+	return found
+}
+
+// place is where file systems are looked for.
+func (c circumstances) place() string {
+	return "region " + c.region + " of the account of Secret " + c.secret
+}
+
+// judgeZones compares where a file system can be mounted with where nodes are.
+func judgeZones(used uses, seen *snapshot, id string, about circumstances) []finding {
+	var found []finding
+	needed := used.zones
+	if zone := seen.systems[id]; zone != "" {
+		needed = []string{zone}
+		found = judgeOneZone(used, id, zone)
+	}
+	targets, known := seen.targets[id]
+	for _, zone := range needed {
+		if !known || slices.Contains(targets, zone) || !isZone(zone, about.region) || !slices.Contains(used.zones, zone) {
+			continue
+		}
+		found = append(found, finding{mountTargetMissing, id, zone, fmt.Sprintf("file system %s has no mount target in %s, where the cluster "+
+			"has nodes: pods there can't mount it, or mount it across zones; make one in a subnet of that zone, with a security group that "+
+			"lets TCP port 2049 in", id, zone)})
+	}
+	return found
+}
+
+// judgeOneZone finds what lets pods of other zones mount a One Zone file system without anybody having wanted that.
+func judgeOneZone(used uses, id, home string) []finding {
+	if len(used.zones) == 0 || slices.Equal(used.zones, []string{home}) {
+		return nil
+	}
+	var found []finding
+	for _, one := range used.classes {
+		if one.fileSystem == id && !one.placed {
+			found = append(found, finding{oneZoneStorageClass, id, one.name, fmt.Sprintf("StorageClass %s is for file system %s, which is One "+
+				"Zone in %s, but the cluster has nodes in %s: pods in other zones fail to mount its volumes; make a class with parameter "+
+				"enforceZoneAffinity: \"true\", or use a regional file system", one.name, id, home, strings.Join(used.zones, ", "))})
+		}
+	}
+	var loose []string
+	for _, one := range used.volumes {
+		if one.fileSystem == id && !one.placed {
+			loose = append(loose, one.name)
+		}
+	}
+	if len(loose) > 0 && !used.nodeRole {
+		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, "+
+			"which is One Zone in %s, have no node affinity: %s. The node pods have no role, without which pods in other zones fail to mount "+
+			"them: give the operator NODE_ROLEARN, or the volumes a node affinity", id, home, status.Shorten(loose))})
+	}
+	return found
+}
+
+// judgePoints looks at how many access points there are, and which of ours nobody uses.
+func judgePoints(used uses, seen *snapshot, id string, about circumstances) []finding {
+	points := seen.points[id]
+	if points == nil {
+		return nil
+	}
+	var found []finding
+	if count := len(points.ids); count*100 >= about.limit*nearLimit {
+		found = append(found, finding{accessPointsNearLimit, id, "", fmt.Sprintf("file system %s has %d of at most %d access points: no volume can be "+
+			"made when they run out; delete those that nobody uses, ask AWS for more, or use another file system", id, count, about.limit)})
+	}
+	if idle := unused(used, points, id); len(idle) > 0 {
+		found = append(found, finding{accessPointsUnused, id, "", fmt.Sprintf("no volume uses %d access points of file system %s that this cluster "+
+			"has made: %s; nothing deletes them, as their data may be wanted", len(idle), id, status.Shorten(idle))})
+	}
+	return found
+}
+
+// unused are the access points that this cluster has made and no volume uses.
+func unused(used uses, points *points, id string) []string {
+	if len(points.owned) == 0 {
+		return nil
+	}
+	idle := maps.Clone(points.owned)
+	for _, one := range used.volumes {
+		if one.fileSystem == id {
+			delete(idle, one.accessPoint)
+		}
+	}
+	return slices.Sorted(maps.Keys(idle))
+}
+
+// deniedFindings says which actions the credentials lack. The driver reads what the operator reads, so those matter to it as well.
+func (c circumstances) deniedFindings() []finding {
+	var found []finding
+	for _, action := range slices.Sorted(maps.Keys(c.denied)) {
+		one := finding{optionalPermissionMissing, "", action, ""}
+		switch {
+		case action == "sts:AssumeRoleWithWebIdentity":
+			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
+				"ServiceAccount to the trust policy, which \"%s iam-trust-policy controller\" prints", c.secret, c.operator)
+		case strings.HasPrefix(action, "elasticfilesystem:Describe"):
+			one.problem = permissionMissing
+			fallthrough
+		default:
+			one.message = fmt.Sprintf("the credentials of Secret %s may not do %s: add it to their IAM policy, which \"%s iam-policy controller\" "+
+				"prints", c.secret, action, c.operator)
+		}
+		found = append(found, one)
+	}
+	return found
+}
+
+// oneZoneVolumes counts the volumes of each One Zone file system.
+func oneZoneVolumes(used uses, seen *snapshot) map[string]int {
+	counts := map[string]int{}
+	for _, one := range used.volumes {
+		if seen.systems[one.fileSystem] != "" {
+			counts[one.fileSystem]++
+		}
+	}
+	return counts
+}

@@ -1,0 +1,107 @@
+package filesystem
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The names of the metrics. Alerts read them; docs/guide/alerts.md explains.
+const (
+	MetricProblem        = "csi_operator_cloud_problem"
+	MetricOneZone        = "csi_operator_one_zone_volumes"
+	MetricPoints         = "csi_operator_access_points"
+	MetricPointsLimit    = "csi_operator_access_points_limit"
+	MetricPointsUnused   = "csi_operator_access_points_unused"
+	MetricPointsOutdated = "csi_operator_access_points_outdated_tags"
+	MetricRequests       = "csi_operator_cloud_requests_total"
+	MetricSweeps         = "csi_operator_cloud_sweeps_total"
+)
+
+// mostSeries bounds how many of a problem have a series of their own; the condition counts all.
+const mostSeries = 100
+
+// metrics are what the controller tells Prometheus. There are none while nobody looks at AWS.
+type metrics struct {
+	driver                                            string
+	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
+	sweeps                                            prometheus.Counter
+	// former counts the requests of clients that are not used any more, cloud is the present one.
+	former atomic.Int64
+	cloud  atomic.Pointer[Cloud]
+}
+
+// newMetrics registers the metrics.
+func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"driver"}, labels...))
+	}
+	own := prometheus.Labels{"driver": driverName}
+	m := &metrics{
+		driver:   driverName,
+		problem:  gauge(MetricProblem, "1 for each thing that is wrong with what the cluster uses in AWS.", "problem", "file_system", "object"),
+		oneZone:  gauge(MetricOneZone, "Volumes of One Zone file systems.", "file_system", "zone"),
+		points:   gauge(MetricPoints, "Access points of a file system that the cluster uses.", "file_system"),
+		limit:    gauge(MetricPointsLimit, "How many access points a file system can have.", "file_system"),
+		unused:   gauge(MetricPointsUnused, "Access points that this cluster has made and no volume uses.", "file_system"),
+		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),
+		sweeps:   prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Looks at all that the cluster uses in AWS.", ConstLabels: own}),
+	}
+	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: MetricRequests, Help: "Requests of the operator to AWS, repeated ones included.", ConstLabels: own,
+	}, func() float64 { return float64(m.requests()) })
+	for _, collector := range []prometheus.Collector{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated, m.sweeps, total} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// use counts the requests of another client from now on; nil for none.
+func (m *metrics) use(cloud Cloud) {
+	m.former.Store(m.requests())
+	if cloud == nil {
+		m.cloud.Store(nil)
+		return
+	}
+	m.cloud.Store(&cloud)
+}
+
+func (m *metrics) requests() int64 {
+	sent := m.former.Load()
+	if cloud := m.cloud.Load(); cloud != nil {
+		sent += int64((*cloud).Requests())
+	}
+	return sent
+}
+
+func (m *metrics) reset() {
+	for _, vector := range []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated} {
+		vector.Reset()
+	}
+}
+
+// observe follows a look.
+func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags tagging, limit int) {
+	m.reset()
+	series := map[problem]int{}
+	for _, one := range found {
+		if series[one.problem]++; series[one.problem] <= mostSeries {
+			m.problem.WithLabelValues(m.driver, string(one.problem), one.fileSystem, one.object).Set(1)
+		}
+	}
+	if seen == nil {
+		return
+	}
+	m.outdated.WithLabelValues(m.driver).Set(float64(tags.outdated))
+	for id, count := range oneZoneVolumes(used, seen) {
+		m.oneZone.WithLabelValues(m.driver, id, seen.systems[id]).Set(float64(count))
+	}
+	for id, points := range seen.points {
+		m.points.WithLabelValues(m.driver, id).Set(float64(len(points.ids)))
+		m.limit.WithLabelValues(m.driver, id).Set(float64(limit))
+		m.unused.WithLabelValues(m.driver, id).Set(float64(len(unused(used, points, id))))
+	}
+}

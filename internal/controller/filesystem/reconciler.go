@@ -1,0 +1,221 @@
+// Package filesystem looks at what AWS has of the file systems that the cluster uses: whether volumes can be mounted where pods
+// run, how many access points are left, and which tags they have.
+//
+//	1 connect   the credentials of the driver's controller; without them nothing here happens
+//	2 uses      what the cluster has that depends on EFS, from the cache
+//	3 sweep     what AWS has of it: by need, and at most once in ten minutes
+//	4 judge     pure: what is wrong
+//	5 report    conditions of the ClusterCSIDriver, events, metrics; one write and only if something changed
+package filesystem
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// Cloud is what is asked of AWS.
+type Cloud interface {
+	aws.Tagger
+	FileSystems(ctx context.Context) ([]aws.FileSystem, error)
+	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
+	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
+	// Requests is how many requests were sent.
+	Requests() int
+}
+
+// Reconciler looks at AWS. All fields but the unexported ones are set by cmd.
+type Reconciler struct {
+	// Client reads from the cache and writes to the cluster; Live reads the Secret and the CA bundle, of which the caches hold hashes.
+	Client   client.Client
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Driver   driver.Driver
+	// Namespace is where the operator runs, and the Secrets are.
+	Namespace string
+	// Controller and Node are the credentials of the driver's pods; Secrets has a cache for each, by name.
+	Controller, Node driver.Credentials
+	Secrets          map[string]cache.Cache
+	// HasInfrastructure tells whether the cluster serves that kind.
+	HasInfrastructure bool
+	// Region is used where no Infrastructure names one.
+	Region string
+	// Limit is how many access points a file system can have.
+	Limit int
+	// Connect makes a client for AWS. It sends nothing.
+	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
+	// Tags are those that access points of this cluster are to have, without the one that says whose they are.
+	Tags func(infraID string, wanted []configv1.AWSResourceTag) map[string]string
+	// OwnerTag is the key of the tag that says which cluster has made an access point.
+	OwnerTag func(infraID string) string
+	Now      func() time.Time
+
+	// Volumes has PersistentVolumes, StorageClasses and Nodes.
+	Volumes cache.Cache
+
+	metrics *metrics
+	changes chan event.GenericEvent
+	// first is closed when the first look at AWS is over.
+	first     chan struct{}
+	firstOnce sync.Once
+
+	// connection is how AWS is reached at present.
+	connection connection
+	// schedule says when the next sweep is due. seen is what the last one found, denied what the credentials may not do.
+	schedule schedule
+	seen     *snapshot
+	denied   denials
+	// tagAfter is when tags are tried again after a failure, tagPause how long the last pause was.
+	tagAfter   time.Time
+	tagPause   time.Duration
+	tagProblem string
+	tagFailed  map[string]bool
+	// written is the resourceVersion of the ClusterCSIDriver after our last write.
+	written string
+	// told are the findings that events have told of.
+	told map[finding]bool
+
+	// known is what Look answers from.
+	known known
+}
+
+// Reconcile looks at AWS if that is due, and says what is wrong.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	cr := &operatorv1.ClusterCSIDriver{}
+	err := r.Client.Get(ctx, request.NamespacedName, cr)
+	if apierrors.IsNotFound(err) {
+		cr, err = nil, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read ClusterCSIDriver %s: %w", request.Name, err)
+	}
+	if cr != nil && r.isBehind(cr) {
+		// Its event comes.
+		return ctrl.Result{}, nil
+	}
+	again, err := r.look(ctx, cr)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// look is the trip. Until the first is over, SharedVolumes wait for its result.
+func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
+	defer r.firstOnce.Do(func() { close(r.first) })
+	place, err := r.place(ctx)
+	if err != nil {
+		return 0, err
+	}
+	cloud, err := r.connect(ctx, place)
+	if err != nil {
+		return 0, err
+	}
+	if cloud == nil || cr == nil || cr.DeletionTimestamp != nil || cr.Spec.ManagementState == operatorv1.Removed {
+		return 0, r.rest(ctx, cr)
+	}
+	used, err := r.uses(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(used.fileSystems()) == 0 {
+		return 0, r.rest(ctx, cr)
+	}
+	wait := r.schedule.wait(used.fingerprint(), r.Now())
+	if wait <= 0 {
+		r.sweepNow(ctx, cloud, used, place)
+	}
+	var tags tagging
+	if isManaged(cr) && r.seen != nil && place.infraID != "" {
+		if tags, err = r.bringTags(ctx, cr, cloud, r.Tags(place.infraID, place.tags)); err != nil {
+			return 0, err
+		}
+	}
+	about := circumstances{
+		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: r.denied,
+	}
+	found := judge(used, r.seen, about)
+	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
+	r.publish(used, r.seen, found)
+	found = append(found, r.stateFindings(tags)...)
+	r.metrics.observe(used, r.seen, found, tags, r.Limit)
+	if err := r.report(ctx, cr, found); err != nil {
+		return 0, err
+	}
+	return soonest(r.schedule.wait(used.fingerprint(), r.Now()), tags.again), nil
+}
+
+// rest is what is done while there is nothing to look at, or nobody who wants it: what was said before goes.
+func (r *Reconciler) rest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
+	r.schedule, r.seen, r.denied, r.told = schedule{last: r.schedule.last}, nil, denials{}, map[finding]bool{}
+	r.metrics.reset()
+	r.known.forget()
+	if cr == nil || cr.DeletionTimestamp != nil {
+		return nil
+	}
+	return r.writeConditions(ctx, cr, nil)
+}
+
+// sweepNow asks AWS, and keeps what was known if AWS does not answer.
+func (r *Reconciler) sweepNow(ctx context.Context, cloud Cloud, used uses, place place) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	owner := ""
+	if place.infraID != "" {
+		owner = r.OwnerTag(place.infraID)
+	}
+	denied := denials{}
+	seen, err := r.sweep(ctx, cloud, used, owner, denied)
+	if err != nil {
+		r.schedule.failed(r.Now(), err, seen.systems != nil)
+		ctrl.LoggerFrom(ctx).Error(err, "could not look at AWS", "again", r.schedule.pause.String())
+		return
+	}
+	r.schedule.done(seen.fingerprint, seen.at)
+	r.seen, r.denied, r.tagFailed = seen, denied, map[string]bool{}
+	r.metrics.sweeps.Inc()
+}
+
+// stateFindings say how the look itself goes.
+func (r *Reconciler) stateFindings(tags tagging) []finding {
+	var found []finding
+	if r.schedule.unreachable() {
+		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked, what was found before is still said: " + r.schedule.problem})
+	}
+	if tags.outdated > 0 && tags.problem != "" {
+		found = append(found, finding{problem: accessPointTagsOutdated, message: fmt.Sprintf("%d access points of this cluster do not have the "+
+			"resource tags of the Infrastructure: %s", tags.outdated, tags.problem)})
+	}
+	return found
+}
+
+func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
+	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
+}
+
+// isMendedInAWS tells whether what mends a problem happens where nothing tells the operator.
+func isMendedInAWS(one problem) bool {
+	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused, accessPointsNearLimit}, one)
+}
+
+// soonest returns the shorter one of two delays; 0 means never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}

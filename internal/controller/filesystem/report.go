@@ -1,0 +1,139 @@
+package filesystem
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// mostTold is how many findings of a kind a condition tells in full.
+const mostTold = 10
+
+// report writes the conditions if they are new, and tells of new findings.
+func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) error {
+	if err := r.writeConditions(ctx, cr, r.conditions(found)); err != nil {
+		return err
+	}
+	r.tell(cr, found)
+	return nil
+}
+
+// conditions say of each problem whether there is one; none before AWS has answered anything.
+func (r *Reconciler) conditions(found []finding) []operatorv1.OperatorCondition {
+	if r.seen == nil && len(found) == 0 {
+		return nil
+	}
+	sorted := map[problem][]string{}
+	for _, one := range found {
+		sorted[one.problem] = append(sorted[one.problem], one.message)
+	}
+	var all []operatorv1.OperatorCondition
+	for _, problem := range slices.Sorted(maps.Keys(problems())) {
+		messages := sorted[problem]
+		if more := len(messages) - mostTold; more > 0 {
+			messages = append(messages[:mostTold:mostTold], fmt.Sprintf("and %d more", more))
+		}
+		reason := ""
+		if len(messages) > 0 {
+			reason = string(problem)
+		}
+		all = append(all, status.Condition(r.typeOf(problem), len(messages) > 0, reason, strings.Join(messages, "\n")))
+	}
+	return all
+}
+
+func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefix + string(one) }
+
+// writeConditions applies our conditions, and only those, if they differ from what the ClusterCSIDriver has.
+func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) error {
+	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
+	var have []operatorv1.OperatorCondition
+	for one := range problems() {
+		if before := status.Find(cr.Status.Conditions, r.typeOf(one)); before != nil {
+			have = append(have, *before)
+		}
+	}
+	slices.SortFunc(have, func(a, b operatorv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
+	if len(have) == 0 && len(wanted) == 0 || reflect.DeepEqual(have, wanted) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorv1.OperatorStatus{Conditions: wanted})
+	if err != nil {
+		return fmt.Errorf("convert conditions: %w", err)
+	}
+	patch := patchOf(cr)
+	patch.Object["status"] = map[string]any{"conditions": fields["conditions"]}
+	if len(wanted) == 0 {
+		patch.Object["status"] = map[string]any{}
+	}
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.owner()), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write conditions of ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+	r.written = patch.GetResourceVersion()
+	return nil
+}
+
+// tell records an event for each finding that is new, and one when all of a kind have gone.
+func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
+	severity := problems()
+	is, was := map[finding]bool{}, map[problem]bool{}
+	news := map[problem][]string{}
+	for one := range r.told {
+		was[one.problem] = true
+	}
+	for _, one := range found {
+		is[one] = true
+		if !r.told[one] {
+			news[one.problem] = append(news[one.problem], one.message)
+		}
+		delete(was, one.problem)
+	}
+	for _, problem := range slices.Sorted(maps.Keys(news)) {
+		kind := corev1.EventTypeNormal
+		if severity[problem] {
+			kind = corev1.EventTypeWarning
+		}
+		r.say(cr, kind, string(problem), strings.Join(news[problem], "; "))
+	}
+	for _, problem := range slices.Sorted(maps.Keys(was)) {
+		r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+	}
+	r.told = is
+}
+
+func (r *Reconciler) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
+	r.Recorder.Eventf(cr, nil, kind, reason, "LookAtAWS", "%s", status.Clip(note))
+}
+
+// owner is our field manager: the conditions of the driver itself are written by another.
+func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }
+
+// isBehind tells whether the cache does not show our own last write yet.
+func (r *Reconciler) isBehind(cr *operatorv1.ClusterCSIDriver) bool {
+	order, err := resourceversion.CompareResourceVersion(cr.ResourceVersion, r.written)
+	return r.written != "" && err == nil && order < 0
+}
+
+// patchOf starts a server-side apply on this very ClusterCSIDriver; with the UID, it can't make a new one.
+func patchOf(cr *operatorv1.ClusterCSIDriver) *unstructured.Unstructured {
+	patch := &unstructured.Unstructured{Object: map[string]any{}}
+	patch.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	patch.SetName(cr.Name)
+	patch.SetUID(cr.UID)
+	return patch
+}

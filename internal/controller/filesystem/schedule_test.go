@@ -1,0 +1,67 @@
+package filesystem
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestAWSIsAskedByNeedAndAtMostEveryTenMinutes(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	lost := errors.New("no route")
+	for name, test := range map[string]struct {
+		happened func(s *schedule)
+		print    string
+		want     time.Duration
+	}{
+		"at first at once":              {func(*schedule) {}, "a", 0},
+		"nothing has changed":           {func(s *schedule) { s.done("a", start) }, "a", time.Hour},
+		"something has changed":         {func(s *schedule) { s.done("a", start) }, "b", 10 * time.Minute},
+		"something is mended elsewhere": {func(s *schedule) { s.done("a", start); s.open = true }, "a", 10 * time.Minute},
+		"no answer":                     {func(s *schedule) { s.failed(start, lost, false) }, "a", time.Minute},
+		"no answer for the third time": {func(s *schedule) {
+			for range 3 {
+				s.failed(start, lost, false)
+			}
+		}, "a", 4 * time.Minute},
+		"no answer for a long time": {func(s *schedule) {
+			for range 30 {
+				s.failed(start, lost, false)
+			}
+		}, "a", 10 * time.Minute},
+		"half an answer": {func(s *schedule) { s.failed(start, lost, true) }, "a", 10 * time.Minute},
+		"no answer after a good one": {func(s *schedule) {
+			s.done("a", start.Add(-9*time.Minute))
+			s.failed(start, lost, false)
+		}, "a", time.Minute},
+		"an answer again": {func(s *schedule) {
+			s.failed(start.Add(-time.Hour), lost, false)
+			s.done("a", start)
+		}, "a", time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s schedule
+			test.happened(&s)
+			if got := max(0, s.wait(test.print, start)); got != test.want {
+				t.Errorf("AWS is asked in %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOneFailureIsChance(t *testing.T) {
+	var s schedule
+	now := time.Now()
+	s.failed(now, errors.New("no route"), false)
+	if s.unreachable() {
+		t.Error("one failure is told")
+	}
+	s.failed(now, errors.New("no route"), false)
+	if !s.unreachable() || s.problem != "no route" {
+		t.Errorf("two failures are not told: %q", s.problem)
+	}
+	s.done("", now)
+	if s.unreachable() {
+		t.Error("it is told for ever")
+	}
+}

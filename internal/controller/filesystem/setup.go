@@ -1,0 +1,132 @@
+package filesystem
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// settle is how long changes of volumes and nodes are gathered: they come in great numbers.
+const settle = 5 * time.Second
+
+// SetupWithManager adds the controller to the manager, and a cache with what it looks at.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	r.first, r.changes = make(chan struct{}), make(chan event.GenericEvent, 1000)
+	r.denied, r.tagFailed, r.told = denials{}, map[string]bool{}, map[finding]bool{}
+	var err error
+	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
+		return err
+	}
+	if err := r.addCache(manager); err != nil {
+		return err
+	}
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} })
+	build := ctrl.NewControllerManagedBy(manager).Named("filesystem").
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
+		}).
+		// Whether the driver is wanted, and our conditions there.
+		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(named(r.Driver.Name))).
+		// The CA certificates that the cluster trusts.
+		Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(named(r.Driver.TrustedCABundle()))).
+		// What depends on EFS, and where pods can run.
+		WatchesRawSource(source.Kind(r.Volumes, client.Object(&corev1.PersistentVolume{}), r.gather())).
+		WatchesRawSource(source.Kind(r.Volumes, client.Object(&storagev1.StorageClass{}), r.gather())).
+		WatchesRawSource(source.Kind(r.Volumes, client.Object(&corev1.Node{}), r.gather())).
+		// Without any of these there is nothing to look at, and SharedVolumes must know.
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			q.Add(r.request())
+			return nil
+		}))
+	if r.HasInfrastructure {
+		// The region and the tags.
+		build = build.Watches(&configv1.Infrastructure{}, wake)
+	}
+	for _, secret := range r.Secrets {
+		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), wake))
+	}
+	if err := build.Complete(r); err != nil {
+		return fmt.Errorf("set up controller filesystem: %w", err)
+	}
+	return nil
+}
+
+// addCache adds a cache with all volumes, classes and nodes, of which little is kept.
+func (r *Reconciler) addCache(manager ctrl.Manager) error {
+	var err error
+	r.Volumes, err = cache.New(manager.GetConfig(), cache.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.PersistentVolume{}: {Transform: r.stripVolume},
+			&storagev1.StorageClass{}:  {Transform: stripClass},
+			&corev1.Node{}:             {Transform: stripNode},
+		},
+		ReaderFailOnMissingInformer: true,
+	})
+	if err != nil {
+		return fmt.Errorf("cache of volumes and nodes: %w", err)
+	}
+	if err := manager.Add(r.Volumes); err != nil {
+		return fmt.Errorf("add cache of volumes and nodes: %w", err)
+	}
+	return nil
+}
+
+// gather wakes the controller up some time after a change that matters.
+func (r *Reconciler) gather() handler.EventHandler {
+	add := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) { q.AddAfter(r.request(), settle) }
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if r.matters(e.ObjectOld, e.ObjectNew) {
+				add(q)
+			}
+		},
+	}
+}
+
+// matters tells whether an update changes what is kept of an object.
+func (r *Reconciler) matters(before, after client.Object) bool {
+	switch is := after.(type) {
+	case *corev1.Node:
+		was, ok := before.(*corev1.Node)
+		return !ok || was.Labels[corev1.LabelTopologyZone] != is.Labels[corev1.LabelTopologyZone] || len(was.Spec.Taints) != len(is.Spec.Taints)
+	case *corev1.PersistentVolume:
+		was, ok := before.(*corev1.PersistentVolume)
+		if !ok {
+			return true
+		}
+		old, isOurs := volumeOf(was, r.Driver.Name)
+		now, stillOurs := volumeOf(is, r.Driver.Name)
+		return isOurs != stillOurs || old != now
+	default:
+		return true
+	}
+}
+
+func (r *Reconciler) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
+}
+
+func named(name string) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == name })
+}

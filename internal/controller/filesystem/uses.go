@@ -1,0 +1,224 @@
+package filesystem
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// uses is what the cluster has that depends on EFS, sorted by name.
+type uses struct {
+	volumes []volume
+	classes []class
+	// zones are those with nodes for the pods of users.
+	zones []string
+	// nodeRole tells whether the node pods have credentials of their own.
+	nodeRole bool
+}
+
+// volume is a PersistentVolume of the driver.
+type volume struct {
+	name, fileSystem, accessPoint string
+	created                       time.Time
+	// placed tells that pods are scheduled, or the mount is directed, to a zone on purpose.
+	placed bool
+}
+
+// class is a StorageClass of the driver.
+type class struct {
+	name, fileSystem string
+	// placed is the same as that of a volume.
+	placed bool
+}
+
+// uses reads them from the cache. What is reached through another account or by its address is left out: what this account
+// has says nothing about it.
+func (r *Reconciler) uses(ctx context.Context) (uses, error) {
+	var found uses
+	volumes, classes := &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}
+	if err := r.Volumes.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
+		return found, fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	if err := r.Volumes.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
+		return found, fmt.Errorf("list StorageClasses: %w", err)
+	}
+	for i := range volumes.Items {
+		if one, ok := volumeOf(&volumes.Items[i], r.Driver.Name); ok {
+			found.volumes = append(found.volumes, one)
+		}
+	}
+	for i := range classes.Items {
+		if one, ok := classOf(&classes.Items[i], r.Driver.Name); ok {
+			found.classes = append(found.classes, one)
+		}
+	}
+	slices.SortFunc(found.volumes, func(a, b volume) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(found.classes, func(a, b class) int { return strings.Compare(a.name, b.name) })
+	var err error
+	if found.zones, err = r.zones(ctx); err != nil {
+		return found, err
+	}
+	found.nodeRole, err = r.hasNodeRole(ctx)
+	return found, err
+}
+
+// zones lists the zones with nodes for the pods of users; all of them, if only the control plane has nodes.
+func (r *Reconciler) zones(ctx context.Context) ([]string, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.Volumes.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	usable, all := map[string]bool{}, map[string]bool{}
+	for i := range nodes.Items {
+		zone := nodes.Items[i].Labels[corev1.LabelTopologyZone]
+		if zone == "" {
+			continue
+		}
+		all[zone] = true
+		if len(nodes.Items[i].Spec.Taints) == 0 {
+			usable[zone] = true
+		}
+	}
+	if len(usable) == 0 {
+		usable = all
+	}
+	return slices.Sorted(maps.Keys(usable)), nil
+}
+
+// fileSystems are the IDs of those that are used.
+func (u uses) fileSystems() []string {
+	ids := map[string]bool{}
+	for _, one := range u.volumes {
+		ids[one.fileSystem] = true
+	}
+	for _, one := range u.classes {
+		ids[one.fileSystem] = true
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// fingerprint changes with what AWS should be asked about.
+func (u uses) fingerprint() string {
+	text := &strings.Builder{}
+	for _, one := range u.volumes {
+		fmt.Fprintln(text, one.fileSystem, one.accessPoint)
+	}
+	for _, one := range u.classes {
+		fmt.Fprintln(text, one.fileSystem)
+	}
+	fmt.Fprintln(text, u.zones)
+	return digest(text.String())
+}
+
+// volumeOf reads a volume of the driver. Its handle is FILE_SYSTEM[:PATH[:ACCESS_POINT]], since driver 3.0 perhaps with "efs:" in front.
+// The access point of old volumes is a mount option.
+func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
+	source := from.Spec.CSI
+	if source == nil || source.Driver != driverName {
+		return volume{}, false
+	}
+	parts := strings.SplitN(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":", 3)
+	one := volume{name: from.Name, fileSystem: parts[0], created: from.CreationTimestamp.Time, placed: from.Spec.NodeAffinity != nil}
+	if len(parts) == 3 {
+		one.accessPoint = parts[2]
+	}
+	elsewhere := source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
+	for _, option := range from.Spec.MountOptions {
+		key, value, _ := strings.Cut(option, "=")
+		switch key {
+		case "accesspoint":
+			one.accessPoint = cmp.Or(one.accessPoint, value)
+		case "az", "azid":
+			one.placed = true
+		case "mounttargetip", "rolearn", "region":
+			elsewhere = true
+		}
+	}
+	return one, !elsewhere && isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
+}
+
+// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone.
+func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
+	parameters := from.Parameters
+	one := class{
+		name: from.Name, fileSystem: parameters["fileSystemId"],
+		placed: parameters["enforceZoneAffinity"] == "true" || parameters["az"] != "",
+	}
+	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
+	return one, from.Provisioner == driverName && !elsewhere && isID("fs-", one.fileSystem)
+}
+
+// isID tells whether a text is an ID of AWS: its pattern is PREFIX[0-9a-f]{8,40}.
+func isID(prefix, text string) bool {
+	digits, found := strings.CutPrefix(text, prefix)
+	return found && len(digits) >= 8 && len(digits) <= 40 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// isZone tells whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer
+// (https://docs.aws.amazon.com/efs/latest/ug/accessing-fs.html).
+func isZone(zone, region string) bool {
+	letter, found := strings.CutPrefix(zone, region)
+	return found && len(letter) == 1
+}
+
+// stripVolume keeps what volumeOf reads. Of other drivers' volumes nothing but the name is left.
+func (r *Reconciler) stripVolume(object any) (any, error) {
+	from, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.PersistentVolume{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
+	if source := from.Spec.CSI; source != nil && source.Driver == r.Driver.Name {
+		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
+		for _, key := range []string{"mounttargetip", "crossaccount"} {
+			if value := source.VolumeAttributes[key]; value != "" {
+				kept.Spec.CSI.VolumeAttributes = map[string]string{key: value}
+			}
+		}
+		kept.Spec.MountOptions = from.Spec.MountOptions
+		if from.Spec.NodeAffinity != nil {
+			kept.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{}
+		}
+	}
+	return kept, nil
+}
+
+// stripNode keeps the zone, and one taint if the node is for the control plane alone.
+func stripNode(object any) (any, error) {
+	from, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Node{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
+	if zone := from.Labels[corev1.LabelTopologyZone]; zone != "" {
+		kept.Labels = map[string]string{corev1.LabelTopologyZone: zone}
+	}
+	for _, taint := range from.Spec.Taints {
+		if taint.Key == "node-role.kubernetes.io/control-plane" || taint.Key == "node-role.kubernetes.io/master" {
+			kept.Spec.Taints = []corev1.Taint{{Key: taint.Key, Effect: taint.Effect}}
+		}
+	}
+	return kept, nil
+}
+
+func stripClass(object any) (any, error) {
+	if from, ok := object.(*storagev1.StorageClass); ok {
+		return &storagev1.StorageClass{
+			TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta), Provisioner: from.Provisioner, Parameters: from.Parameters,
+		}, nil
+	}
+	return object, nil
+}
+
+func bare(from metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion, CreationTimestamp: from.CreationTimestamp}
+}

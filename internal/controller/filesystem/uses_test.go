@@ -1,0 +1,143 @@
+package filesystem
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const efs = "efs.csi.aws.com"
+
+func TestAllFormsOfVolumesAreRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		handle     string
+		attributes map[string]string
+		options    []string
+		affinity   bool
+		want       *volume
+	}{
+		"a file system":          {handle: "fs-11111111", want: &volume{fileSystem: regional}},
+		"an access point":        {handle: "fs-11111111::fsap-11111111", want: &volume{fileSystem: regional, accessPoint: point}},
+		"a path":                 {handle: "fs-11111111:/a:fsap-11111111", want: &volume{fileSystem: regional, accessPoint: point}},
+		"with the prefix of 3.0": {handle: "efs:fs-11111111::fsap-11111111", want: &volume{fileSystem: regional, accessPoint: point}},
+		"an option of 2020":      {handle: "fs-11111111", options: []string{"tls", "accesspoint=fsap-11111111"}, want: &volume{fileSystem: regional, accessPoint: point}},
+		"with a zone":            {handle: "fs-11111111", options: []string{"az=us-east-1a"}, want: &volume{fileSystem: regional, placed: true}},
+		"with node affinity":     {handle: "fs-11111111", affinity: true, want: &volume{fileSystem: regional, placed: true}},
+		"of S3":                  {handle: "s3files:fs-11111111"},
+		"by address":             {handle: "fs-11111111", attributes: map[string]string{"mounttargetip": "10.0.0.1"}},
+		"of another account":     {handle: "fs-11111111", attributes: map[string]string{"crossaccount": "true"}},
+		"no ID":                  {handle: "fs-1111111"},
+		"capitals":               {handle: "fs-1111111A"},
+		"more than an ID":        {handle: "fs-11111111::fsap-11111111:x"},
+		"nothing":                {handle: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+				MountOptions: test.options,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+					Driver: efs, VolumeHandle: test.handle, VolumeAttributes: test.attributes,
+				}},
+			}}
+			if test.affinity {
+				object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
+			}
+			r := &Reconciler{Driver: driver.Driver{Name: efs}}
+			stripped, err := r.stripVolume(object.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range []any{object, stripped} {
+				got, ok := volumeOf(one.(*corev1.PersistentVolume), efs)
+				if ok != (test.want != nil) {
+					t.Fatalf("is one of the driver: %t", ok)
+				}
+				if test.want != nil {
+					test.want.name = "pv"
+					if diff := cmp.Diff(*test.want, got, cmp.AllowUnexported(volume{})); diff != "" {
+						t.Errorf("(-want +got):\n%s", diff)
+					}
+				}
+			}
+			if _, ok := volumeOf(object, "other.driver"); ok {
+				t.Error("it is taken for one of another driver")
+			}
+		})
+	}
+}
+
+func TestOfOthersVolumesNothingIsKept(t *testing.T) {
+	r := &Reconciler{Driver: driver.Driver{Name: efs}}
+	object := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
+		Spec: corev1.PersistentVolumeSpec{MountOptions: []string{"x"}, PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "other.driver", VolumeHandle: "secret"},
+		}},
+	}
+	got, err := r.stripVolume(object)
+	want := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "1"}}
+	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestClassesOfThisAccountAreRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		provisioner string
+		parameters  map[string]string
+		want        *class
+	}{
+		"with a file system":  {efs, map[string]string{"fileSystemId": regional}, &class{name: "sc", fileSystem: regional}},
+		"with zone affinity":  {efs, map[string]string{"fileSystemId": regional, "enforceZoneAffinity": "true"}, &class{name: "sc", fileSystem: regional, placed: true}},
+		"with a zone":         {efs, map[string]string{"fileSystemId": regional, "az": "us-east-1a"}, &class{name: "sc", fileSystem: regional, placed: true}},
+		"without":             {efs, nil, nil},
+		"of another driver":   {"other.driver", map[string]string{"fileSystemId": regional}, nil},
+		"of another account":  {efs, map[string]string{"fileSystemId": regional, "csi.storage.k8s.io/provisioner-secret-name": "x"}, nil},
+		"with something else": {efs, map[string]string{"fileSystemId": "fs-1,x"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := classOf(&storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "sc"}, Provisioner: test.provisioner, Parameters: test.parameters,
+			}, efs)
+			if ok != (test.want != nil) || ok && got != *test.want {
+				t.Errorf("%+v, %t", got, ok)
+			}
+		})
+	}
+}
+
+func TestAFingerprintChangesWithWhatAWSIsAskedAbout(t *testing.T) {
+	base, _ := healthy()
+	for name, change := range map[string]func(*uses){
+		"a volume":        func(u *uses) { u.volumes = u.volumes[1:] },
+		"an access point": func(u *uses) { u.volumes[0].accessPoint = other },
+		"a class":         func(u *uses) { u.classes = u.classes[1:] },
+		"a zone":          func(u *uses) { u.zones = u.zones[1:] },
+		"its file system": func(u *uses) { u.classes[0].fileSystem = absent },
+	} {
+		changed, _ := healthy()
+		change(&changed)
+		if changed.fingerprint() == base.fingerprint() {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	same, _ := healthy()
+	same.volumes[0].name, same.nodeRole = "renamed", true
+	if same.fingerprint() != base.fingerprint() {
+		t.Error("what AWS knows nothing of counts")
+	}
+}
+
+func TestOnlyZonesOfTheRegionCanHaveMountTargets(t *testing.T) {
+	for zone, want := range map[string]bool{
+		"us-east-1a": true, "us-east-1": false, "us-east-1-bos-1a": false, "us-west-2a": false, "us-east-1-wl1-bos-wlz-1": false, "": false,
+	} {
+		if isZone(zone, "us-east-1") != want {
+			t.Errorf("%q: want %t", zone, want)
+		}
+	}
+}
