@@ -34,6 +34,7 @@ func TestCluster(t *testing.T) {
 		{"a service account token is worth what RBAC says", tokensAreBound},
 		{"clients of delegated authentication find what they need", delegatedAuthentication},
 		{"pods of a DaemonSet run and go", podsRunAndGo},
+		{"a node that is added is ready, and changes its zone", nodesComeAndMove},
 		{"nothing listens outside loopback", nothingListensOutsideLoopback},
 		{"stand-in: credentials are minted, kept and taken back", credentialsAreMinted},
 		{"stand-in: credentials wait for their namespace", credentialsWaitForNamespace},
@@ -77,6 +78,40 @@ func nodesAreReady(t *testing.T, r *running) {
 		t.Errorf("got %d nodes in %d zones, want 6 in 3", len(nodes.Items), len(zones))
 	}
 	assertTopology(t, r, 3, 3, configv1.HighlyAvailableTopologyMode)
+}
+
+func nodesComeAndMove(t *testing.T, r *running) {
+	ctx := context.Background()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later", Labels: map[string]string{corev1.LabelTopologyZone: "us-east-1a"}}}
+	if err := r.client.Create(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	is := func(zone string) {
+		t.Helper()
+		eventually(t, func() error {
+			if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+				return err
+			}
+			for _, condition := range node.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && node.Labels[corev1.LabelTopologyZone] == zone {
+					return nil
+				}
+			}
+			return fmt.Errorf("node with labels %v and conditions %v, want it ready in %s", node.Labels, node.Status.Conditions, zone)
+		})
+	}
+	is("us-east-1a")
+	label := []string{"kubectl", "--dir", r.dir, "--", "label", "node", node.Name, "--overwrite", corev1.LabelTopologyZone + "=us-east-1b"}
+	if got := devcluster(t, label...); got.code != 0 {
+		t.Fatalf("label the node: exit code %d: %s", got.code, got.stderr)
+	}
+	is("us-east-1b")
+	if err := r.client.Delete(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); !apierrors.IsNotFound(err) {
+		t.Errorf("get the deleted node: got %v, want not found", err)
+	}
 }
 
 func singletonsExist(t *testing.T, r *running) {

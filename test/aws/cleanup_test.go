@@ -18,20 +18,20 @@ type cluster struct {
 // furnish makes a regional and a One Zone file system with access points, mount targets and a group that "efs create" would make,
 // and a group of the cluster's nodes.
 func (c *cloud) furnish(infraID string) cluster {
-	c.t.Helper()
+	c.T.Helper()
 	made := cluster{}
-	made.vpc, made.subnets = c.vpc(of(infraID))
-	made.group = c.securityGroup(made.vpc, "efs/"+infraID+"/ci", of(infraID, efscleanup.MarkerTag, "ci"))
-	made.otherGroup = c.securityGroup(made.vpc, infraID+"-node", of(infraID))
-	made.regional = c.fileSystem(of(infraID, "Name", "data", efscleanup.MarkerTag, "ci"), "")
-	made.oneZone = c.fileSystem(of(infraID), region+"b")
+	made.vpc, made.subnets = c.VPC(of(infraID))
+	made.group = c.SecurityGroup(made.vpc, "efs/"+infraID+"/ci", of(infraID, efscleanup.MarkerTag, "ci"))
+	made.otherGroup = c.SecurityGroup(made.vpc, infraID+"-node", of(infraID))
+	made.regional = c.FileSystem(of(infraID, "Name", "data", efscleanup.MarkerTag, "ci"), "")
+	made.oneZone = c.FileSystem(of(infraID), region+"b")
 	for _, fileSystem := range []string{made.regional, made.regional, made.oneZone} {
-		made.points = append(made.points, c.accessPoint(fileSystem, of(infraID, "efs.csi.aws.com/cluster", "true")))
+		made.points = append(made.points, c.AccessPoint(fileSystem, of(infraID, "efs.csi.aws.com/cluster", "true")))
 	}
 	for _, subnet := range made.subnets {
-		made.targets = append(made.targets, c.target(made.regional, subnet, made.group))
+		made.targets = append(made.targets, c.MountTarget(made.regional, subnet, made.group))
 	}
-	made.targets = append(made.targets, c.target(made.oneZone, made.subnets[1]))
+	made.targets = append(made.targets, c.MountTarget(made.oneZone, made.subnets[1]))
 	return made
 }
 
@@ -45,14 +45,14 @@ func TestCleanupDeletesWhatTheClusterOwnsAndNothingElse(t *testing.T) {
 	c.Slow = 3
 	mine := c.furnish(infra)
 	theirs, shorter := c.furnish(other), c.furnish(short)
-	plain := c.fileSystem(tags{"Name": infra}, "")
-	untagged := c.accessPoint(plain, tags{})
-	shared := c.fileSystem(tags{"kubernetes.io/cluster/" + infra: "shared"}, "")
+	plain := c.FileSystem(tags{"Name": infra}, "")
+	untagged := c.AccessPoint(plain, tags{})
+	shared := c.FileSystem(tags{"kubernetes.io/cluster/" + infra: "shared"}, "")
 	foreign := append(append(theirs.all(), shorter.all()...), plain, untagged, shared, mine.otherGroup)
 	c.Set(nil)
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
-	c.wantLeft(foreign...)
+	c.WantLeft(foreign...)
 	if got := report.Count(efscleanup.Deleted); got != 3+4+2+1 || len(report.Objects) != got {
 		t.Errorf("%d of %d objects are deleted, want 10: %+v", got, len(report.Objects), report.Objects)
 	}
@@ -66,23 +66,23 @@ func TestCleanupDeletesWhatTheClusterOwnsAndNothingElse(t *testing.T) {
 
 func TestThreeHundredAccessPointsArePaged(t *testing.T) {
 	c := newCloud(t)
-	mine, theirs := c.fileSystem(of(infra), ""), c.fileSystem(of(other), "")
+	mine, theirs := c.FileSystem(of(infra), ""), c.FileSystem(of(other), "")
 	left := []string{theirs}
 	for i := range 300 {
-		c.accessPoint(mine, of(infra))
+		c.AccessPoint(mine, of(infra))
 		if i%50 == 0 {
-			left = append(left, c.accessPoint(theirs, of(other)))
+			left = append(left, c.AccessPoint(theirs, of(other)))
 		}
 	}
 	// More than a page of file systems.
 	for range 101 {
-		left = append(left, c.fileSystem(of(other), ""))
+		left = append(left, c.FileSystem(of(other), ""))
 	}
-	c.fileSystem(of(infra), "")
+	c.FileSystem(of(infra), "")
 	c.Set(nil)
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
-	c.wantLeft(left...)
+	c.WantLeft(left...)
 	if got := c.Count("elasticfilesystem:DeleteAccessPoint"); got != 300 {
 		t.Errorf("%d deletions of access points, want 300", got)
 	}
@@ -106,7 +106,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 			t.Errorf("a dry run calls %s", call.Action)
 		}
 	}
-	c.wantLeft(mine.all()...)
+	c.WantLeft(mine.all()...)
 	want(t, report, efscleanup.StillThere)
 	if got := report.Count(efscleanup.Planned); got != 10 || !report.DryRun {
 		t.Errorf("%d planned deletions, want 10: %+v", got, report)
@@ -140,7 +140,7 @@ func TestWithoutWaitingARunDoesWhatItCanAndTheNextGoesOn(t *testing.T) {
 		report = c.cleanup(once)
 	}
 	want(t, report, efscleanup.Clean)
-	c.wantLeft(mine.otherGroup)
+	c.WantLeft(mine.otherGroup)
 	if runs < 3 {
 		t.Errorf("all was gone after %d runs, though AWS takes its time", runs)
 	}
@@ -148,11 +148,11 @@ func TestWithoutWaitingARunDoesWhatItCanAndTheNextGoesOn(t *testing.T) {
 
 func TestOurAccessPointGoesFromAFileSystemOfAnotherCluster(t *testing.T) {
 	c := newCloud(t)
-	theirs := c.fileSystem(of(other), "")
-	c.accessPoint(theirs, of(infra))
-	point := c.accessPoint(theirs, of(other))
+	theirs := c.FileSystem(of(other), "")
+	c.AccessPoint(theirs, of(infra))
+	point := c.AccessPoint(theirs, of(other))
 	want(t, c.cleanup(), efscleanup.Clean)
-	c.wantLeft(theirs, point)
+	c.WantLeft(theirs, point)
 }
 
 func TestAFileSystemThatHoldsWhatIsNotOursStays(t *testing.T) {
@@ -169,13 +169,13 @@ func TestAFileSystemThatHoldsWhatIsNotOursStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)
-			vpc, subnets := c.vpc(of(infra))
+			vpc, subnets := c.VPC(of(infra))
 			test.fileSystem[efscleanup.MarkerTag] = "ci"
-			group := c.securityGroup(vpc, "efs", of(infra, efscleanup.MarkerTag, "ci"))
-			fileSystem := c.fileSystem(test.fileSystem, "")
-			target := c.target(fileSystem, subnets[0], group)
-			c.accessPoint(fileSystem, of(infra))
-			point := c.accessPoint(fileSystem, test.point)
+			group := c.SecurityGroup(vpc, "efs", of(infra, efscleanup.MarkerTag, "ci"))
+			fileSystem := c.FileSystem(test.fileSystem, "")
+			target := c.MountTarget(fileSystem, subnets[0], group)
+			c.AccessPoint(fileSystem, of(infra))
+			point := c.AccessPoint(fileSystem, test.point)
 			c.Set(nil)
 			report := c.cleanup()
 			want(t, report, efscleanup.LeftAlone)
@@ -183,7 +183,7 @@ func TestAFileSystemThatHoldsWhatIsNotOursStays(t *testing.T) {
 			if test.point["kubernetes.io/cluster/"+infra] != "owned" || len(test.point) > 1 {
 				left = append(left, point)
 			}
-			c.wantLeft(left...)
+			c.WantLeft(left...)
 			wantIn(t, reason(report, fileSystem), "refused: ", test.why)
 			wantIn(t, reason(report, group), "refused: ", fileSystem)
 			if count := c.Count("elasticfilesystem:DeleteMountTarget"); count > 0 {
@@ -211,13 +211,13 @@ func TestTheOwnerTagCountsOnlyIfAskedForAndWithTheWholeID(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)
-			fileSystem := c.fileSystem(test.tags, "")
-			point := c.accessPoint(fileSystem, test.tags)
+			fileSystem := c.FileSystem(test.tags, "")
+			point := c.AccessPoint(fileSystem, test.tags)
 			c.cleanup(func(o *efscleanup.Options) { o.OwnerTag = test.asked })
 			if test.deleted {
-				c.wantLeft()
+				c.WantLeft()
 			} else {
-				c.wantLeft(fileSystem, point)
+				c.WantLeft(fileSystem, point)
 			}
 		})
 	}
@@ -225,16 +225,16 @@ func TestTheOwnerTagCountsOnlyIfAskedForAndWithTheWholeID(t *testing.T) {
 
 func TestOnlyGroupsOfEFSCreateGo(t *testing.T) {
 	c := newCloud(t)
-	vpc, _ := c.vpc(of(infra))
-	c.securityGroup(vpc, "made", of(infra, efscleanup.MarkerTag, "ci"))
+	vpc, _ := c.VPC(of(infra))
+	c.SecurityGroup(vpc, "made", of(infra, efscleanup.MarkerTag, "ci"))
 	left := []string{
-		c.securityGroup(vpc, "nodes", of(infra)),
-		c.securityGroup(vpc, "theirs", of(other, efscleanup.MarkerTag, "ci")),
-		c.securityGroup(vpc, "nobody's", tags{efscleanup.MarkerTag: "ci"}),
+		c.SecurityGroup(vpc, "nodes", of(infra)),
+		c.SecurityGroup(vpc, "theirs", of(other, efscleanup.MarkerTag, "ci")),
+		c.SecurityGroup(vpc, "nobody's", tags{efscleanup.MarkerTag: "ci"}),
 	}
-	both := c.securityGroup(vpc, "both", of(infra, efscleanup.MarkerTag, "ci", "kubernetes.io/cluster/"+other, "owned"))
+	both := c.SecurityGroup(vpc, "both", of(infra, efscleanup.MarkerTag, "ci", "kubernetes.io/cluster/"+other, "owned"))
 	report := c.cleanup()
 	want(t, report, efscleanup.LeftAlone)
-	c.wantLeft(append(left, both)...)
+	c.WantLeft(append(left, both)...)
 	wantIn(t, reason(report, both), "refused: ", other)
 }

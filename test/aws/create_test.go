@@ -30,9 +30,9 @@ func shareOptions(more ...func(*efscreate.Options)) efscreate.Options {
 
 // create makes a share, or fails the test.
 func (c *cloud) create(more ...func(*efscreate.Options)) efscreate.Share {
-	c.t.Helper()
-	share, err := efscreate.Run(c.t.Context(), shareOptions(more...))
-	env.Must(c.t, err)
+	c.T.Helper()
+	share, err := efscreate.Run(c.T.Context(), shareOptions(more...))
+	env.Must(c.T, err)
 	return share
 }
 
@@ -47,25 +47,25 @@ func ofShare(name string) func(*efscleanup.Options) {
 func TestCreateMakesARegionalShareThatTheClusterCanReach(t *testing.T) {
 	c := newCloud(t)
 	c.Slow = 2
-	vpc, _ := c.vpc(of(infra))
-	c.vpc(of(other))
+	vpc, _ := c.VPC(of(infra))
+	c.VPC(of(other))
 	share := c.create()
-	c.wantLeft(all(share)...)
+	c.WantLeft(all(share)...)
 	if share.VPC != vpc || len(share.MountTargets) != 3 || share.Zone != "" {
 		t.Errorf("the share is %+v", share)
 	}
-	systems, err := c.efs.DescribeFileSystems(t.Context(), &efs.DescribeFileSystemsInput{})
+	systems, err := c.EFS.DescribeFileSystems(t.Context(), &efs.DescribeFileSystemsInput{})
 	env.Must(t, err)
 	got := systems.FileSystems[0]
 	if !*got.Encrypted || *got.CreationToken != infra+"/ci" || *got.Name != "efs-"+infra+"-ci" {
 		t.Errorf("the file system is %+v", got)
 	}
-	targets, err := c.efs.DescribeMountTargets(t.Context(), &efs.DescribeMountTargetsInput{FileSystemId: &share.FileSystem})
+	targets, err := c.EFS.DescribeMountTargets(t.Context(), &efs.DescribeMountTargetsInput{FileSystemId: &share.FileSystem})
 	env.Must(t, err)
 	zones := []string{}
 	for _, target := range targets.MountTargets {
 		zones = append(zones, *target.AvailabilityZoneName)
-		groups, err := c.efs.DescribeMountTargetSecurityGroups(t.Context(), &efs.DescribeMountTargetSecurityGroupsInput{MountTargetId: target.MountTargetId})
+		groups, err := c.EFS.DescribeMountTargetSecurityGroups(t.Context(), &efs.DescribeMountTargetSecurityGroupsInput{MountTargetId: target.MountTargetId})
 		env.Must(t, err)
 		if diff := cmp.Diff([]string{share.SecurityGroup}, groups.SecurityGroups); diff != "" {
 			t.Errorf("groups of a mount target (-want +got):\n%s", diff)
@@ -80,40 +80,40 @@ func TestCreateMakesARegionalShareThatTheClusterCanReach(t *testing.T) {
 
 // wantRule fails unless a group lets in NFS from the VPC, and nothing else.
 func (c *cloud) wantRule(group string) {
-	c.t.Helper()
-	groups, err := c.ec2.DescribeSecurityGroups(c.t.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{group}})
-	env.Must(c.t, err)
+	c.T.Helper()
+	groups, err := c.EC2.DescribeSecurityGroups(c.T.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{group}})
+	env.Must(c.T, err)
 	rules := groups.SecurityGroups[0].IpPermissions
 	if len(rules) != 1 || *rules[0].IpProtocol != "tcp" || *rules[0].FromPort != 2049 || *rules[0].ToPort != 2049 ||
 		len(rules[0].IpRanges) != 1 || *rules[0].IpRanges[0].CidrIp != "10.0.0.0/16" {
-		c.t.Errorf("the rules of the group are %+v", rules)
+		c.T.Errorf("the rules of the group are %+v", rules)
 	}
 }
 
 func TestCreateMakesAOneZoneShareWithOneMountTarget(t *testing.T) {
 	c := newCloud(t)
-	_, subnets := c.vpc(of(infra))
+	_, subnets := c.VPC(of(infra))
 	share := c.create(func(o *efscreate.Options) { o.Zone = region + "b" })
 	if share.Zone != region+"b" || len(share.MountTargets) != 1 {
 		t.Errorf("the share is %+v", share)
 	}
-	targets, err := c.efs.DescribeMountTargets(t.Context(), &efs.DescribeMountTargetsInput{FileSystemId: &share.FileSystem})
+	targets, err := c.EFS.DescribeMountTargets(t.Context(), &efs.DescribeMountTargetsInput{FileSystemId: &share.FileSystem})
 	env.Must(t, err)
 	if len(targets.MountTargets) != 1 || *targets.MountTargets[0].SubnetId != subnets[1] {
 		t.Errorf("mount targets: %+v", targets.MountTargets)
 	}
-	c.wantLeft(all(share)...)
+	c.WantLeft(all(share)...)
 }
 
 func TestCreateTwiceMakesOne(t *testing.T) {
 	c := newCloud(t)
-	c.vpc(of(infra))
+	c.VPC(of(infra))
 	first := c.create()
 	c.Set(nil)
 	if diff := cmp.Diff(first, c.create()); diff != "" {
 		t.Errorf("the second share differs (-first +second):\n%s", diff)
 	}
-	c.wantLeft(all(first)...)
+	c.WantLeft(all(first)...)
 	for _, call := range c.Calls() {
 		// The rule of the group is written again, in case an earlier run has not come so far.
 		if call.Writes() && call.Action != "ec2:AuthorizeSecurityGroupIngress" {
@@ -131,22 +131,22 @@ func TestCreateTwiceMakesOne(t *testing.T) {
 func TestDeletingAShareLeavesNothingOfItAndAllElse(t *testing.T) {
 	c := newCloud(t)
 	c.Slow = 2
-	c.vpc(of(infra))
-	c.vpc(of(other))
+	c.VPC(of(infra))
+	c.VPC(of(other))
 	stays := c.create(func(o *efscreate.Options) { o.Name = "ci-2" })
 	theirs := c.create(func(o *efscreate.Options) { o.InfraID = other })
-	admins := c.fileSystem(of(infra), "")
-	point := c.accessPoint(admins, of(infra))
+	admins := c.FileSystem(of(infra), "")
+	point := c.AccessPoint(admins, of(infra))
 	share := c.create()
-	c.accessPoint(share.FileSystem, of(infra))
+	c.AccessPoint(share.FileSystem, of(infra))
 	report := c.cleanup(ofShare("ci"))
 	want(t, report, efscleanup.Clean)
-	c.wantLeft(slices.Concat(all(stays), all(theirs), []string{admins, point})...)
+	c.WantLeft(slices.Concat(all(stays), all(theirs), []string{admins, point})...)
 	// A second time there is nothing to do.
 	want(t, c.cleanup(ofShare("ci")), efscleanup.Clean)
 	// A cleanup of the whole cluster takes the rest.
 	want(t, c.cleanup(), efscleanup.Clean)
-	c.wantLeft(all(theirs)...)
+	c.WantLeft(all(theirs)...)
 }
 
 func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
@@ -154,11 +154,11 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 		return func(o *efscreate.Options) { o.VPC, o.Subnets = vpc, subnets }
 	}
 	c := newCloud(t)
-	plain, plainSubnets := c.vpc(tags{})
-	shared, _ := c.vpc(tags{})
-	c.subnet(shared, "a", "10.0.10.0/24", tags{"kubernetes.io/cluster/" + other: "shared"})
-	public := c.subnet(shared, "b", "10.0.11.0/24", tags{"kubernetes.io/cluster/" + other: "shared"})
-	internal := c.subnet(shared, "b", "10.0.12.0/24", tags{"kubernetes.io/cluster/" + other: "shared", "kubernetes.io/role/internal-elb": "1"})
+	plain, plainSubnets := c.VPC(tags{})
+	shared, _ := c.VPC(tags{})
+	c.Subnet(shared, "a", "10.0.10.0/24", tags{"kubernetes.io/cluster/" + other: "shared"})
+	public := c.Subnet(shared, "b", "10.0.11.0/24", tags{"kubernetes.io/cluster/" + other: "shared"})
+	internal := c.Subnet(shared, "b", "10.0.12.0/24", tags{"kubernetes.io/cluster/" + other: "shared", "kubernetes.io/role/internal-elb": "1"})
 	number := 0
 	for name, test := range map[string]struct {
 		change  func(*efscreate.Options)
@@ -183,7 +183,8 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 	} {
 		number++
 		t.Run(name, func(t *testing.T) {
-			before := c.all()
+			c := c.in(t)
+			before := c.All()
 			share, err := efscreate.Run(t.Context(), shareOptions(func(o *efscreate.Options) { o.Name = fmt.Sprint("n", number) }, test.change))
 			switch {
 			case test.says == "":
@@ -195,11 +196,11 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 				t.Error("it is accepted")
 			default:
 				wantIn(t, err.Error(), test.says)
-				c.wantLeft(before...)
+				c.WantLeft(before...)
 			}
 		})
 	}
-	targets, err := c.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{})
+	targets, err := c.EC2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{})
 	env.Must(t, err)
 	found := false
 	for _, target := range targets.NetworkInterfaces {
@@ -213,12 +214,12 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 func TestACreationThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 	c, dice := newCloud(t), env.Dice(t)
 	c.Slow = 1
-	c.vpc(of(infra))
+	c.VPC(of(infra))
 	c.Set(nil)
 	c.create()
 	for _, number := range some(t, dice, len(c.Calls())) {
 		c.Reset(t)
-		c.vpc(of(infra))
+		c.VPC(of(infra))
 		arrives := dice.IntN(2) == 0
 		ctx, end := context.WithCancel(t.Context())
 		c.Set(endAt(number, arrives, end))
@@ -229,11 +230,11 @@ func TestACreationThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 			// Whoever gives up leaves nothing behind.
 			c.Set(nil)
 			want(t, c.cleanup(ofShare("ci")), efscleanup.Clean)
-			c.wantLeft()
+			c.WantLeft()
 		}
 		c.Set(nil)
 		share := c.create()
-		c.wantLeft(all(share)...)
+		c.WantLeft(all(share)...)
 		c.wantRule(share.SecurityGroup)
 		end()
 		if t.Failed() {
@@ -247,14 +248,14 @@ func TestBadWeatherOnlyDelaysACreation(t *testing.T) {
 	c.Slow = 1
 	for range env.Rounds(t) / 4 {
 		c.Reset(t)
-		c.vpc(of(infra))
+		c.VPC(of(infra))
 		c.Set(weather(dice, 0.3))
 		share := c.create()
 		if calls := len(c.Calls()); calls > 100 {
 			t.Errorf("%d calls", calls)
 		}
 		c.Set(nil)
-		c.wantLeft(all(share)...)
+		c.WantLeft(all(share)...)
 		c.wantRule(share.SecurityGroup)
 		if t.Failed() {
 			t.FailNow()
@@ -265,7 +266,7 @@ func TestBadWeatherOnlyDelaysACreation(t *testing.T) {
 // A request whose answer is lost is sent again, and finds what it has made itself.
 func TestCreateMakesOneThoughAllAnswersAreLostOnce(t *testing.T) {
 	c := newCloud(t)
-	c.vpc(of(infra))
+	c.VPC(of(infra))
 	lost := map[string]bool{}
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if !call.Writes() || lost[call.Action] {
@@ -278,7 +279,7 @@ func TestCreateMakesOneThoughAllAnswersAreLostOnce(t *testing.T) {
 		}
 	})
 	share := c.create()
-	c.wantLeft(all(share)...)
+	c.WantLeft(all(share)...)
 	c.wantRule(share.SecurityGroup)
 	if len(lost) != 4 {
 		t.Errorf("answers were lost of %v", lost)
@@ -287,7 +288,7 @@ func TestCreateMakesOneThoughAllAnswersAreLostOnce(t *testing.T) {
 
 func TestAZoneThatEFSDoesNotSupportIsLeftOut(t *testing.T) {
 	c := newCloud(t)
-	_, subnets := c.vpc(of(infra))
+	_, subnets := c.VPC(of(infra))
 	refused := false
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if refused || call.Action != "elasticfilesystem:CreateMountTarget" {

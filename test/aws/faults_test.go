@@ -16,21 +16,21 @@ import (
 
 // little makes a little of everything: one regional file system as "efs create" makes it, with two access points.
 func (c *cloud) little() cluster {
-	c.t.Helper()
+	c.T.Helper()
 	made := cluster{}
-	made.vpc, made.subnets = c.vpc(of(infra))
-	made.group = c.securityGroup(made.vpc, "efs/"+infra+"/ci", of(infra, efscleanup.MarkerTag, "ci"))
-	made.regional = c.fileSystem(of(infra, efscleanup.MarkerTag, "ci"), "")
-	made.points = []string{c.accessPoint(made.regional, of(infra)), c.accessPoint(made.regional, of(infra))}
-	made.targets = []string{c.target(made.regional, made.subnets[0], made.group), c.target(made.regional, made.subnets[1], made.group)}
+	made.vpc, made.subnets = c.VPC(of(infra))
+	made.group = c.SecurityGroup(made.vpc, "efs/"+infra+"/ci", of(infra, efscleanup.MarkerTag, "ci"))
+	made.regional = c.FileSystem(of(infra, efscleanup.MarkerTag, "ci"), "")
+	made.points = []string{c.AccessPoint(made.regional, of(infra)), c.AccessPoint(made.regional, of(infra))}
+	made.targets = []string{c.MountTarget(made.regional, made.subnets[0], made.group), c.MountTarget(made.regional, made.subnets[1], made.group)}
 	return made
 }
 
 // theirs is what must stay whatever happens.
 func (c *cloud) theirs() []string {
-	c.t.Helper()
-	fileSystem := c.fileSystem(of(other), "")
-	return []string{fileSystem, c.accessPoint(fileSystem, of(other))}
+	c.T.Helper()
+	fileSystem := c.FileSystem(of(other), "")
+	return []string{fileSystem, c.AccessPoint(fileSystem, of(other))}
 }
 
 // endAt ends a run at a request, which has arrived at AWS by then or not.
@@ -119,7 +119,7 @@ func TestACleanupThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 		}
 		c.Set(nil)
 		want(t, c.cleanup(), efscleanup.Clean)
-		c.wantLeft(left...)
+		c.WantLeft(left...)
 		end()
 		if t.Failed() {
 			t.Fatalf("ended at request %d, which arrived: %t", number, arrives)
@@ -141,7 +141,7 @@ func TestBadWeatherOnlyDelaysACleanup(t *testing.T) {
 			t.Errorf("%d calls", calls)
 		}
 		c.Set(nil)
-		c.wantLeft(left...)
+		c.WantLeft(left...)
 		if t.Failed() {
 			t.FailNow()
 		}
@@ -165,7 +165,7 @@ func TestRequestsThatHangAreSentAgain(t *testing.T) {
 	})
 	report := c.cleanup(func(o *efscleanup.Options) { o.RequestTimeout = 500 * time.Millisecond })
 	want(t, report, efscleanup.Clean)
-	c.wantLeft()
+	c.WantLeft()
 	if len(hung) != 5 {
 		t.Errorf("these hung: %v", hung)
 	}
@@ -179,6 +179,7 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 		"elasticfilesystem:DeleteMountTarget", "elasticfilesystem:DeleteFileSystem", "ec2:DeleteSecurityGroup",
 	} {
 		t.Run(action, func(t *testing.T) {
+			c := c.in(t)
 			c.Reset(t)
 			c.little()
 			left := c.theirs()
@@ -213,7 +214,7 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 			}
 			c.Set(nil)
 			want(t, c.cleanup(), efscleanup.Clean)
-			c.wantLeft(left...)
+			c.WantLeft(left...)
 		})
 	}
 }
@@ -237,7 +238,7 @@ func TestWhatIsInUseIsTriedAgain(t *testing.T) {
 	})
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
-	c.wantLeft()
+	c.WantLeft()
 }
 
 func TestWhatIsInUseForLongIsReported(t *testing.T) {
@@ -254,7 +255,7 @@ func TestWhatIsInUseForLongIsReported(t *testing.T) {
 	report := c.cleanup(func(o *efscleanup.Options) { o.Patience = 300 * time.Millisecond })
 	want(t, report, efscleanup.StillThere)
 	wantIn(t, reason(report, mine.group), "waiting: ec2:DeleteSecurityGroup of "+mine.group, "DependencyViolation")
-	c.wantLeft(mine.group)
+	c.WantLeft(mine.group)
 }
 
 func TestThrottlingThatDoesNotEndIsAFailure(t *testing.T) {
@@ -306,14 +307,14 @@ func TestWhatIsStillListedAfterItsDeletionIsNoTrouble(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 	c.Set(nil)
-	c.wantLeft(left...)
+	c.WantLeft(left...)
 }
 
 // The report says what the last list says, and not what AWS has promised.
 func TestADeletionThatHasNotHappenedIsRepeated(t *testing.T) {
 	c := newCloud(t)
 	left := c.theirs()
-	point, promised := c.accessPoint(left[0], of(infra)), false
+	point, promised := c.AccessPoint(left[0], of(infra)), false
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if promised || call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
@@ -324,13 +325,13 @@ func TestADeletionThatHasNotHappenedIsRepeated(t *testing.T) {
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
 	wantIn(t, reason(report, point), "deleted")
-	c.wantLeft(left...)
+	c.WantLeft(left...)
 }
 
 func TestWhatAppearsMeanwhileGoesAsWell(t *testing.T) {
 	c := newCloud(t)
 	c.little()
-	c.Set(before("elasticfilesystem:DeleteFileSystem", "", func() { c.accessPoint(c.fileSystem(of(infra), ""), of(infra)) }))
+	c.Set(before("elasticfilesystem:DeleteFileSystem", "", func() { c.AccessPoint(c.FileSystem(of(infra), ""), of(infra)) }))
 	want(t, c.cleanup(), efscleanup.Clean)
-	c.wantLeft()
+	c.WantLeft()
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
@@ -51,36 +53,36 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 	}{
 		"an access point loses its tag": {
 			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[0] },
-			func(w world) { w.retag(w.points[0], key, "") },
+			func(w world) { w.Retag(w.points[0], key, "") },
 			func(w world) []string { return append([]string{w.points[0], w.regional, w.group}, w.targets[:3]...) },
 		},
 		"an access point becomes another cluster's": {
 			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[2] },
-			func(w world) { w.retag(w.points[2], foreign, "owned") },
+			func(w world) { w.Retag(w.points[2], foreign, "owned") },
 			func(w world) []string { return []string{w.points[2], w.oneZone, w.targets[3]} },
 		},
 		"a file system loses its tag": {
 			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
-			func(w world) { w.retag(w.regional, key, "") },
+			func(w world) { w.Retag(w.regional, key, "") },
 			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
 		},
 		"a file system loses its tag between its mount targets": {
 			"elasticfilesystem:DeleteMountTarget", func(world) string { return "" },
-			func(w world) { w.retag(w.oneZone, key, ""); w.retag(w.regional, key, "shared") },
+			func(w world) { w.Retag(w.oneZone, key, ""); w.Retag(w.regional, key, "shared") },
 			func(w world) []string { return []string{w.regional, w.oneZone, w.group} },
 		},
 		"another cluster's access point appears": {
 			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
-			func(w world) { w.accessPoint(w.regional, of(other)) },
+			func(w world) { w.AccessPoint(w.regional, of(other)) },
 			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
 		},
 		"a group loses its marker": {
 			"ec2:DescribeSecurityGroups", func(w world) string { return w.group },
 			func(w world) {
-				_, err := w.ec2.DeleteTags(w.t.Context(), &ec2.DeleteTagsInput{
-					Resources: []string{w.group}, Tags: tags{efscleanup.MarkerTag: "ci"}.ec2("")[0].Tags,
+				_, err := w.EC2.DeleteTags(w.T.Context(), &ec2.DeleteTagsInput{
+					Resources: []string{w.group}, Tags: []ec2types.Tag{{Key: sdk.String(efscleanup.MarkerTag)}},
 				})
-				env.Must(w.t, err)
+				env.Must(w.T, err)
 			},
 			func(w world) []string { return []string{w.group} },
 		},
@@ -92,7 +94,7 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 			report := c.cleanup()
 			want(t, report, efscleanup.LeftAlone)
 			left := map[string]bool{}
-			for _, id := range c.all() {
+			for _, id := range c.All() {
 				left[id] = true
 			}
 			if test.action == "elasticfilesystem:DeleteMountTarget" && c.Count(test.action) != 1 {
@@ -103,7 +105,7 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 					t.Errorf("%s is gone: %s", id, reason(report, id))
 				}
 			}
-			if len(left) == len(w.cluster.all()) {
+			if len(left) == len(w.all()) {
 				t.Error("nothing was deleted: the test looks at nothing")
 			}
 		})
@@ -127,7 +129,7 @@ func TestAFileSystemStaysIfItsAccessPointIsRefusedThoughTheListSaysOtherwise(t *
 	report := c.cleanup()
 	want(t, report, efscleanup.LeftAlone)
 	wantIn(t, reason(report, mine.regional), "refused: ", mine.points[0])
-	c.wantLeft(append(mine.targets, mine.points[0], mine.regional, mine.group)...)
+	c.WantLeft(append(mine.targets, mine.points[0], mine.regional, mine.group)...)
 }
 
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
@@ -176,7 +178,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		})
 	}
 	c.Set(nil)
-	c.wantLeft(mine.all()...)
+	c.WantLeft(mine.all()...)
 }
 
 // A region in which the cluster has nothing is no mistake that anybody could notice; but nothing happens elsewhere.
@@ -185,7 +187,7 @@ func TestAnotherRegionIsNotTouched(t *testing.T) {
 	mine := c.furnish(infra)
 	report := c.cleanup(func(o *efscleanup.Options) { o.Region = "eu-west-1" })
 	want(t, report, efscleanup.Clean)
-	c.wantLeft(mine.all()...)
+	c.WantLeft(mine.all()...)
 }
 
 // An ID that another one begins with, or that begins with another one, is just another one.
@@ -195,6 +197,6 @@ func TestAPrefixOfAnotherClustersIDMatchesNothing(t *testing.T) {
 		left := append(c.furnish(infra).all(), c.furnish(other).all()...)
 		report := c.cleanup(withOwnerTag, func(o *efscleanup.Options) { o.InfraID = id })
 		want(t, report, efscleanup.Clean)
-		c.wantLeft(left...)
+		c.WantLeft(left...)
 	}
 }

@@ -42,7 +42,7 @@ func TestTheCommandsOfTheGuideWork(t *testing.T) {
 		c.Reset(t)
 		creates := strings.Contains(text, "efs create")
 		if creates {
-			c.vpc(of(infra))
+			c.VPC(of(infra))
 		} else {
 			c.little()
 		}
@@ -60,7 +60,7 @@ func TestTheCommandsOfTheGuideWork(t *testing.T) {
 			t.Errorf("it ends with %d, want %d:\n%s\n%s", code, want, text, problems)
 		}
 		if strings.Contains(text, "--yes") || strings.Contains(text, "--delete") {
-			c.wantLeft()
+			c.WantLeft()
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestThePoliciesOfTheGuideHaveExactlyTheActionsThatAreCalled(t *testing.T) {
 		return slices.Compact(more)
 	}
 	c.Slow = 1
-	c.vpc(of(infra))
+	c.VPC(of(infra))
 	c.Set(nil)
 	share := c.create()
 	// AWS asks for these beside what is called: for the interface of a mount target, and for tags at a creation.
@@ -103,7 +103,7 @@ func TestThePoliciesOfTheGuideHaveExactlyTheActionsThatAreCalled(t *testing.T) {
 	if diff := cmp.Diff(policy(t, policies[1]), creating); diff != "" {
 		t.Errorf("actions of create (-guide +called):\n%s", diff)
 	}
-	c.accessPoint(share.FileSystem, of(infra))
+	c.AccessPoint(share.FileSystem, of(infra))
 	c.Set(nil)
 	want(t, c.cleanup(), efscleanup.Clean)
 	if diff := cmp.Diff(policy(t, policies[0]), called("ec2:DeleteNetworkInterface")); diff != "" {

@@ -20,15 +20,15 @@ import (
 
 // program is the command line of bin/efs with the flags that all tests need.
 func (c *cloud) program(command string, args ...string) *exec.Cmd {
-	c.t.Helper()
+	c.T.Helper()
 	root, err := env.Root()
-	env.Must(c.t, err)
+	env.Must(c.T, err)
 	binary := filepath.Join(root, "bin", "efs")
 	if _, err := os.Stat(binary); err != nil {
-		c.t.Fatal("bin/efs is missing: run 'make build'")
+		c.T.Fatal("bin/efs is missing: run 'make build'")
 	}
 	fast := []string{command, "--infra-id", infra, "--account", account, "--region", region, "--poll", "1ms", "--max-backoff", "1ms"}
-	return exec.CommandContext(c.t.Context(), binary, append(append(fast, "--requests-per-minute", "1000000"), args...)...)
+	return exec.CommandContext(c.T.Context(), binary, append(append(fast, "--requests-per-minute", "1000000"), args...)...)
 }
 
 // run runs a program and returns its exit code and what it prints.
@@ -66,15 +66,15 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 		t.Errorf("%d, %+v", code, report)
 	}
 
-	foreign := c.accessPoint(mine.regional, of(other))
+	foreign := c.AccessPoint(mine.regional, of(other))
 	code, out, _ = run(t, c.program("cleanup", "--yes", "--wait"))
 	if code != 3 {
 		t.Errorf("with something that may not go, it ends with %d, want 3", code)
 	}
 	wantIn(t, out, mine.regional, "refused", foreign, "may not be deleted, and are left")
 
-	c.retag(foreign, "kubernetes.io/cluster/"+other, "")
-	c.retag(foreign, "kubernetes.io/cluster/"+infra, "owned")
+	c.Retag(foreign, "kubernetes.io/cluster/"+other, "")
+	c.Retag(foreign, "kubernetes.io/cluster/"+infra, "owned")
 	c.Set(func(call env.AWSCall) env.AWSFault {
 		if call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
@@ -101,7 +101,7 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 	if strings.Contains(problems, "\033") {
 		t.Errorf("escape sequences in a log: %q", problems)
 	}
-	c.wantLeft()
+	c.WantLeft()
 }
 
 func TestWrongUsageTouchesNothing(t *testing.T) {
@@ -143,7 +143,7 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 
 func TestCreateWritesWhatTestsNeedAndDeletesItself(t *testing.T) {
 	c := newCloud(t)
-	c.vpc(of(infra))
+	c.VPC(of(infra))
 	folder := t.TempDir()
 	class, manifest := filepath.Join(folder, "class.yaml"), filepath.Join(folder, "manifest.yaml")
 	args := []string{"--zone", region + "c", "--storage-class", class, "--manifest", manifest}
@@ -164,11 +164,11 @@ func TestCreateWritesWhatTestsNeedAndDeletesItself(t *testing.T) {
 		t.Errorf("a second time it ends with %d", code)
 	}
 	wantIn(t, out, "File system "+share.FileSystem+", in zone us-east-1c, can be used")
-	c.wantLeft(all(share)...)
+	c.WantLeft(all(share)...)
 	if code, _, problems = run(t, c.program("create", "--delete", "--wait")); code != 0 {
 		t.Errorf("deleting ends with %d: %s", code, problems)
 	}
-	c.wantLeft()
+	c.WantLeft()
 }
 
 // A process that is killed gets no chance to tidy up.
@@ -199,6 +199,6 @@ func TestAKilledCleanupCanBeRunAgain(t *testing.T) {
 		if code, _, problems := run(t, c.program("cleanup", "--yes", "--wait")); code != 0 {
 			t.Errorf("run again after request %s, it ends with %d: %s", strconv.Itoa(number), code, problems)
 		}
-		c.wantLeft(left...)
+		c.WantLeft(left...)
 	}
 }

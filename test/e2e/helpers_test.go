@@ -65,12 +65,7 @@ func tokenMode(t *testing.T, cluster *env.Cluster) {
 
 // secret is one that an administrator makes.
 func secret(name string) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: name},
-		Data: map[string][]byte{
-			"aws_access_key_id": []byte("AKIAEXAMPLE"), "aws_secret_access_key": []byte("made-up-" + name),
-		},
-	}
+	return env.KeySecret(name, "AKIAEXAMPLE", "made-up-"+name)
 }
 
 // rotate gives a Secret another key.

@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,11 +25,13 @@ type AWSCall struct {
 	Action string
 	// Object is the ID in the request; empty for lists.
 	Object string
+	// Key is the ID of the access key that has signed it; empty if nobody has.
+	Key string
 }
 
 // Writes is true if the call may change something.
 func (c AWSCall) Writes() bool {
-	return !strings.Contains(c.Action, ":Describe") && !strings.Contains(c.Action, ":Get")
+	return !regexp.MustCompile(`:(Describe|Get|List|Assume)`).MatchString(c.Action)
 }
 
 // AWSAnswer is what a request is answered with.
@@ -43,14 +46,15 @@ type AWSFault func(send func() *AWSAnswer) *AWSAnswer
 
 // AWSProxy stands between a program and moto. It does what AWS does and moto does not: it pages access points, lets mount targets
 // and file systems take their time to come and go, and refuses what still is in use. It counts what passes, and disturbs what it
-// is told to. Its order is stricter than that of AWS in one point: a file system with access points is in use as well.
+// is told to. Any number of programs can use it at once. Its order is stricter than that of AWS in one point: a file system with access points is in use as well.
 type AWSProxy struct {
 	URL string
-	// Slow is how often a file system or a mount target is looked at until it is available, or gone.
+	// Slow is how often a file system or a mount target is looked at until it is available, or gone. It is set before programs start.
 	Slow int
 
 	server *httptest.Server
 	moto   string
+	client *http.Client
 
 	mutex   sync.Mutex
 	calls   []AWSCall
@@ -65,7 +69,7 @@ type AWSProxy struct {
 // NewAWSProxy starts one in front of moto, which it empties. It ends with the test.
 func NewAWSProxy(t *testing.T, moto string) *AWSProxy {
 	t.Helper()
-	p := &AWSProxy{moto: moto}
+	p := &AWSProxy{moto: moto, client: oneByOne()}
 	p.Reset(t)
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -78,10 +82,16 @@ func NewAWSProxy(t *testing.T, moto string) *AWSProxy {
 	return p
 }
 
+// oneByOne makes a connection for each request. One that is kept may be closed by any test server of the process that ends, or by
+// moto, just when it is to be used.
+func oneByOne() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
 // Reset empties moto and forgets all calls and disturbances.
 func (p *AWSProxy) Reset(t *testing.T) {
 	t.Helper()
-	answer, err := http.Post(p.moto+"/moto-api/reset", "text/plain", nil)
+	answer, err := p.client.Post(p.moto+"/moto-api/reset", "text/plain", nil)
 	Must(t, err)
 	Must(t, answer.Body.Close())
 	p.mutex.Lock()
@@ -170,51 +180,61 @@ func AWSError(action string, status int, code, message string) *AWSAnswer {
 
 // callOf reads from a request which call it is.
 func callOf(r *http.Request, body []byte) AWSCall {
+	// Such as "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/20260101/us-east-1/ec2/aws4_request, SignedHeaders=...".
+	signed := regexp.MustCompile(`Credential=([^/]*)/[^/]*/[^/]*/([^/]*)/`).FindStringSubmatch(r.Header.Get("Authorization"))
+	if signed == nil {
+		// Nobody signs a request for credentials.
+		signed = []string{"", "", "sts"}
+	}
+	key, service := signed[1], signed[2]
 	if rest, efs := strings.CutPrefix(r.URL.Path, "/2015-02-01/"); efs {
-		kind, object, _ := strings.Cut(rest, "/")
-		noun := map[string]string{"file-systems": "FileSystem", "mount-targets": "MountTarget", "access-points": "AccessPoint"}[kind]
-		for _, key := range []string{"AccessPointId", "MountTargetId", "FileSystemId"} {
-			if object == "" {
-				object = r.URL.Query().Get(key)
-			}
-		}
-		verb := map[string]string{http.MethodGet: "Describe", http.MethodPost: "Create", http.MethodDelete: "Delete"}[r.Method]
-		if verb == "Describe" {
-			noun += "s"
-		}
-		return AWSCall{Action: "elasticfilesystem:" + verb + noun, Object: object}
+		action, object := efsCall(r, rest)
+		return AWSCall{Action: action, Object: object, Key: key}
 	}
 	form, _ := url.ParseQuery(string(body))
-	service := "unknown"
-	if found := regexp.MustCompile(`/(ec2|sts)/aws4_request`).FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
-		service = found[1]
-	}
-	object := form.Get("GroupId")
-	if object == "" {
-		object = form.Get("GroupId.1")
-	}
-	return AWSCall{Action: service + ":" + form.Get("Action"), Object: object}
+	return AWSCall{Action: service + ":" + form.Get("Action"), Object: cmp.Or(form.Get("GroupId"), form.Get("GroupId.1")), Key: key}
 }
 
-// pass sends a request to moto.
+// efsCall reads the same from the path of a request to EFS.
+func efsCall(r *http.Request, path string) (action, object string) {
+	kind, object, _ := strings.Cut(path, "/")
+	if kind == "resource-tags" {
+		verb := map[string]string{http.MethodGet: "ListTagsFor", http.MethodPost: "Tag", http.MethodDelete: "Untag"}[r.Method]
+		return "elasticfilesystem:" + verb + "Resource", object
+	}
+	noun := map[string]string{"file-systems": "FileSystem", "mount-targets": "MountTarget", "access-points": "AccessPoint"}[kind]
+	for _, key := range []string{"AccessPointId", "MountTargetId", "FileSystemId"} {
+		object = cmp.Or(object, r.URL.Query().Get(key))
+	}
+	verb := map[string]string{http.MethodGet: "Describe", http.MethodPost: "Create", http.MethodDelete: "Delete"}[r.Method]
+	if verb == "Describe" {
+		noun += "s"
+	}
+	return "elasticfilesystem:" + verb + noun, object
+}
+
+// pass sends a request to moto. If moto breaks, it answers as AWS does when it breaks.
 func (p *AWSProxy) pass(method, address string, header http.Header, body []byte) *AWSAnswer {
+	broken := func(err error) *AWSAnswer {
+		return &AWSAnswer{Status: http.StatusBadGateway, Header: http.Header{}, Body: []byte(err.Error())}
+	}
 	request, err := http.NewRequest(method, p.moto+address, bytes.NewReader(body))
 	if err != nil {
-		return nil
+		return broken(err)
 	}
 	for _, key := range []string{"Authorization", "Content-Type", "X-Amz-Date", "X-Amz-Target"} {
 		if value := header.Get(key); value != "" {
 			request.Header.Set(key, value)
 		}
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := p.client.Do(request)
 	if err != nil {
-		return nil
+		return broken(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	content, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return nil
+		return broken(err)
 	}
 	return &AWSAnswer{Status: answer.StatusCode, Header: answer.Header, Body: content}
 }

@@ -82,9 +82,26 @@ func endpointIn(output io.Reader) (string, error) {
 }
 
 // AWSVariables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
-// proxy between.
+// proxy between. Whoever does not say where the stand-in is reaches nobody.
 func AWSVariables() []string {
+	return append(withoutAWS(), "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing")
+}
+
+// withoutAWS is the environment of this process without its access to AWS.
+func withoutAWS() []string {
 	others := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "AWS_") })
-	return append(others, "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing", "AWS_EC2_METADATA_DISABLED=true",
-		"AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
+	return append(others, noAWS()...)
+}
+
+// noAWS keeps a program away from AWS: there is a port at which nobody listens, and no place with credentials.
+func noAWS() []string {
+	return []string{
+		"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1",
+	}
+}
+
+// WithAWS is the environment of an operator for which the proxy is AWS, as NAME=value, with what is given besides.
+func WithAWS(proxy *AWSProxy, more ...string) []string {
+	return append([]string{"AWS_ENDPOINT_URL=" + proxy.URL}, more...)
 }

@@ -222,9 +222,9 @@ func runLogged(binary string, args, environment []string) (*Operator, error) {
 	return run(binary, args, environment, log, false)
 }
 
-// defaults is an environment in which the operator runs, with what is given, which wins.
+// defaults is an environment in which the operator runs and reaches no AWS, with what is given, which wins.
 func defaults(environment []string) []string {
-	all := append(os.Environ(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
+	all := append(withoutAWS(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
 	for variable, image := range Images() {
 		all = append(all, variable+"="+image)
 	}

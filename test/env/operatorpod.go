@@ -60,7 +60,7 @@ func (p *pod) stop() error {
 }
 
 // startPod runs the operator's program with the arguments and the environment of a pod, and nothing else of this process'
-// environment. A process outside a pod needs an address and a token of the API server and its namespace as flags, shares its ports
+// environment; but it reaches no AWS. A process outside a pod needs an address and a token of the API server and its namespace as flags, shares its ports
 // with others, and has no volume with a certificate for the metrics, so that they are served without.
 func (c *Cluster) startPod(ctx context.Context, namespace string, spec corev1.PodSpec) (*Operator, error) {
 	if len(spec.Containers) != 1 {
@@ -70,7 +70,7 @@ func (c *Cluster) startPod(ctx context.Context, namespace string, spec corev1.Po
 	if !slices.Equal(container.Command, []string{OperatorName}) || len(container.Args) == 0 || container.Args[0] != "start" {
 		return nil, fmt.Errorf("command %v with arguments %v is not how the operator starts", container.Command, container.Args)
 	}
-	environment := []string{haltOnRace}
+	environment := append(noAWS(), haltOnRace)
 	for _, variable := range container.Env {
 		if variable.ValueFrom != nil {
 			return nil, errors.New("nobody fills in " + variable.Name)
