@@ -172,6 +172,9 @@ func AWSError(action string, status int, code, message string) *AWSAnswer {
 func callOf(r *http.Request, body []byte) AWSCall {
 	if rest, efs := strings.CutPrefix(r.URL.Path, "/2015-02-01/"); efs {
 		kind, object, _ := strings.Cut(rest, "/")
+		if kind == "resource-tags" {
+			return tagCall(r.Method, object)
+		}
 		noun := map[string]string{"file-systems": "FileSystem", "mount-targets": "MountTarget", "access-points": "AccessPoint"}[kind]
 		for _, key := range []string{"AccessPointId", "MountTargetId", "FileSystemId"} {
 			if object == "" {
@@ -186,6 +189,10 @@ func callOf(r *http.Request, body []byte) AWSCall {
 	}
 	form, _ := url.ParseQuery(string(body))
 	service := "unknown"
+	// A call with a token instead of credentials has no signature that names the service.
+	if form.Get("WebIdentityToken") != "" {
+		service = "sts"
+	}
 	if found := regexp.MustCompile(`/(ec2|sts)/aws4_request`).FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
 		service = found[1]
 	}
