@@ -7,6 +7,11 @@ import (
 	"strings"
 )
 
+const (
+	tagAction   = "elasticfilesystem:TagResource"
+	untagAction = "elasticfilesystem:UntagResource"
+)
+
 // strict passes a call on as AWS would treat it.
 func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer {
 	query := r.URL.Query()
@@ -38,6 +43,15 @@ func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer
 		return p.look(call, send(), "FileSystems", "FileSystemId", "file-systems", r.Header)
 	case "elasticfilesystem:DescribeMountTargets":
 		return p.look(call, send(), "MountTargets", "MountTargetId", "mount-targets", r.Header)
+	case tagAction, untagAction:
+		// moto keeps tags of what there is not.
+		kind, key := "file-systems", "FileSystemId"
+		if strings.HasPrefix(call.Object, "fsap-") {
+			kind, key = "access-points", "AccessPointId"
+		}
+		if object := read(kind, key); object.Status != http.StatusOK {
+			return object
+		}
 	case "ec2:DeleteSecurityGroup":
 		form := url.Values{"Action": {"DescribeNetworkInterfaces"}, "Version": {"2016-11-15"}, "Filter.1.Name": {"group-id"},
 			"Filter.1.Value.1": {call.Object}}
