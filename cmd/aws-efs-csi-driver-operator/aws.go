@@ -38,8 +38,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		HasInfrastructure: drivers.Kinds[clustercsidriver.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
-			options.TokenFile, options.RequestsPerMinute = token, requestsPerMinute
-			options.FIPS = drivers.FIPS && awsefs.HasFIPSEndpoints(options.Region)
+			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, drivers.FIPS, requestsPerMinute
 			client, err := aws.New(ctx, options)
 			if err != nil {
 				return nil, fmt.Errorf("connect to AWS: %w", err)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -103,10 +105,21 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 			o.Backoff = retry.NewExponentialJitterBackoff(o.MaxBackoff)
 			// The budget bounds repetitions as well. The SDK's own bucket would end a long run in which some are throttled.
 			o.RateLimiter = ratelimit.None
+			// Nor does the SDK repeat a request whose answer breaks off. Who creates must look for what exists already, as after a
+			// connection that ends without an answer.
+			o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(isCutOff))
 		}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(perMinute)/60, min(burst, perMinute)),
 		sent:    &c.requests,
 	}
+}
+
+// isCutOff tells whether the end of an answer is missing.
+func isCutOff(err error) sdk.Ternary {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+		return sdk.TrueTernary
+	}
+	return sdk.UnknownTernary
 }
 
 // budgeted is the SDK's standard retryer with a budget: the SDK asks it for a token before each attempt.

@@ -84,7 +84,7 @@ func weather(dice *rand.Rand, share float64) func(env.AWSCall) env.AWSFault {
 		if dice.Float64() >= share {
 			return nil
 		}
-		kind := dice.IntN(5)
+		kind := dice.IntN(6)
 		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
 			switch kind {
 			case 0:
@@ -95,6 +95,12 @@ func weather(dice *rand.Rand, share float64) func(env.AWSCall) env.AWSFault {
 				return nil
 			case 3: // It is done, but the answer is lost.
 				send()
+				return nil
+			case 4: // The same, in the middle of the answer.
+				if answer := send(); answer != nil {
+					answer.CutOff = true
+					return answer
+				}
 				return nil
 			}
 			return env.AWSError(call.Action, http.StatusBadRequest, "Throttling", "Rate exceeded")

@@ -39,6 +39,8 @@ type AWSAnswer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	// CutOff breaks the connection in the middle of the body.
+	CutOff bool
 }
 
 // AWSFault answers a call in place of AWS; send passes it on all the same. A nil answer breaks the connection.
@@ -160,6 +162,14 @@ func (p *AWSProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if key != "Content-Length" {
 			w.Header()[key] = values
 		}
+	}
+	if answer.CutOff {
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer.Body)))
+		w.WriteHeader(answer.Status)
+		_, _ = w.Write(answer.Body[:len(answer.Body)/2])
+		_ = http.NewResponseController(w).Flush()
+		Drop(w)
+		return
 	}
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)

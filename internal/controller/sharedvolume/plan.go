@@ -166,6 +166,9 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	if w.claim == nil && w.askable {
 		return plan{phase: v1alpha1.Pending, look: lookShare}
 	}
+	if w.claim == nil && isAwaited(owner, w) {
+		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
+	}
 	if w.claim == nil && !w.live && !w.sought {
 		// Kubernetes would give the volume to any claim of that name.
 		return plan{phase: v1alpha1.Pending, look: lookClaim}

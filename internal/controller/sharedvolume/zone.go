@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,6 +20,9 @@ import (
 // ZoneAffinityAnnotation on a SharedVolume, with the value "true", adds the zone of a One Zone file system to a volume that was
 // made without it. Nobody can take that back.
 const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
+
+// listing is how long AWS may take to list a new file system.
+const listing = time.Minute
 
 // Shares tells what AWS has of shares.
 type Shares interface {
@@ -96,6 +100,12 @@ func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentV
 			"spec": map[string]any{"nodeAffinity": affinityTo(w.placement.Zone)},
 		}}}
 	}
+}
+
+// isAwaited tells whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
+// volume that is made before its zone is known has no affinity.
+func isAwaited(owner *v1alpha1.SharedVolume, w world) bool {
+	return w.placement.Reason == aws.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing
 }
 
 // affinityTo keeps pods that use a volume in a zone.

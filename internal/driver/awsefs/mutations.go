@@ -88,13 +88,8 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	}
 }
 
-// HasFIPSEndpoints tells whether AWS has endpoints for FIPS in a region: only in the United States and Canada.
-func HasFIPSEndpoints(region string) bool {
-	return strings.HasPrefix(region, "us-") || strings.HasPrefix(region, "ca-")
-}
-
-// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Where there are none, the
-// driver would end at once if it were told to use them.
+// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Only regions in the
+// United States and Canada have those; elsewhere the driver ends at once if it is told to use them.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 	if !cfg.FIPS {
 		return nil
@@ -104,7 +99,7 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 		return err
 	}
 	container.Env = append(container.Env, corev1.EnvVar{Name: "FIPS_ENABLED", Value: "true"})
-	if HasFIPSEndpoints(cfg.Region) {
+	if strings.HasPrefix(cfg.Region, "us-") || strings.HasPrefix(cfg.Region, "ca-") {
 		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_USE_FIPS_ENDPOINT", Value: "true"})
 	}
 	return nil
