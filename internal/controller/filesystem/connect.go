@@ -122,6 +122,12 @@ func (r *Reconciler) keep(next connection) {
 	r.schedule.failures, r.tagAfter, r.tagDenied = 0, time.Time{}, denials{}
 	r.metrics.use(next.cloud)
 	r.known.use(next.cloud)
+	select {
+	case <-r.first:
+		r.renewed = true
+	default:
+		// SharedVolumes still wait for the first answer.
+	}
 }
 
 // hasNodeRole tells whether the node pods have credentials.

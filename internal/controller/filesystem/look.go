@@ -163,7 +163,20 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 		k.systems, k.at = seen.systems, seen.at
 	}
 	k.mutex.Unlock()
-	for _, id := range news {
+	r.wake(news...)
+}
+
+// renew lets all SharedVolumes ask again after AWS is reached otherwise than before, or no longer.
+func (r *Reconciler) renew() {
+	if r.renewed {
+		r.renewed = false
+		r.wake("")
+	}
+}
+
+// wake wakes up SharedVolumes by the ID of their file system; empty for all.
+func (r *Reconciler) wake(ids ...string) {
+	for _, id := range ids {
 		select {
 		case r.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
 		default:

@@ -76,6 +76,8 @@ type Reconciler struct {
 
 	// connection is how AWS is reached at present.
 	connection connection
+	// renewed is true until SharedVolumes have been told that it has changed.
+	renewed bool
 	// schedule says when the next sweep is due. seen is what the last one found, denied what the credentials may not do.
 	schedule schedule
 	seen     *snapshot
@@ -155,6 +157,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	found := judge(used, r.seen, about)
 	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
 	r.publish(used, r.seen, found)
+	r.renew()
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
 	if err := r.report(ctx, cr, found); err != nil {
@@ -169,6 +172,7 @@ func (r *Reconciler) rest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	r.denied, r.tagDenied = denials{}, denials{}
 	r.metrics.reset()
 	r.known.forget()
+	r.renew()
 	if cr == nil || cr.DeletionTimestamp != nil {
 		return nil
 	}
