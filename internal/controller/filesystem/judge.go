@@ -82,6 +82,9 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 		needs[one.fileSystem] = append(needs[one.fileSystem], "StorageClass/"+one.name)
 	}
 	for _, one := range used.volumes {
+		if one.elsewhere {
+			continue
+		}
 		needs[one.fileSystem] = append(needs[one.fileSystem], "PersistentVolume/"+one.name)
 		points := seen.points[one.fileSystem]
 		if one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
@@ -142,7 +145,7 @@ func judgeOneZone(used uses, id, home string) []finding {
 	}
 	var loose []string
 	for _, one := range used.volumes {
-		if one.fileSystem == id && !one.placed {
+		if one.fileSystem == id && !one.placed && !one.elsewhere {
 			loose = append(loose, one.name)
 		}
 	}
@@ -172,7 +175,7 @@ func judgePoints(used uses, seen *snapshot, id string, about circumstances) []fi
 	return found
 }
 
-// unused are the access points that this cluster has made and no volume uses.
+// unused are the access points that this cluster has made and no volume uses, however it is mounted.
 func unused(used uses, points *points, id string) []string {
 	if len(points.owned) == 0 {
 		return nil

@@ -31,6 +31,8 @@ type volume struct {
 	created                       time.Time
 	// placed tells that pods are scheduled, or the mount is directed, to a zone on purpose.
 	placed bool
+	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
+	elsewhere bool
 }
 
 // class is a StorageClass of the driver.
@@ -40,8 +42,7 @@ type class struct {
 	placed bool
 }
 
-// uses reads them from the cache. What is reached through another account or by its address is left out: what this account
-// has says nothing about it.
+// uses reads them from the cache.
 func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	var found uses
 	volumes, classes := &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}
@@ -98,7 +99,9 @@ func (r *Reconciler) zones(ctx context.Context) ([]string, error) {
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
 	for _, one := range u.volumes {
-		ids[one.fileSystem] = true
+		if !one.elsewhere {
+			ids[one.fileSystem] = true
+		}
 	}
 	for _, one := range u.classes {
 		ids[one.fileSystem] = true
@@ -131,7 +134,7 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	if len(parts) == 3 {
 		one.accessPoint = parts[2]
 	}
-	elsewhere := source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
+	one.elsewhere = source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
 	for _, option := range from.Spec.MountOptions {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
@@ -140,10 +143,10 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 		case "az", "azid":
 			one.placed = true
 		case "mounttargetip", "rolearn", "region":
-			elsewhere = true
+			one.elsewhere = true
 		}
 	}
-	return one, !elsewhere && isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
+	return one, isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
 }
 
 // classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone.
