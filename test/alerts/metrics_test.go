@@ -33,6 +33,11 @@ func knownMetrics() []string {
 		sharedvolume.MetricCount,
 		sharedvolume.MetricNotAllowed,
 		sharedvolume.MetricReady,
+		// What the operator has found in AWS.
+		"csi_operator_access_points",
+		"csi_operator_access_points_limit",
+		"csi_operator_cloud_problem",
+		"csi_operator_one_zone_volumes",
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",
