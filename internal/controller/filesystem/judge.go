@@ -189,7 +189,7 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings says which actions the credentials lack. The driver reads what the operator reads, so those matter to it as well.
+// deniedFindings says which actions the credentials lack. The driver reads and tags as well.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {
@@ -198,7 +198,7 @@ func (c circumstances) deniedFindings() []finding {
 		case action == "sts:AssumeRoleWithWebIdentity":
 			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
 				"ServiceAccount to the trust policy, which \"%s iam-trust-policy controller\" prints", c.secret, c.operator)
-		case strings.HasPrefix(action, "elasticfilesystem:Describe"):
+		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough
 		default:
