@@ -150,9 +150,10 @@ func judgeOneZone(used uses, id, home string) []finding {
 		}
 	}
 	if len(loose) > 0 && !used.nodeRole {
-		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, "+
-			"which is One Zone in %s, have no node affinity: %s. The node pods have no role, without which pods in other zones fail to mount "+
-			"them: give the operator NODE_ROLEARN, or the volumes a node affinity", id, home, status.Shorten(loose))})
+		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, which is "+
+			"One Zone in %s, do not say where their pods can run: %s. In other zones the node pods, which have no role, may not ask AWS for its mount "+
+			"target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or give the operator NODE_ROLEARN, and the "+
+			"volumes the mount option az=%s, to mount them across zones", id, home, status.Shorten(loose), home)})
 	}
 	return found
 }

@@ -29,7 +29,7 @@ type uses struct {
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed tells that pods are scheduled, or the mount is directed, to a zone on purpose.
+	// placed tells that the volume says where its pods can run.
 	placed bool
 	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
 	elsewhere bool
@@ -38,7 +38,7 @@ type volume struct {
 // class is a StorageClass of the driver.
 type class struct {
 	name, fileSystem string
-	// placed is the same as that of a volume.
+	// placed tells that its volumes say where their pods can run, or that the mount helper is told the zone.
 	placed bool
 }
 
@@ -140,8 +140,6 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 		switch key {
 		case "accesspoint":
 			one.accessPoint = cmp.Or(one.accessPoint, value)
-		case "az", "azid":
-			one.placed = true
 		case "mounttargetip", "rolearn", "region":
 			one.elsewhere = true
 		}
@@ -149,12 +147,15 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	return one, isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
 }
 
-// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone.
+// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone. The parameter az is for
+// file systems of other accounts; the mount option az lets other zones mount.
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	parameters := from.Parameters
 	one := class{
 		name: from.Name, fileSystem: parameters["fileSystemId"],
-		placed: parameters["enforceZoneAffinity"] == "true" || parameters["az"] != "",
+		placed: parameters["enforceZoneAffinity"] == "true" || slices.ContainsFunc(from.MountOptions, func(option string) bool {
+			return strings.HasPrefix(option, "az=") || strings.HasPrefix(option, "azid=")
+		}),
 	}
 	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
 	return one, from.Provisioner == driverName && !elsewhere && isID("fs-", one.fileSystem)
@@ -217,6 +218,7 @@ func stripClass(object any) (any, error) {
 	if from, ok := object.(*storagev1.StorageClass); ok {
 		return &storagev1.StorageClass{
 			TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta), Provisioner: from.Provisioner, Parameters: from.Parameters,
+			MountOptions: from.MountOptions,
 		}, nil
 	}
 	return object, nil
