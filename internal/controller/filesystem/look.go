@@ -149,14 +149,17 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 	}
 	k := &r.known
 	k.mutex.Lock()
+	// Since the look, the list may have been made anew for a share.
+	newer := seen.at.After(k.at)
 	var news []string
 	for _, id := range used.fileSystems() {
-		if !slices.Equal(k.findings[id], sorted[id]) || k.systems[id] != seen.systems[id] || !slices.Equal(k.zones, used.zones) {
+		moved := newer && k.systems[id] != seen.systems[id]
+		if moved || !slices.Equal(k.findings[id], sorted[id]) || !slices.Equal(k.zones, used.zones) {
 			news = append(news, id)
 		}
 	}
 	k.findings, k.zones = sorted, used.zones
-	if seen.at.After(k.at) {
+	if newer {
 		k.systems, k.at = seen.systems, seen.at
 	}
 	k.mutex.Unlock()

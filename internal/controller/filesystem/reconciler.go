@@ -11,6 +11,7 @@ package filesystem
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -84,6 +85,8 @@ type Reconciler struct {
 	tagPause   time.Duration
 	tagProblem string
 	tagFailed  map[string]bool
+	// tagDenied are the IAM actions that the last try of tags lacked.
+	tagDenied denials
 	// written is the resourceVersion of the ClusterCSIDriver after our last write.
 	written string
 	// told are the findings that events have told of.
@@ -139,14 +142,15 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	if wait <= 0 {
 		r.sweepNow(ctx, cloud, used, place)
 	}
-	var tags tagging
+	tags, denied := tagging{}, maps.Clone(r.denied)
 	if isManaged(cr) && r.seen != nil && place.infraID != "" {
 		if tags, err = r.bringTags(ctx, cr, cloud, r.Tags(place.infraID, place.tags)); err != nil {
 			return 0, err
 		}
+		maps.Copy(denied, r.tagDenied)
 	}
 	about := circumstances{
-		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: r.denied,
+		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: denied,
 	}
 	found := judge(used, r.seen, about)
 	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
@@ -161,7 +165,8 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 
 // rest is what is done while there is nothing to look at, or nobody who wants it: what was said before goes.
 func (r *Reconciler) rest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
-	r.schedule, r.seen, r.denied, r.told = schedule{last: r.schedule.last}, nil, denials{}, map[finding]bool{}
+	r.schedule, r.seen, r.told = schedule{last: r.schedule.last}, nil, map[finding]bool{}
+	r.denied, r.tagDenied = denials{}, denials{}
 	r.metrics.reset()
 	r.known.forget()
 	if cr == nil || cr.DeletionTimestamp != nil {

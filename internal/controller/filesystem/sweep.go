@@ -68,7 +68,19 @@ func (r *Reconciler) sweep(ctx context.Context, cloud Cloud, used uses, ownerTag
 			return found, err
 		}
 	}
+	if slices.ContainsFunc(used.volumes, found.lacks) {
+		// What it needs may only be too new for AWS to list it: that is looked for once more, soon.
+		found.fingerprint = ""
+	}
 	return found, nil
+}
+
+// lacks tells whether a volume that was too young to be looked for needs what AWS does not list.
+func (s *snapshot) lacks(one volume) bool {
+	_, exists := s.systems[one.fileSystem]
+	points := s.points[one.fileSystem]
+	return !exists && !s.asked[one.fileSystem] ||
+		one.accessPoint != "" && points != nil && !points.ids[one.accessPoint] && !s.asked[one.accessPoint]
 }
 
 func listSystems(ctx context.Context, cloud Cloud) (map[string]string, error) {

@@ -113,6 +113,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		left.problem, left.again = r.tagProblem, wait
 		return left
 	}
+	r.tagDenied = denials{}
 	refused, failures := "", 0
 	for _, one := range work[:min(batch, len(work))] {
 		err := r.tagOne(ctx, cloud, one)
@@ -123,7 +124,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		refused = err.Error()
 		r.tagFailed[one.id] = true
 		failures++
-		if r.denied.add(err) == nil || failures == mostFailures {
+		if r.tagDenied.add(err) == nil || failures == mostFailures {
 			break
 		}
 	}
@@ -135,7 +136,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 	case left.outdated > 0:
 		left.again = time.Second
 	default:
-		r.tagPause, r.tagFailed = 0, map[string]bool{}
+		r.tagPause, r.tagAfter, r.tagFailed = 0, time.Time{}, map[string]bool{}
 	}
 	if len(work) > left.outdated {
 		ctrl.LoggerFrom(ctx).Info("brought tags to access points", "done", len(work)-left.outdated, "left", left.outdated)
