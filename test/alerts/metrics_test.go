@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -33,6 +34,11 @@ func knownMetrics() []string {
 		sharedvolume.MetricCount,
 		sharedvolume.MetricNotAllowed,
 		sharedvolume.MetricReady,
+		// What it has found in AWS.
+		filesystem.MetricOneZone,
+		filesystem.MetricPoints,
+		filesystem.MetricPointsLimit,
+		filesystem.MetricProblem,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

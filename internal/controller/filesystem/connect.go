@@ -119,7 +119,8 @@ func (r *Reconciler) keep(next connection) {
 		return
 	}
 	r.connection = next
-	r.schedule.failures, r.tagAfter, r.tagDenied = 0, time.Time{}, denials{}
+	r.schedule.failures, r.schedule.asked = 0, ""
+	r.tagAfter, r.tagDenied = time.Time{}, denials{}
 	r.metrics.use(next.cloud)
 	r.known.use(next.cloud)
 	select {

@@ -82,6 +82,9 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 		needs[one.fileSystem] = append(needs[one.fileSystem], "StorageClass/"+one.name)
 	}
 	for _, one := range used.volumes {
+		if one.elsewhere {
+			continue
+		}
 		needs[one.fileSystem] = append(needs[one.fileSystem], "PersistentVolume/"+one.name)
 		points := seen.points[one.fileSystem]
 		if one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
@@ -142,14 +145,15 @@ func judgeOneZone(used uses, id, home string) []finding {
 	}
 	var loose []string
 	for _, one := range used.volumes {
-		if one.fileSystem == id && !one.placed {
+		if one.fileSystem == id && !one.placed && !one.elsewhere {
 			loose = append(loose, one.name)
 		}
 	}
 	if len(loose) > 0 && !used.nodeRole {
-		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, "+
-			"which is One Zone in %s, have no node affinity: %s. The node pods have no role, without which pods in other zones fail to mount "+
-			"them: give the operator NODE_ROLEARN, or the volumes a node affinity", id, home, status.Shorten(loose))})
+		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, which is "+
+			"One Zone in %s, do not say where their pods can run: %s. In other zones the node pods, which have no role, may not ask AWS for its mount "+
+			"target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or give the operator NODE_ROLEARN, and the "+
+			"volumes the mount option az=%s, to mount them across zones", id, home, status.Shorten(loose), home)})
 	}
 	return found
 }
@@ -172,7 +176,7 @@ func judgePoints(used uses, seen *snapshot, id string, about circumstances) []fi
 	return found
 }
 
-// unused are the access points that this cluster has made and no volume uses.
+// unused are the access points that this cluster has made and no volume uses, however it is mounted.
 func unused(used uses, points *points, id string) []string {
 	if len(points.owned) == 0 {
 		return nil
@@ -186,7 +190,7 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings says which actions the credentials lack. The driver reads what the operator reads, so those matter to it as well.
+// deniedFindings says which actions the credentials lack. The driver reads and tags as well.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {
@@ -195,7 +199,7 @@ func (c circumstances) deniedFindings() []finding {
 		case action == "sts:AssumeRoleWithWebIdentity":
 			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
 				"ServiceAccount to the trust policy, which \"%s iam-trust-policy controller\" prints", c.secret, c.operator)
-		case strings.HasPrefix(action, "elasticfilesystem:Describe"):
+		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough
 		default:

@@ -218,7 +218,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 
 // isMendedInAWS tells whether what mends a problem happens where nothing tells the operator.
 func isMendedInAWS(one problem) bool {
-	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused, accessPointsNearLimit}, one)
+	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }
 
 // soonest returns the shorter one of two delays; 0 means never.

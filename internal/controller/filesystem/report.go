@@ -88,30 +88,29 @@ func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.Cluster
 	return nil
 }
 
-// tell records an event for each finding that is new, and one when all of a kind have gone.
+// tell records an event for each finding that no event and no condition has told of, and one when all of a kind have gone.
 func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
-	severity := problems()
-	is, was := map[finding]bool{}, map[problem]bool{}
-	news := map[problem][]string{}
-	for one := range r.told {
-		was[one.problem] = true
-	}
+	is, news, worth := map[finding]bool{}, map[problem][]string{}, problems()
+	gone := maps.Clone(worth)
 	for _, one := range found {
 		is[one] = true
-		if !r.told[one] {
+		delete(gone, one.problem)
+		before := status.Find(cr.Status.Conditions, r.typeOf(one.problem))
+		if !r.told[one] && (before == nil || !strings.Contains(before.Message, one.message)) {
 			news[one.problem] = append(news[one.problem], one.message)
 		}
-		delete(was, one.problem)
 	}
 	for _, problem := range slices.Sorted(maps.Keys(news)) {
 		kind := corev1.EventTypeNormal
-		if severity[problem] {
+		if worth[problem] {
 			kind = corev1.EventTypeWarning
 		}
 		r.say(cr, kind, string(problem), strings.Join(news[problem], "; "))
 	}
-	for _, problem := range slices.Sorted(maps.Keys(was)) {
-		r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+	for _, problem := range slices.Sorted(maps.Keys(gone)) {
+		if before := status.Find(cr.Status.Conditions, r.typeOf(problem)); before != nil && before.Status == operatorv1.ConditionTrue {
+			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+		}
 	}
 	r.told = is
 }

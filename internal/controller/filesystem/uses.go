@@ -29,19 +29,20 @@ type uses struct {
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed tells that pods are scheduled, or the mount is directed, to a zone on purpose.
+	// placed tells that the volume says where its pods can run.
 	placed bool
+	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
+	elsewhere bool
 }
 
 // class is a StorageClass of the driver.
 type class struct {
 	name, fileSystem string
-	// placed is the same as that of a volume.
+	// placed tells that its volumes say where their pods can run, or that the mount helper is told the zone.
 	placed bool
 }
 
-// uses reads them from the cache. What is reached through another account or by its address is left out: what this account
-// has says nothing about it.
+// uses reads them from the cache.
 func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	var found uses
 	volumes, classes := &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}
@@ -98,7 +99,9 @@ func (r *Reconciler) zones(ctx context.Context) ([]string, error) {
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
 	for _, one := range u.volumes {
-		ids[one.fileSystem] = true
+		if !one.elsewhere {
+			ids[one.fileSystem] = true
+		}
 	}
 	for _, one := range u.classes {
 		ids[one.fileSystem] = true
@@ -131,27 +134,28 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	if len(parts) == 3 {
 		one.accessPoint = parts[2]
 	}
-	elsewhere := source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
+	one.elsewhere = source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
 	for _, option := range from.Spec.MountOptions {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
 		case "accesspoint":
 			one.accessPoint = cmp.Or(one.accessPoint, value)
-		case "az", "azid":
-			one.placed = true
 		case "mounttargetip", "rolearn", "region":
-			elsewhere = true
+			one.elsewhere = true
 		}
 	}
-	return one, !elsewhere && isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
+	return one, isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
 }
 
-// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone.
+// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone. The parameter az is for
+// file systems of other accounts; the mount option az lets other zones mount.
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	parameters := from.Parameters
 	one := class{
 		name: from.Name, fileSystem: parameters["fileSystemId"],
-		placed: parameters["enforceZoneAffinity"] == "true" || parameters["az"] != "",
+		placed: parameters["enforceZoneAffinity"] == "true" || slices.ContainsFunc(from.MountOptions, func(option string) bool {
+			return strings.HasPrefix(option, "az=") || strings.HasPrefix(option, "azid=")
+		}),
 	}
 	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
 	return one, from.Provisioner == driverName && !elsewhere && isID("fs-", one.fileSystem)
@@ -214,6 +218,7 @@ func stripClass(object any) (any, error) {
 	if from, ok := object.(*storagev1.StorageClass); ok {
 		return &storagev1.StorageClass{
 			TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta), Provisioner: from.Provisioner, Parameters: from.Parameters,
+			MountOptions: from.MountOptions,
 		}, nil
 	}
 	return object, nil

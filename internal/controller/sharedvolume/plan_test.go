@@ -213,3 +213,29 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 		t.Errorf("the first one is %s: %s", again.phase, again.message)
 	}
 }
+
+func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
+	sv := owner("ns", "sv1")
+	lost := func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }
+	for name, tc := range map[string]struct {
+		age   time.Duration
+		world world
+		step  string
+	}{
+		"new":                     {30 * time.Second, world{live: true}, "nothing"},
+		"no more":                 {time.Minute, world{live: true}, "create volume pv-ns-sv1"},
+		"made again for a claim":  {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
+		"that has its volume too": {30 * time.Second, pair(sv, nil), "nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.world.placement, tc.world.now = notFound, sv.CreationTimestamp.Add(tc.age)
+			got := next(sv, tc.world)
+			if step(got) != tc.step {
+				t.Errorf("the step is %q, want %q", step(got), tc.step)
+			}
+			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && got.retry == 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

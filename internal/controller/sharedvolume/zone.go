@@ -74,8 +74,8 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 	case volume.Spec.NodeAffinity == nil && len(w.elsewhere) > 0:
 		told.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.elsewhere)
 	case volume.Spec.NodeAffinity == nil:
-		told.message += fmt.Sprintf(": pods in other zones mount it across zones, which costs more and needs a role for the node pods; the "+
-			"annotation %s=true keeps new pods in its zone, for good", ZoneAffinityAnnotation)
+		told.message += fmt.Sprintf(": pods in other zones may fail to mount it; the annotation %s=true keeps new pods in its zone, for good",
+			ZoneAffinityAnnotation)
 	case equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, affinityTo(zone)):
 		told.message += ": pods are scheduled there"
 	default:

@@ -105,32 +105,6 @@ func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 	}
 }
 
-func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
-	sv := owner("ns", "sv1")
-	lost := func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }
-	for name, tc := range map[string]struct {
-		age   time.Duration
-		world world
-		step  string
-	}{
-		"new":                     {30 * time.Second, world{live: true}, "nothing"},
-		"no more":                 {time.Minute, world{live: true}, "create volume pv-ns-sv1"},
-		"made again for a claim":  {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
-		"that has its volume too": {30 * time.Second, pair(sv, nil), "nothing"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.world.placement, tc.world.now = notFound, sv.CreationTimestamp.Add(tc.age)
-			got := next(sv, tc.world)
-			if step(got) != tc.step {
-				t.Errorf("the step is %q, want %q", step(got), tc.step)
-			}
-			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && got.retry == 0 {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
-}
-
 func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 	sv := owner("ns", "sv1")
 	with := func(placement aws.Placement, elsewhere []string, change func(*world)) world {
@@ -202,7 +176,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 		"nobody knows":         {aws.Placement{}, nil, "", "", ""},
 		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
 		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: pods are scheduled there"},
-		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "which costs more and needs a role for the node pods"},
+		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
 		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has a node affinity of its own"},
 		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
 		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},
