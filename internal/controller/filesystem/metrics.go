@@ -2,7 +2,7 @@ package filesystem
 
 import (
 	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,9 +27,11 @@ type metrics struct {
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	sweeps                                            prometheus.Counter
-	// former counts the requests of clients that are not used any more, cloud is the present one.
-	former atomic.Int64
-	cloud  atomic.Pointer[Cloud]
+
+	mutex sync.Mutex
+	// former counts the requests of clients that are not used any more, cloud is the present one; nil for none.
+	former int
+	cloud  Cloud
 }
 
 // newMetrics registers the metrics.
@@ -61,20 +63,22 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 
 // use counts the requests of another client from now on; nil for none.
 func (m *metrics) use(cloud Cloud) {
-	m.former.Store(m.requests())
-	if cloud == nil {
-		m.cloud.Store(nil)
-		return
+	sent := m.requests()
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.former, m.cloud = sent, cloud
+	if cloud != nil {
+		m.former -= cloud.Requests()
 	}
-	m.cloud.Store(&cloud)
 }
 
-func (m *metrics) requests() int64 {
-	sent := m.former.Load()
-	if cloud := m.cloud.Load(); cloud != nil {
-		sent += int64((*cloud).Requests())
+func (m *metrics) requests() int {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.cloud == nil {
+		return m.former
 	}
-	return sent
+	return m.former + m.cloud.Requests()
 }
 
 func (m *metrics) reset() {

@@ -33,7 +33,12 @@ type volume struct {
 	placed bool
 	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
 	elsewhere bool
+	// shared tells that it is of a SharedVolume.
+	shared bool
 }
+
+// sharedLabel is on the volumes of SharedVolumes.
+const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 // class is a StorageClass of the driver.
 type class struct {
@@ -131,6 +136,7 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	}
 	parts := strings.SplitN(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":", 3)
 	one := volume{name: from.Name, fileSystem: parts[0], created: from.CreationTimestamp.Time, placed: from.Spec.NodeAffinity != nil}
+	one.shared = from.Labels[sharedLabel] != ""
 	if len(parts) == 3 {
 		one.accessPoint = parts[2]
 	}
@@ -140,7 +146,7 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 		switch key {
 		case "accesspoint":
 			one.accessPoint = cmp.Or(one.accessPoint, value)
-		case "mounttargetip", "rolearn", "region":
+		case "mounttargetip", "rolearn", "region", "crossaccount":
 			one.elsewhere = true
 		}
 	}
@@ -183,10 +189,14 @@ func (r *Reconciler) stripVolume(object any) (any, error) {
 	kept := &corev1.PersistentVolume{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
 	if source := from.Spec.CSI; source != nil && source.Driver == r.Driver.Name {
 		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
+		kept.Spec.CSI.VolumeAttributes = map[string]string{}
 		for _, key := range []string{"mounttargetip", "crossaccount"} {
 			if value := source.VolumeAttributes[key]; value != "" {
-				kept.Spec.CSI.VolumeAttributes = map[string]string{key: value}
+				kept.Spec.CSI.VolumeAttributes[key] = value
 			}
+		}
+		if label := from.Labels[sharedLabel]; label != "" {
+			kept.Labels = map[string]string{sharedLabel: label}
 		}
 		kept.Spec.MountOptions = from.Spec.MountOptions
 		if from.Spec.NodeAffinity != nil {
