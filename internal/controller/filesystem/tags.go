@@ -124,7 +124,11 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		refused = err.Error()
 		r.tagFailed[one.id] = true
 		failures++
-		if r.tagDenied.add(err) == nil || failures == mostFailures {
+		if action, denied := aws.IsAccessDenied(err); denied {
+			// Which access point was tried is by chance, and must not make the condition flap.
+			refused, r.tagDenied = "the credentials may not do "+action, denials{action: refused}
+		}
+		if len(r.tagDenied) > 0 || failures == mostFailures {
 			break
 		}
 	}
