@@ -155,8 +155,8 @@ func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "3"}))
 	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
-		w.says("OptionalPermissionMissing", tagResource, "iam-policy controller"), w.told(driverName, "OptionalPermissionMissing", tagResource),
-		w.metric(problem("OptionalPermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
+		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.told(driverName, "PermissionMissing", tagResource),
+		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
 	for i := range 20 {
 		w.patch(env.EFS(""), fmt.Sprintf(`{"metadata":{"annotations":{"test":"%d"}}}`, i))
 	}
@@ -183,7 +183,7 @@ func (w *wrong) deniedActions() {
 	w.Set(denied(describeTargets))
 	w.start()
 	w.until("the denial told", w.says("PermissionMissing", describeTargets, env.CloudSecret, "iam-policy controller"),
-		w.told(driverName, "PermissionMissing", describeTargets), w.metric(problem("PermissionMissing", "", describeTargets), 1),
+		w.told(driverName, "PermissionMissing", "may not do "+describeTargets), w.metric(problem("PermissionMissing", "", describeTargets), 1),
 		// The rest is looked at all the same.
 		w.says("OneZoneStorageClass", w.loose.Name), w.not("MountTargetMissing"))
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 4})

@@ -211,6 +211,16 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 	if count := s.Count(describeSystems); count > before+3 || len(s.Calls()) != count+2 {
 		t.Errorf("the calls are %v", s.Calls())
 	}
+	env.Must(t, s.cluster.Client.DeleteAllOf(t.Context(), &v1alpha1.SharedVolume{}, client.InNamespace(s.namespace)))
+	s.until("all gone", func() error {
+		list := &v1alpha1.SharedVolumeList{}
+		if err := s.cluster.Client.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("%d are left: %w", len(list.Items), err)
+		}
+		return nil
+	})
+	// An operator that is ended while many wait in its queue may not end cleanly.
+	env.Quiet(t, s.world.operator)
 }
 
 func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {

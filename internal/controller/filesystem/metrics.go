@@ -3,6 +3,7 @@ package filesystem
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -24,14 +25,14 @@ const mostSeries = 100
 
 // metrics are what the controller tells Prometheus. There are none while nobody looks at AWS.
 type metrics struct {
+	// mutex keeps Prometheus from reading half of what a look has found.
+	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	sweeps                                            prometheus.Counter
-
-	mutex sync.Mutex
-	// former counts the requests of clients that are not used any more, cloud is the present one; nil for none.
-	former int
-	cloud  Cloud
+	// former counts the requests of clients that are not used any more, cloud is the present one.
+	former atomic.Int64
+	cloud  atomic.Pointer[Cloud]
 }
 
 // newMetrics registers the metrics.
@@ -53,7 +54,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: MetricRequests, Help: "Requests of the operator to AWS, repeated ones included.", ConstLabels: own,
 	}, func() float64 { return float64(m.requests()) })
-	for _, collector := range []prometheus.Collector{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated, m.sweeps, total} {
+	for _, collector := range []prometheus.Collector{together{m}, m.sweeps, total} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -63,33 +64,62 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 
 // use counts the requests of another client from now on; nil for none.
 func (m *metrics) use(cloud Cloud) {
-	sent := m.requests()
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.former, m.cloud = sent, cloud
-	if cloud != nil {
-		m.former -= cloud.Requests()
+	m.former.Store(m.requests())
+	if cloud == nil {
+		m.cloud.Store(nil)
+		return
+	}
+	m.cloud.Store(&cloud)
+}
+
+func (m *metrics) requests() int64 {
+	sent := m.former.Load()
+	if cloud := m.cloud.Load(); cloud != nil {
+		sent += int64((*cloud).Requests())
+	}
+	return sent
+}
+
+// together are the gauges. Each look replaces all series, so that none is read in between.
+type together struct{ *metrics }
+
+// Describe is what a registry asks.
+func (t together) Describe(to chan<- *prometheus.Desc) {
+	for _, vector := range t.gauges() {
+		vector.Describe(to)
 	}
 }
 
-func (m *metrics) requests() int {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.cloud == nil {
-		return m.former
+// Collect is what Prometheus reads.
+func (t together) Collect(to chan<- prometheus.Metric) {
+	t.mutex.RLock()
+	defer t.mutex.RUnlock()
+	for _, vector := range t.gauges() {
+		vector.Collect(to)
 	}
-	return m.former + m.cloud.Requests()
+}
+
+func (m *metrics) gauges() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated}
 }
 
 func (m *metrics) reset() {
-	for _, vector := range []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated} {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.clear()
+}
+
+func (m *metrics) clear() {
+	for _, vector := range m.gauges() {
 		vector.Reset()
 	}
 }
 
 // observe follows a look.
 func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags tagging, limit int) {
-	m.reset()
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.clear()
 	series := map[problem]int{}
 	for _, one := range found {
 		if series[one.problem]++; series[one.problem] <= mostSeries {

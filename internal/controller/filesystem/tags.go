@@ -175,7 +175,12 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 		}
 		t.problem = err.Error()
 		failures++
-		isDenied := t.denied.add(err) == nil
+		action, isDenied := aws.IsAccessDenied(err)
+		if isDenied {
+			// Which access point was tried is by chance, and must not make the condition flap.
+			t.problem = "the credentials may not do " + action
+			t.denied[action] = t.problem
+		}
 		if mayTag := len(t.denied) == 1 && t.denied[untagAction] != ""; isDenied && !mayTag || failures == mostFailures {
 			return done, false
 		}
