@@ -220,6 +220,8 @@ func (w *wrong) findings() {
 	w.until("how many volumes are One Zone", w.metric(
 		fmt.Sprintf("csi_operator_one_zone_volumes{driver=%q,file_system=%q,zone=\"us-east-1b\"}", driverName, w.zonal), 1))
 	env.Must(w.t, w.only("OneZoneStorageClass", "MountTargetMissing", "FileSystemMissing", "AccessPointMissing", "PermissionMissing", "AccessPointsUnused")())
+	nothing, something := w.share("nothing", w.crowded, missingPoint), w.share("something", w.crowded, w.used)
+	w.until("a SharedVolume told as well", w.ready(nothing, "False/AccessPointNotFound", missingPoint), w.ready(something, "True/Regional"))
 	// The second look at the tags finds them as they should be.
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4})
 }

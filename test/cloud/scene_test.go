@@ -76,7 +76,7 @@ func open(t *testing.T, namespace string) *scene {
 // in is the same for a subtest, which then is the one that fails.
 func (s *scene) in(t *testing.T) *scene {
 	same := *s
-	same.t, same.Cloud = t, s.Cloud.In(t)
+	same.t, same.Cloud = t, s.In(t)
 	return &same
 }
 
