@@ -226,7 +226,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
 	s := open(t, "removed")
 	id := s.system("b", "b")
-	s.AccessPoint(id, env.OwnedBy(s.infra))
+	s.AccessPoint(id, env.OwnedBy(s.infra, driverTag, "true"))
 	s.class("class", id)
 	s.credentials()
 	s.Set(nil)

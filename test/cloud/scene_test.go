@@ -31,6 +31,9 @@ const (
 	untagResource   = "elasticfilesystem:UntagResource"
 )
 
+// driverTag is on what the driver makes.
+const driverTag = "efs.csi.aws.com/cluster"
+
 // problems are all that conditions, events and metrics can name.
 func problems() []string {
 	return []string{
@@ -286,13 +289,13 @@ func (s *scene) only(wrong ...string) func() error {
 		if err != nil {
 			return err
 		}
+		if states["CloudUnreachable"] != operatorv1.ConditionFalse {
+			return fmt.Errorf("AWS has not answered yet: %v", states)
+		}
 		for _, problem := range problems() {
-			want := operatorv1.ConditionFalse
-			if slices.Contains(wrong, problem) {
-				want = operatorv1.ConditionTrue
-			}
-			if states[problem] != want {
-				return fmt.Errorf("condition %s is %q, want %s; all are %v", problem, states[problem], want, states)
+			// What could not be read is not said.
+			if is := states[problem] == operatorv1.ConditionTrue; is != slices.Contains(wrong, problem) {
+				return fmt.Errorf("condition %s is %q; all are %v", problem, states[problem], states)
 			}
 		}
 		return nil
