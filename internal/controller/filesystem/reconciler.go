@@ -172,6 +172,10 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	if r.schedule.wait(used.fingerprint(), r.Now()) <= 0 {
 		r.sweepNow(ctx, cloud, used, place)
 	}
+	if r.seen == nil && r.schedule.failures == 0 {
+		// It was asked just before, for somebody who wanted it otherwise. Until it is asked again, nothing is known to be wrong.
+		r.known.settle()
+	}
 	again, err := r.follow(ctx, cr, used, place)
 	// A wait that is over by now is no wait for ever.
 	return soonest(max(r.schedule.wait(used.fingerprint(), r.Now()), time.Second), again), err

@@ -113,9 +113,7 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 		is[one.key()] = true
 		delete(gone, one.problem)
 		before := status.Find(cr.Status.Conditions, r.typeOf(one.problem))
-		isTold := r.told[one.key()] || before != nil && before.Status == operatorv1.ConditionTrue &&
-			strings.Contains(before.Message, one.fileSystem) && strings.Contains(before.Message, strings.TrimPrefix(one.object, "PersistentVolume/"))
-		if !isTold {
+		if !r.told[one.key()] && !isIn(before, one) {
 			news[one.problem] = append(news[one.problem], one.message)
 		}
 	}
@@ -133,6 +131,17 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 		}
 	}
 	r.told = is
+}
+
+// isIn tells whether a condition tells of a finding, perhaps with other numbers.
+func isIn(condition *operatorv1.OperatorCondition, one finding) bool {
+	if condition == nil || condition.Status != operatorv1.ConditionTrue {
+		return false
+	}
+	object := strings.TrimPrefix(one.object, "PersistentVolume/")
+	return slices.ContainsFunc(strings.Split(condition.Message, "\n"), func(line string) bool {
+		return line == one.message || one.fileSystem != "" && strings.Contains(line, one.fileSystem) && strings.Contains(line, object)
+	})
 }
 
 func (r *Reconciler) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
