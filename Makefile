@@ -86,7 +86,7 @@ verify: tools bundle ## Regenerate what is generated and fail if it differs from
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.
-	$(TOOL) controller-gen object paths=./internal/cloudcredential/...
+	$(TOOL) controller-gen object paths="./internal/cloudcredential/...;./internal/snapshot/..."
 	$(TOOL) controller-gen object crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 

@@ -25,12 +25,12 @@ type goPackage struct {
 // may import nothing of ours.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"internal/manager": {"api/v1alpha1", "internal/cloudcredential/v1", "internal/tlsprofile"},
-		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/tlsprofile"},
+		"internal/manager": {"api/v1alpha1", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
+		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
 		// One driver is data for package driver and knows nothing else but API types.
 		"internal/driver/": {"internal/driver", "internal/cloudcredential/v1"},
 		"internal/controller/clustercsidriver": {
-			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status", "internal/tlsprofile",
+			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/snapshot/v1", "internal/status", "internal/tlsprofile",
 		},
 		"internal/controller/filesystem":   {"internal/aws", "internal/driver", "internal/status"},
 		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/aws", "internal/manifest", "internal/status"},
