@@ -39,6 +39,8 @@ func allowed() map[string][]string {
 		// What other modules may call, and what uses it. Neither knows a cluster.
 		"pkg/efscleanup":     {"internal/aws"},
 		"internal/efscreate": {"internal/aws", "pkg/efscleanup"},
+		// What programs that operate one driver have in common.
+		"internal/program": {"internal/controller/clustercsidriver", "internal/driver", "internal/manager"},
 		// Only programs join things.
 		"cmd/":  {"internal/", "api/"},
 		"hack/": {"internal/olm"},
