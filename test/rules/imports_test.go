@@ -29,6 +29,8 @@ func allowed() map[string][]string {
 		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
 		// One driver is data for package driver and knows nothing else but API types.
 		"internal/driver/": {"internal/driver", "internal/cloudcredential/v1"},
+		// What tests of drivers have in common.
+		"internal/driver/golden": {"internal/driver", "internal/manager", "internal/tlsprofile"},
 		"internal/controller/clustercsidriver": {
 			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/snapshot/v1", "internal/status", "internal/tlsprofile",
 		},
