@@ -8,7 +8,7 @@ TOOL := go tool -modfile=tools.mod
 VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
 	-X k8s.io/component-base/version.gitTreeState=clean
-OPERATORS := aws-efs-csi-driver-operator
+OPERATORS := aws-efs-csi-driver-operator csi-driver-operator
 # Programs for people and CI. They are in no operator's image.
 PROGRAMS := efs
 
