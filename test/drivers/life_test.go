@@ -43,6 +43,10 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 	live(t, scene{
 		cluster: suite.cluster, driver: d, classes: map[string]string{"standard-csi": "true", "ssd-csi": ""},
 		snapshotClasses: []string{"csi-gce-pd-vsc", "csi-gce-pd-vsc-images"},
+		before: []client.Object{&storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "ssd-csi"}, Provisioner: "disks.example.com", Parameters: map[string]string{"theirs": "true"},
+		}},
+		foreign: "ssd-csi",
 		key: operatorv1.CSIDriverConfigSpec{
 			DriverType: operatorv1.GCPDriverType,
 			GCP:        &operatorv1.GCPCSIDriverConfigSpec{KMSKey: &operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}},
@@ -82,14 +86,11 @@ func waitsForSecret(t *testing.T, s *scene) {
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
 	secret := s.driver.Credentials[0].Secret
 	env.Eventually(t, "the missing Secret is named", func() error {
-		cr := s.cr(t)
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type == "Available" && condition.Status == operatorv1.ConditionFalse && strings.Contains(condition.Message, secret+" is missing") &&
-				strings.Contains(condition.Message, s.driver.Credentials[0].Request) {
-				return nil
-			}
+		message := s.message(t, "Available")
+		if !strings.Contains(message, secret+" is missing") || !strings.Contains(message, s.driver.Credentials[0].Request) {
+			return fmt.Errorf("Available says: %s", message)
 		}
-		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		return s.cluster.ConditionOf(t.Context(), s.driver.Name, "Available", operatorv1.ConditionFalse)
 	})
 	env.Must(t, s.cluster.Gone(t.Context(), s.deployment()))
 	env.Must(t, s.cluster.Client.Create(t.Context(), s.secret()))
@@ -107,7 +108,14 @@ func isRolledOut(t *testing.T, s *scene) {
 		t.Errorf("StorageClasses and what they say about being the default (-want +got):\n%s", diff)
 	}
 	for name := range s.classes {
-		if class := s.class(t, name); class.Labels[driver.ManagedByLabel] != s.driver.Operator || len(class.Parameters) != 2 {
+		class := s.class(t, name)
+		if name == s.foreign {
+			if class.Parameters["theirs"] != "true" || !strings.Contains(s.message(t, "Available"), name+" was made by somebody else") {
+				t.Errorf("StorageClass %s has parameters %v, and the status says: %s", name, class.Parameters, s.message(t, "Available"))
+			}
+			continue
+		}
+		if class.Labels[driver.ManagedByLabel] != s.driver.Operator || len(class.Parameters) != 2 {
 			t.Errorf("StorageClass %s has labels %v and parameters %v", name, class.Labels, class.Parameters)
 		}
 	}

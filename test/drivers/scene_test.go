@@ -27,6 +27,8 @@ type scene struct {
 	snapshotClasses []string
 	// before is what is in the cluster before the operator.
 	before []client.Object
+	// foreign is the name of a class that is there before, and of another driver.
+	foreign string
 	// key is a key to encrypt volumes with.
 	key operatorv1.CSIDriverConfigSpec
 }
@@ -90,6 +92,17 @@ func (s *scene) cr(t *testing.T) *operatorv1.ClusterCSIDriver {
 	cr := env.CR(s.driver.Name, "")
 	s.get(t, cr)
 	return cr
+}
+
+// message is what a condition of the ClusterCSIDriver says.
+func (s *scene) message(t *testing.T, kind string) string {
+	t.Helper()
+	for _, condition := range s.cr(t).Status.Conditions {
+		if condition.Type == kind {
+			return condition.Message
+		}
+	}
+	return ""
 }
 
 // change changes the ClusterCSIDriver as an administrator.
