@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllers "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
@@ -176,6 +177,9 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 		LeaseDuration:                 &lease,
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
+		// The priority queue of v0.24 can hang when it is shut down, and the lease would not be given back
+		// (https://github.com/kubernetes-sigs/controller-runtime/issues/3538).
+		Controller: controllers.Controller{UsePriorityQueue: new(false)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -33,11 +34,11 @@ func knownMetrics() []string {
 		sharedvolume.MetricCount,
 		sharedvolume.MetricNotAllowed,
 		sharedvolume.MetricReady,
-		// What the operator has found in AWS.
-		"csi_operator_access_points",
-		"csi_operator_access_points_limit",
-		"csi_operator_cloud_problem",
-		"csi_operator_one_zone_volumes",
+		// What it has found in AWS.
+		filesystem.MetricOneZone,
+		filesystem.MetricPoints,
+		filesystem.MetricPointsLimit,
+		filesystem.MetricProblem,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

@@ -317,7 +317,7 @@ func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 		"controller": {
 			"ec2:DescribeAvailabilityZones", "elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint",
 			"elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargets",
-			"elasticfilesystem:TagResource",
+			"elasticfilesystem:TagResource", "elasticfilesystem:UntagResource",
 		},
 		"node": {"ec2:DescribeAvailabilityZones", "elasticfilesystem:DescribeMountTargets"},
 	} {

@@ -48,7 +48,7 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	cluster, home := reader(t, root)
 	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
 	ran := 0
-	for _, name := range []string{"driver.md", "configuration.md", "sharedvolume.md"} {
+	for _, name := range []string{"driver.md", "configuration.md", "one-zone.md", "sharedvolume.md"} {
 		ran += run(t, cluster, home, blocks(t, root, name))
 	}
 	if ran < 25 {

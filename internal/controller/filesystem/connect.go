@@ -12,7 +12,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
@@ -33,6 +32,8 @@ type place struct {
 type connection struct {
 	madeOf string
 	cloud  Cloud
+	// problem is why there is no client although there is a Secret.
+	problem string
 }
 
 // place reads the Infrastructure.
@@ -93,7 +94,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	return next.cloud, nil
 }
 
-// open reads the Secret and makes a client. What the Secret lacks, the conditions of the credentials say.
+// open reads the Secret and makes a client. What can't be used is no error: it changes with the Secret or the bundle.
 func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Controller.Secret}
@@ -102,13 +103,12 @@ func (r *Reconciler) open(ctx context.Context, options aws.Options) (connection,
 	}
 	credentials, err := aws.ReadSecret(secret.Data)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("AWS is not looked at: the Secret can't be used", "secret", key.String(), "reason", err.Error())
-		return connection{}, nil
+		return connection{problem: fmt.Sprintf("Secret %s can't be used: %s", key, err)}, nil
 	}
 	options.Secret = &credentials
 	cloud, err := r.Connect(ctx, options)
 	if err != nil {
-		return connection{}, fmt.Errorf("connect to AWS: %w", err)
+		return connection{problem: err.Error()}, nil
 	}
 	return connection{cloud: cloud}, nil
 }
@@ -119,9 +119,9 @@ func (r *Reconciler) keep(next connection) {
 		return
 	}
 	r.connection = next
-	r.schedule.failures, r.schedule.asked, r.tagAfter = 0, "", time.Time{}
+	r.schedule.failures, r.schedule.asked = 0, ""
+	r.tags.after, r.tags.denied = time.Time{}, denials{}
 	r.metrics.use(next.cloud)
-	r.known.use(next.cloud)
 }
 
 // hasNodeRole tells whether the node pods have credentials.

@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +45,10 @@ type finding struct {
 	// fileSystem and object are labels of the metric. The object is a StorageClass, a zone, a volume, an access point or an IAM action.
 	fileSystem, object string
 	message            string
+	// alone tells that the file system has no mount target in any zone with nodes.
+	alone bool
+	// minor findings are of nothing but SharedVolumes, which any developer can make; they come last.
+	minor bool
 }
 
 // circumstances are what a verdict depends on besides the uses and the snapshot.
@@ -70,37 +75,68 @@ func judge(used uses, seen *snapshot, about circumstances) []finding {
 		found = append(found, judgeZones(used, seen, id, about)...)
 		found = append(found, judgePoints(used, seen, id, about)...)
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return strings.Compare(a.message, b.message) })
+	slices.SortStableFunc(found, func(a, b finding) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a.message, b.message))
+	})
 	return found
+}
+
+// rank puts what any developer can make wrong behind all else.
+func rank(one finding) int {
+	if one.minor {
+		return 1
+	}
+	return 0
+}
+
+// key is what tells findings apart; numbers in messages change.
+func (f finding) key() finding {
+	return finding{problem: f.problem, fileSystem: f.fileSystem, object: f.object}
 }
 
 // missing finds what volumes and classes need and AWS does not have.
 func missing(used uses, seen *snapshot, about circumstances) []finding {
-	var found []finding
-	needs, told := map[string][]string{}, map[string]bool{}
+	found, told := missingPoints(used, seen), map[string][]string{}
+	matters := map[string]bool{}
 	for _, one := range used.classes {
-		needs[one.fileSystem] = append(needs[one.fileSystem], "StorageClass/"+one.name)
+		told[one.fileSystem], matters[one.fileSystem] = append(told[one.fileSystem], "StorageClass/"+one.name), true
 	}
-	for _, one := range used.volumes {
-		if one.elsewhere {
-			continue
+	for _, shared := range []bool{false, true} {
+		for _, one := range used.volumes {
+			if one.shared == shared && !one.elsewhere {
+				told[one.fileSystem] = append(told[one.fileSystem], "PersistentVolume/"+one.name)
+				matters[one.fileSystem] = matters[one.fileSystem] || !shared
+			}
 		}
-		needs[one.fileSystem] = append(needs[one.fileSystem], "PersistentVolume/"+one.name)
-		points := seen.points[one.fileSystem]
-		if one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
-			continue
-		}
-		told[one.accessPoint] = true
-		found = append(found, finding{accessPointMissing, one.fileSystem, one.accessPoint, fmt.Sprintf("PersistentVolume/%s needs access point %s, "+
-			"which file system %s does not have: pods can't mount it; its data may still be there: make another access point with the same "+
-			"path, and a volume for it", one.name, one.accessPoint, one.fileSystem)})
 	}
 	for _, id := range used.fileSystems() {
 		if _, exists := seen.systems[id]; exists || !seen.asked[id] {
 			continue
 		}
-		found = append(found, finding{fileSystemMissing, id, needs[id][0], fmt.Sprintf("file system %s is not in %s: pods can't mount what needs it: "+
-			"%s; correct the ID, or delete what needs it", id, about.place(), status.Shorten(needs[id]))})
+		found = append(found, finding{
+			problem: fileSystemMissing, fileSystem: id, object: told[id][0], minor: !matters[id],
+			message: fmt.Sprintf("file system %s is not in %s: pods can't mount what needs it: %s; correct the ID, or delete what needs it",
+				id, about.place(), status.Shorten(told[id])),
+		})
+	}
+	return found
+}
+
+// missingPoints finds the access points that volumes need and AWS does not have.
+func missingPoints(used uses, seen *snapshot) []finding {
+	var found []finding
+	told := map[string]bool{}
+	for _, one := range used.volumes {
+		points := seen.points[one.fileSystem]
+		if one.elsewhere || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
+			continue
+		}
+		told[one.accessPoint] = true
+		found = append(found, finding{
+			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
+			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount it; its data may still "+
+				"be there: make another access point with the same path, and a volume for it", one.name, one.accessPoint, one.fileSystem),
+		})
 	}
 	return found
 }
@@ -119,13 +155,22 @@ func judgeZones(used uses, seen *snapshot, id string, about circumstances) []fin
 		found = judgeOneZone(used, id, zone)
 	}
 	targets, known := seen.targets[id]
+	if !known {
+		return found
+	}
+	needed = slices.DeleteFunc(slices.Clone(needed), func(zone string) bool {
+		return !isZone(zone, about.region) || !slices.Contains(used.zones, zone)
+	})
+	alone := !slices.ContainsFunc(needed, func(zone string) bool { return slices.Contains(targets, zone) })
 	for _, zone := range needed {
-		if !known || slices.Contains(targets, zone) || !isZone(zone, about.region) || !slices.Contains(used.zones, zone) {
+		if slices.Contains(targets, zone) {
 			continue
 		}
-		found = append(found, finding{mountTargetMissing, id, zone, fmt.Sprintf("file system %s has no mount target in %s, where the cluster "+
-			"has nodes: pods there can't mount it, or mount it across zones; make one in a subnet of that zone, with a security group that "+
-			"lets TCP port 2049 in", id, zone)})
+		found = append(found, finding{
+			problem: mountTargetMissing, fileSystem: id, object: zone, alone: alone,
+			message: fmt.Sprintf("file system %s has no mount target in %s, where the cluster has nodes: pods there can't mount it, or mount it across "+
+				"zones; make one in a subnet of that zone, with a security group that lets TCP port 2049 in", id, zone),
+		})
 	}
 	return found
 }
@@ -138,9 +183,10 @@ func judgeOneZone(used uses, id, home string) []finding {
 	var found []finding
 	for _, one := range used.classes {
 		if one.fileSystem == id && !one.placed {
-			found = append(found, finding{oneZoneStorageClass, id, one.name, fmt.Sprintf("StorageClass %s is for file system %s, which is One "+
-				"Zone in %s, but the cluster has nodes in %s: pods in other zones fail to mount its volumes; make a class with parameter "+
-				"enforceZoneAffinity: \"true\", or use a regional file system", one.name, id, home, strings.Join(used.zones, ", "))})
+			found = append(found, finding{problem: oneZoneStorageClass, fileSystem: id, object: one.name, message: fmt.Sprintf(
+				"StorageClass %s is for file system %s, which is One "+
+					"Zone in %s, but the cluster has nodes in %s: pods in other zones fail to mount its volumes; make a class with parameter "+
+					"enforceZoneAffinity: \"true\", or use a regional file system", one.name, id, home, strings.Join(used.zones, ", "))})
 		}
 	}
 	var loose []string
@@ -150,9 +196,11 @@ func judgeOneZone(used uses, id, home string) []finding {
 		}
 	}
 	if len(loose) > 0 && !used.nodeRole {
-		found = append(found, finding{permissionMissing, id, "elasticfilesystem:DescribeMountTargets", fmt.Sprintf("volumes of file system %s, "+
-			"which is One Zone in %s, have no node affinity: %s. The node pods have no role, without which pods in other zones fail to mount "+
-			"them: give the operator NODE_ROLEARN, or the volumes a node affinity", id, home, status.Shorten(loose))})
+		found = append(found, finding{problem: permissionMissing, fileSystem: id, object: "elasticfilesystem:DescribeMountTargets", message: fmt.Sprintf(
+			"volumes of file system %s, which is "+
+				"One Zone in %s, do not say where their pods can run: %s. In other zones the node pods, which have no role, may not ask AWS for its mount "+
+				"target (elasticfilesystem:DescribeMountTargets): give the volumes a node affinity; or give the operator NODE_ROLEARN, and the "+
+				"volumes the mount option az=%s, to mount them across zones", id, home, status.Shorten(loose), home)})
 	}
 	return found
 }
@@ -165,12 +213,14 @@ func judgePoints(used uses, seen *snapshot, id string, about circumstances) []fi
 	}
 	var found []finding
 	if count := len(points.ids); count*100 >= about.limit*nearLimit {
-		found = append(found, finding{accessPointsNearLimit, id, "", fmt.Sprintf("file system %s has %d of at most %d access points: no volume can be "+
-			"made when they run out; delete those that nobody uses, ask AWS for more, or use another file system", id, count, about.limit)})
+		found = append(found, finding{problem: accessPointsNearLimit, fileSystem: id, message: fmt.Sprintf(
+			"file system %s has %d of at most %d access points: no volume can be "+
+				"made when they run out; delete those that nobody uses, ask AWS for more, or use another file system", id, count, about.limit)})
 	}
 	if idle := unused(used, points, id); len(idle) > 0 {
-		found = append(found, finding{accessPointsUnused, id, "", fmt.Sprintf("no volume uses %d access points of file system %s that this cluster "+
-			"has made: %s; nothing deletes them, as their data may be wanted", len(idle), id, status.Shorten(idle))})
+		found = append(found, finding{problem: accessPointsUnused, fileSystem: id, message: fmt.Sprintf(
+			"no volume uses %d access points of file system %s that this cluster "+
+				"has made: %s; nothing deletes them, as their data may be wanted", len(idle), id, status.Shorten(idle))})
 	}
 	return found
 }
@@ -189,16 +239,16 @@ func unused(used uses, points *points, id string) []string {
 	return slices.Sorted(maps.Keys(idle))
 }
 
-// deniedFindings says which actions the credentials lack. The driver reads what the operator reads, so those matter to it as well.
+// deniedFindings says which actions the credentials lack. The driver reads and tags as well.
 func (c circumstances) deniedFindings() []finding {
 	var found []finding
 	for _, action := range slices.Sorted(maps.Keys(c.denied)) {
-		one := finding{optionalPermissionMissing, "", action, ""}
+		one := finding{problem: optionalPermissionMissing, object: action}
 		switch {
 		case action == "sts:AssumeRoleWithWebIdentity":
 			one.message = fmt.Sprintf("the role of Secret %s does not trust the operator, so that nobody looks at what AWS has: add its "+
 				"ServiceAccount to the trust policy, which \"%s iam-trust-policy controller\" prints", c.secret, c.operator)
-		case strings.HasPrefix(action, "elasticfilesystem:Describe"):
+		case strings.HasPrefix(action, "elasticfilesystem:Describe"), action == "elasticfilesystem:TagResource":
 			one.problem = permissionMissing
 			fallthrough
 		default:

@@ -23,47 +23,61 @@ const (
 	fresh = 10 * time.Second
 	// silence is how long AWS is not asked after it has not answered.
 	silence = time.Minute
+	// mostAbsent bounds how many IDs are remembered that AWS does not know.
+	mostAbsent = 10000
+	// mostWoken is for how many file systems SharedVolumes are woken one by one.
+	mostWoken = 100
 )
 
 // known is what SharedVolumes are told. Its mutex is held while AWS is asked, so that many ask once.
 type known struct {
 	mutex sync.Mutex
-	cloud Cloud
-	// systems are the zones of the file systems as they were listed at.
+	// cloud is nil while nobody looks at AWS, decided true once somebody has found out whether.
+	cloud   Cloud
+	decided bool
+	// systems are the zones of the file systems as they were listed at; absent are IDs that were not among them.
 	systems map[string]string
 	at      time.Time
+	absent  map[string]absence
 	// failed is when AWS did not answer.
 	failed time.Time
-	// findings are those of the last look, by file system, and zones those of the nodes then.
+	// judged is false before the first look is over. findings are those of the last one that matter to SharedVolumes, by file system,
+	// zones those of the nodes then.
+	judged   bool
 	findings map[string][]finding
 	zones    []string
 }
 
-// forget drops what the last look has found.
-func (k *known) forget() {
+// absence is when an ID was asked for, and AWS did not know it.
+type absence struct{ first, last time.Time }
+
+// use changes how AWS is reached, nil for not at all, and tells whether that is new. Other credentials are mostly a renewal: what was
+// known goes on to hold.
+func (k *known) use(cloud Cloud) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.findings, k.zones = nil, nil
+	k.decided = true
+	if k.cloud == cloud {
+		return false
+	}
+	k.cloud, k.failed, k.absent = cloud, time.Time{}, map[string]absence{}
+	if cloud == nil {
+		k.systems, k.at, k.judged, k.findings, k.zones = nil, time.Time{}, false, nil, nil
+	}
+	return true
 }
 
-func (k *known) use(cloud Cloud) {
+// settle says that nothing is used in AWS, so that nothing is wrong.
+func (k *known) settle() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.cloud, k.systems, k.findings, k.at, k.failed = cloud, nil, nil, time.Time{}, time.Time{}
+	k.judged, k.findings, k.zones = true, nil, nil
 }
 
 // Look tells what AWS has of a share, and nothing if nobody knows. It asks AWS if the file system is not in the last list, which is
 // made anew at most every few seconds, and takes a few seconds at most.
 func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) aws.Placement {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	select {
-	case <-r.first:
-	case <-ctx.Done():
-		// The others need not wait as well.
-		r.firstOnce.Do(func() { close(r.first) })
-		return aws.Placement{}
-	}
+	r.awaitFirst(ctx)
 	zones, err := r.zones(ctx)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "look for a share")
@@ -72,37 +86,64 @@ func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) a
 	k := &r.known
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	if !isID("fs-", fileSystem) || !k.list(ctx, fileSystem, r.Now) {
+	switch {
+	case k.cloud == nil:
+		return aws.Placement{Off: k.decided}
+	case !isID("fs-", fileSystem) || !k.list(ctx, fileSystem, r.Now()):
 		return aws.Placement{}
+	default:
+		return k.placement(fileSystem, accessPoint, zones)
 	}
-	return k.placement(fileSystem, accessPoint, zones)
+}
+
+// awaitFirst waits for the end of the first look; not for long, and then nobody does any more.
+func (r *Reconciler) awaitFirst(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	select {
+	case <-r.first:
+	case <-ctx.Done():
+		r.firstOnce.Do(func() { close(r.first) })
+	}
 }
 
 // list makes sure that there is a list that would have the file system. It is false if nobody knows.
-func (k *known) list(ctx context.Context, fileSystem string, now func() time.Time) bool {
-	if _, found := k.systems[fileSystem]; found || k.cloud == nil {
-		return found
-	}
-	if k.systems != nil && now().Sub(k.at) < fresh {
+func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool {
+	if _, found := k.systems[fileSystem]; found {
 		return true
 	}
-	if now().Sub(k.failed) < silence {
+	before, isAbsent := k.absent[fileSystem]
+	switch {
+	case k.systems != nil && isAbsent && now.Sub(before.first) > time.Minute && now.Sub(before.last) < atMost:
+		// Whoever waits for it has waited.
+		return true
+	case now.Sub(k.failed) < silence:
 		return false
+	case k.systems == nil || now.Sub(k.at) >= fresh:
+		// Who waits may leave, the answer is for all.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+		defer cancel()
+		systems, err := listSystems(ctx, k.cloud)
+		if err != nil {
+			k.failed = now
+			ctrl.LoggerFrom(ctx).Info("a share is used without what AWS knows of it", "fileSystem", fileSystem, "reason", err.Error())
+			return false
+		}
+		k.systems, k.at = systems, now
 	}
-	systems, err := listSystems(ctx, k.cloud)
-	if err != nil {
-		k.failed = now()
-		ctrl.LoggerFrom(ctx).Info("a share is used without what AWS knows of it", "fileSystem", fileSystem, "reason", err.Error())
-		return false
+	if _, found := k.systems[fileSystem]; !found && len(k.absent) < mostAbsent {
+		if !isAbsent {
+			before.first = now
+		}
+		k.absent[fileSystem] = absence{before.first, now}
 	}
-	k.systems, k.at = systems, now()
 	return true
 }
 
 // placement is what is known of a share.
 func (k *known) placement(fileSystem, accessPoint string, zones []string) aws.Placement {
 	zone, exists := k.systems[fileSystem]
-	found := aws.Placement{Known: true, Zone: zone}
+	found := aws.Placement{Known: true, Pending: !k.judged, Zone: zone}
 	if !exists {
 		found.Reason = aws.ReasonFileSystemNotFound
 		found.Message = fmt.Sprintf("AWS knows no file system %s in the region and account of this cluster: pods can't mount it; make another "+
@@ -115,7 +156,7 @@ func (k *known) placement(fileSystem, accessPoint string, zones []string) aws.Pl
 			found.Reason = aws.ReasonAccessPointNotFound
 			found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; make another SharedVolume", fileSystem, accessPoint)
 			return found
-		case one.problem == mountTargetMissing && (zone != "" || !hasAnyTarget(k.findings[fileSystem], zones)):
+		case one.problem == mountTargetMissing && (zone != "" || one.alone):
 			found.Reason, found.Message = aws.ReasonMountTargetMissing, one.message
 		}
 	}
@@ -127,40 +168,64 @@ func (k *known) placement(fileSystem, accessPoint string, zones []string) aws.Pl
 	return found
 }
 
-// hasAnyTarget tells whether a file system can be mounted in any of the zones.
-func hasAnyTarget(findings []finding, zones []string) bool {
-	missing := 0
-	for _, one := range findings {
-		if one.problem == mountTargetMissing {
-			missing++
-		}
-	}
-	return missing < len(zones)
-}
-
 // publish gives SharedVolumes what was found, and wakes those up for whose file system it is new.
 func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 	if seen == nil || seen.systems == nil {
 		return
 	}
-	sorted := map[string][]finding{}
+	matters := map[string][]finding{}
 	for _, one := range findings {
-		sorted[one.fileSystem] = append(sorted[one.fileSystem], one)
+		if one.problem == accessPointMissing || one.problem == mountTargetMissing {
+			matters[one.fileSystem] = append(matters[one.fileSystem], one)
+		}
 	}
 	k := &r.known
 	k.mutex.Lock()
+	// Since the look, the list may have been made anew for a share.
+	newer := seen.at.After(k.at)
 	var news []string
 	for _, id := range used.fileSystems() {
-		if !slices.Equal(k.findings[id], sorted[id]) || k.systems[id] != seen.systems[id] || !slices.Equal(k.zones, used.zones) {
+		before, existed := k.systems[id]
+		now, exists := seen.systems[id]
+		moved := newer && (before != now || existed != exists)
+		if !k.judged || moved || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
 			news = append(news, id)
 		}
 	}
-	k.findings, k.zones = sorted, used.zones
-	if seen.at.After(k.at) {
-		k.systems, k.at = seen.systems, seen.at
+	k.judged, k.findings, k.zones = true, matters, used.zones
+	if newer {
+		k.systems, k.at, k.absent = seen.systems, seen.at, map[string]absence{}
 	}
 	k.mutex.Unlock()
-	for _, id := range news {
+	r.wake(news...)
+}
+
+// reach changes how AWS is reached for SharedVolumes. They ask again, unless they still wait for the first answer.
+func (r *Reconciler) reach(cloud Cloud) {
+	if !r.known.use(cloud) {
+		return
+	}
+	select {
+	case <-r.first:
+		r.renewed = true
+	default:
+	}
+}
+
+// renew lets all SharedVolumes ask again after AWS is reached otherwise than before, or no longer.
+func (r *Reconciler) renew() {
+	if r.renewed {
+		r.renewed = false
+		r.wake("")
+	}
+}
+
+// wake wakes up SharedVolumes by the ID of their file system; empty for all, as well as many.
+func (r *Reconciler) wake(ids ...string) {
+	if len(ids) > mostWoken {
+		ids = []string{""}
+	}
+	for _, id := range ids {
 		select {
 		case r.changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id}}}:
 		default:
@@ -170,7 +235,7 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 	}
 }
 
-// Events tell of what is new. The name of the object is the ID of a file system.
+// Events tell of what is new. The name of the object is the ID of a file system, empty for all.
 func (r *Reconciler) Events(handle handler.EventHandler) source.Source {
 	return source.Channel(r.changes, handle)
 }

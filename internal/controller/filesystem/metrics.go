@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,8 @@ const mostSeries = 100
 
 // metrics are what the controller tells Prometheus. There are none while nobody looks at AWS.
 type metrics struct {
+	// mutex keeps Prometheus from reading half of what a look has found.
+	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	sweeps                                            prometheus.Counter
@@ -51,7 +54,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: MetricRequests, Help: "Requests of the operator to AWS, repeated ones included.", ConstLabels: own,
 	}, func() float64 { return float64(m.requests()) })
-	for _, collector := range []prometheus.Collector{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated, m.sweeps, total} {
+	for _, collector := range []prometheus.Collector{together{m}, m.sweeps, total} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -77,15 +80,46 @@ func (m *metrics) requests() int64 {
 	return sent
 }
 
+// together are the gauges. Each look replaces all series, so that none is read in between.
+type together struct{ *metrics }
+
+// Describe is what a registry asks.
+func (t together) Describe(to chan<- *prometheus.Desc) {
+	for _, vector := range t.gauges() {
+		vector.Describe(to)
+	}
+}
+
+// Collect is what Prometheus reads.
+func (t together) Collect(to chan<- prometheus.Metric) {
+	t.mutex.RLock()
+	defer t.mutex.RUnlock()
+	for _, vector := range t.gauges() {
+		vector.Collect(to)
+	}
+}
+
+func (m *metrics) gauges() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated}
+}
+
 func (m *metrics) reset() {
-	for _, vector := range []*prometheus.GaugeVec{m.problem, m.oneZone, m.points, m.limit, m.unused, m.outdated} {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.clear()
+}
+
+func (m *metrics) clear() {
+	for _, vector := range m.gauges() {
 		vector.Reset()
 	}
 }
 
 // observe follows a look.
 func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags tagging, limit int) {
-	m.reset()
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.clear()
 	series := map[problem]int{}
 	for _, one := range found {
 		if series[one.problem]++; series[one.problem] <= mostSeries {

@@ -10,7 +10,9 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -36,6 +40,14 @@ type Cloud interface {
 	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
 	// Requests is how many requests were sent.
 	Requests() int
+}
+
+// OldOperator looks after the same driver.
+type OldOperator interface {
+	// Running names its Deployment; empty if it does not run.
+	Running(ctx context.Context) (string, error)
+	// Events are those of its Deployment.
+	Events(handle handler.EventHandler) source.Source
 }
 
 // Reconciler looks at AWS. All fields but the unexported ones are set by cmd.
@@ -62,7 +74,11 @@ type Reconciler struct {
 	Tags func(infraID string, wanted []configv1.AWSResourceTag) map[string]string
 	// OwnerTag is the key of the tag that says which cluster has made an access point.
 	OwnerTag func(infraID string) string
-	Now      func() time.Time
+	// DriverTag is the key of the tag that the driver puts on what it makes; its value is "true".
+	DriverTag string
+	// Predecessors are operators that this one never works beside.
+	Predecessors []OldOperator
+	Now          func() time.Time
 
 	// Volumes has PersistentVolumes, StorageClasses and Nodes.
 	Volumes cache.Cache
@@ -75,15 +91,14 @@ type Reconciler struct {
 
 	// connection is how AWS is reached at present.
 	connection connection
+	// renewed is true until SharedVolumes have been told that it has changed.
+	renewed bool
 	// schedule says when the next sweep is due. seen is what the last one found, denied what the credentials may not do.
 	schedule schedule
 	seen     *snapshot
 	denied   denials
-	// tagAfter is when tags are tried again after a failure, tagPause how long the last pause was.
-	tagAfter   time.Time
-	tagPause   time.Duration
-	tagProblem string
-	tagFailed  map[string]bool
+	// tags is how bringing tags goes.
+	tags tagger
 	// written is the resourceVersion of the ClusterCSIDriver after our last write.
 	written string
 	// told are the findings that events have told of.
@@ -117,57 +132,91 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // look is the trip. Until the first is over, SharedVolumes wait for its result.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (time.Duration, error) {
 	defer r.firstOnce.Do(func() { close(r.first) })
+	defer r.renew()
+	busy, err := r.besideAnother(ctx)
+	if err != nil {
+		return 0, err
+	}
 	place, err := r.place(ctx)
 	if err != nil {
 		return 0, err
 	}
 	cloud, err := r.connect(ctx, place)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case busy:
+		// It writes the same object, and would undo what is written there.
+		r.stop()
+		return 0, nil
+	case cr == nil || cr.DeletionTimestamp != nil:
+		r.stop()
+		return 0, nil
+	case cr.Spec.ManagementState == operatorv1.Removed:
+		r.stop()
+		return 0, r.writeConditions(ctx, cr, nil)
+	case cloud == nil:
+		r.stop()
+		return 0, r.report(ctx, cr, r.stateFindings(tagging{}))
 	}
-	if cloud == nil || cr == nil || cr.DeletionTimestamp != nil || cr.Spec.ManagementState == operatorv1.Removed {
-		return 0, r.rest(ctx, cr)
-	}
+	r.reach(cloud)
 	used, err := r.uses(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if len(used.fileSystems()) == 0 {
-		return 0, r.rest(ctx, cr)
+		r.forget()
+		r.known.settle()
+		return 0, r.writeConditions(ctx, cr, nil)
 	}
-	wait := r.schedule.wait(used.fingerprint(), r.Now())
-	if wait <= 0 {
+	if r.schedule.wait(used.fingerprint(), r.Now()) <= 0 {
 		r.sweepNow(ctx, cloud, used, place)
 	}
+	again, err := r.follow(ctx, cr, used, place)
+	// A wait that is over by now is no wait for ever.
+	return soonest(max(r.schedule.wait(used.fingerprint(), r.Now()), time.Second), again), err
+}
+
+// follow does what follows from the last sweep: tags, conditions, events, metrics, and what SharedVolumes are told.
+func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
+	var tagErr error
+	denied := maps.Clone(r.denied)
 	if isManaged(cr) && r.seen != nil && place.infraID != "" {
-		if tags, err = r.bringTags(ctx, cr, cloud, r.Tags(place.infraID, place.tags)); err != nil {
-			return 0, err
-		}
+		tags, tagErr = r.bringTags(ctx, cr, r.connection.cloud, r.Tags(place.infraID, place.tags))
+		maps.Copy(denied, r.tags.denied)
 	}
-	about := circumstances{
-		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: r.denied,
-	}
-	found := judge(used, r.seen, about)
+	found := judge(used, r.seen, circumstances{
+		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: denied,
+	})
 	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
 	r.publish(used, r.seen, found)
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
-	if err := r.report(ctx, cr, found); err != nil {
-		return 0, err
-	}
-	return soonest(r.schedule.wait(used.fingerprint(), r.Now()), tags.again), nil
+	return tags.again, errors.Join(tagErr, r.report(ctx, cr, found))
 }
 
-// rest is what is done while there is nothing to look at, or nobody who wants it: what was said before goes.
-func (r *Reconciler) rest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
-	r.schedule, r.seen, r.denied, r.told = schedule{last: r.schedule.last}, nil, denials{}, map[finding]bool{}
-	r.metrics.reset()
-	r.known.forget()
-	if cr == nil || cr.DeletionTimestamp != nil {
-		return nil
+// besideAnother tells whether an operator runs that this one does not work beside.
+func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
+	for _, predecessor := range r.Predecessors {
+		if running, err := predecessor.Running(ctx); err != nil || running != "" {
+			return running != "", err
+		}
 	}
-	return r.writeConditions(ctx, cr, nil)
+	return false, nil
+}
+
+// stop is for as long as nobody looks at AWS. SharedVolumes are told.
+func (r *Reconciler) stop() {
+	r.forget()
+	r.reach(nil)
+}
+
+// forget drops what is known of AWS. When it was asked is kept, so that it is not asked too often.
+func (r *Reconciler) forget() {
+	r.schedule, r.seen, r.told = schedule{last: r.schedule.last}, nil, map[finding]bool{}
+	r.denied, r.tags = denials{}, tagger{failed: map[string]bool{}, denied: denials{}}
+	r.metrics.reset()
 }
 
 // sweepNow asks AWS, and keeps what was known if AWS does not answer.
@@ -186,14 +235,17 @@ func (r *Reconciler) sweepNow(ctx context.Context, cloud Cloud, used uses, place
 		return
 	}
 	r.schedule.done(seen.fingerprint, seen.at)
-	r.seen, r.denied, r.tagFailed = seen, denied, map[string]bool{}
+	r.seen, r.denied = seen, denied
 	r.metrics.sweeps.Inc()
 }
 
 // stateFindings say how the look itself goes.
 func (r *Reconciler) stateFindings(tags tagging) []finding {
 	var found []finding
-	if r.schedule.unreachable() {
+	switch {
+	case r.connection.problem != "":
+		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked: " + r.connection.problem})
+	case r.schedule.unreachable():
 		found = append(found, finding{problem: cloudUnreachable, message: "AWS can't be asked, what was found before is still said: " + r.schedule.problem})
 	}
 	if tags.outdated > 0 && tags.problem != "" {
@@ -209,7 +261,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 
 // isMendedInAWS tells whether what mends a problem happens where nothing tells the operator.
 func isMendedInAWS(one problem) bool {
-	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused, accessPointsNearLimit}, one)
+	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }
 
 // soonest returns the shorter one of two delays; 0 means never.

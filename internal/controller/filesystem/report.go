@@ -25,18 +25,31 @@ const mostTold = 10
 
 // report writes the conditions if they are new, and tells of new findings.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) error {
-	if err := r.writeConditions(ctx, cr, r.conditions(found)); err != nil {
+	if err := r.writeConditions(ctx, cr, r.conditions(cr, found)); err != nil {
 		return err
 	}
 	r.tell(cr, found)
 	return nil
 }
 
-// conditions say of each problem whether there is one; none before AWS has answered anything.
-func (r *Reconciler) conditions(found []finding) []operatorv1.OperatorCondition {
-	if r.seen == nil && len(found) == 0 {
-		return nil
+// judged tells whether it can be said that there is no such problem.
+func (r *Reconciler) judged(one problem) bool {
+	answered := r.seen != nil && r.seen.systems != nil
+	switch one {
+	case cloudUnreachable, permissionMissing, optionalPermissionMissing:
+		return r.seen != nil
+	case mountTargetMissing:
+		return answered && r.denied["elasticfilesystem:DescribeMountTargets"] == ""
+	case accessPointMissing, accessPointsNearLimit, accessPointsUnused, accessPointTagsOutdated:
+		return answered && r.denied["elasticfilesystem:DescribeAccessPoints"] == ""
+	default:
+		return answered
 	}
+}
+
+// conditions say of each problem whether there is one. While AWS has not answered since the start, what was said before stays; what
+// the credentials may not see is not said.
+func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding) []operatorv1.OperatorCondition {
 	sorted := map[problem][]string{}
 	for _, one := range found {
 		sorted[one.problem] = append(sorted[one.problem], one.message)
@@ -47,11 +60,15 @@ func (r *Reconciler) conditions(found []finding) []operatorv1.OperatorCondition 
 		if more := len(messages) - mostTold; more > 0 {
 			messages = append(messages[:mostTold:mostTold], fmt.Sprintf("and %d more", more))
 		}
-		reason := ""
-		if len(messages) > 0 {
-			reason = string(problem)
+		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
+		switch {
+		case len(messages) > 0:
+			all = append(all, status.Condition(r.typeOf(problem), true, string(problem), strings.Join(messages, "\n")))
+		case r.judged(problem):
+			all = append(all, status.Condition(r.typeOf(problem), false, "", ""))
+		case r.seen == nil && r.connection.cloud != nil && before != nil:
+			all = append(all, *before)
 		}
-		all = append(all, status.Condition(r.typeOf(problem), len(messages) > 0, reason, strings.Join(messages, "\n")))
 	}
 	return all
 }
@@ -88,30 +105,32 @@ func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.Cluster
 	return nil
 }
 
-// tell records an event for each finding that is new, and one when all of a kind have gone.
+// tell records an event for each finding that no event and no condition has told of, and one when all of a kind have gone.
 func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
-	severity := problems()
-	is, was := map[finding]bool{}, map[problem]bool{}
-	news := map[problem][]string{}
-	for one := range r.told {
-		was[one.problem] = true
-	}
+	is, news, worth := map[finding]bool{}, map[problem][]string{}, problems()
+	gone := maps.Clone(worth)
 	for _, one := range found {
-		is[one] = true
-		if !r.told[one] {
+		is[one.key()] = true
+		delete(gone, one.problem)
+		before := status.Find(cr.Status.Conditions, r.typeOf(one.problem))
+		isTold := r.told[one.key()] || before != nil && before.Status == operatorv1.ConditionTrue &&
+			strings.Contains(before.Message, one.fileSystem) && strings.Contains(before.Message, strings.TrimPrefix(one.object, "PersistentVolume/"))
+		if !isTold {
 			news[one.problem] = append(news[one.problem], one.message)
 		}
-		delete(was, one.problem)
 	}
 	for _, problem := range slices.Sorted(maps.Keys(news)) {
 		kind := corev1.EventTypeNormal
-		if severity[problem] {
+		if worth[problem] {
 			kind = corev1.EventTypeWarning
 		}
 		r.say(cr, kind, string(problem), strings.Join(news[problem], "; "))
 	}
-	for _, problem := range slices.Sorted(maps.Keys(was)) {
-		r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+	for _, problem := range slices.Sorted(maps.Keys(gone)) {
+		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
+		if before != nil && before.Status == operatorv1.ConditionTrue && r.judged(problem) {
+			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
+		}
 	}
 	r.told = is
 }

@@ -1,6 +1,8 @@
 package filesystem
 
 import (
+	"errors"
+	"net"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
@@ -64,10 +66,16 @@ func (s *schedule) failed(at time.Time, err error, partly bool) {
 // unreachable is true if AWS did not answer twice in a row: once can be chance.
 func (s *schedule) unreachable() bool { return s.failures > 1 }
 
-// reasonOf says why AWS can't be asked, with what to do where that is known.
+// reasonOf says why AWS can't be asked, with what to do where that is known. Ports and the like, which are others each time, are left
+// out.
 func reasonOf(err error) string {
-	if aws.IsInvalidCredentials(err) {
+	var network *net.OpError
+	switch {
+	case aws.IsInvalidCredentials(err):
 		return err.Error() + ": the credentials are not valid (any more); renew the Secret"
+	case errors.As(err, &network):
+		return "no connection: " + network.Op + ": " + network.Err.Error()
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }

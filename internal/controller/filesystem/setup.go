@@ -29,7 +29,8 @@ const settle = 5 * time.Second
 // SetupWithManager adds the controller to the manager, and a cache with what it looks at.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.first, r.changes = make(chan struct{}), make(chan event.GenericEvent, 1000)
-	r.denied, r.tagFailed, r.told = denials{}, map[string]bool{}, map[finding]bool{}
+	r.denied, r.told = denials{}, map[finding]bool{}
+	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
 		return err
@@ -58,6 +59,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if r.HasInfrastructure {
 		// The region and the tags.
 		build = build.Watches(&configv1.Infrastructure{}, wake)
+	}
+	for _, predecessor := range r.Predecessors {
+		build = build.WatchesRawSource(predecessor.Events(wake))
 	}
 	for _, secret := range r.Secrets {
 		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), wake))
@@ -94,14 +98,32 @@ func (r *Reconciler) gather() handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) { q.AddAfter(r.request(), settle) }
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			if r.isOurs(e.Object) {
+				add(q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			if r.isOurs(e.Object) {
+				add(q)
+			}
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			if r.matters(e.ObjectOld, e.ObjectNew) {
 				add(q)
 			}
 		},
 	}
+}
+
+// isOurs is false for volumes of other drivers.
+func (r *Reconciler) isOurs(object client.Object) bool {
+	from, isVolume := object.(*corev1.PersistentVolume)
+	if !isVolume {
+		return true
+	}
+	_, ours := volumeOf(from, r.Driver.Name)
+	return ours
 }
 
 // matters tells whether an update changes what is kept of an object.

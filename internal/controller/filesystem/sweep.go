@@ -3,6 +3,7 @@ package filesystem
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type snapshot struct {
 	points  map[string]*points
 	// asked are the file systems and access points that were used when AWS was asked.
 	asked map[string]bool
+	// complete tells that the access points of all file systems that are used were read.
+	complete bool
 }
 
 // points are the access points of a file system.
@@ -68,7 +71,20 @@ func (r *Reconciler) sweep(ctx context.Context, cloud Cloud, used uses, ownerTag
 			return found, err
 		}
 	}
+	found.complete = denied["elasticfilesystem:DescribeAccessPoints"] == ""
+	if slices.ContainsFunc(used.volumes, found.lacks) {
+		// What it needs may only be too new for AWS to list it: that is looked for once more, soon.
+		found.fingerprint = ""
+	}
 	return found, nil
+}
+
+// lacks tells whether a volume that was too young to be looked for needs what AWS does not list.
+func (s *snapshot) lacks(one volume) bool {
+	_, exists := s.systems[one.fileSystem]
+	points := s.points[one.fileSystem]
+	return !exists && !s.asked[one.fileSystem] ||
+		one.accessPoint != "" && points != nil && !points.ids[one.accessPoint] && !s.asked[one.accessPoint]
 }
 
 func listSystems(ctx context.Context, cloud Cloud) (map[string]string, error) {
@@ -122,6 +138,24 @@ func (s *snapshot) readPoints(ctx context.Context, cloud Cloud, id, ownerTag str
 	}
 	s.points[id] = found
 	return nil
+}
+
+// tagged remembers which tags an access point has got and lost.
+func (s *snapshot) tagged(id string, set aws.Tags, off []string) {
+	for _, points := range s.points {
+		if has, found := points.owned[id]; found {
+			maps.Copy(has, set)
+			maps.DeleteFunc(has, func(key, _ string) bool { return slices.Contains(off, key) })
+		}
+	}
+}
+
+// gone remembers that an access point is no more.
+func (s *snapshot) gone(id string) {
+	for _, points := range s.points {
+		delete(points.owned, id)
+		delete(points.ids, id)
+	}
 }
 
 // denials are the IAM actions that the credentials lack, with what AWS says.

@@ -3,7 +3,6 @@ package filesystem
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,14 +17,31 @@ import (
 )
 
 const (
-	// batch is how many access points get their tags before anything else is looked at.
-	batch = 50
+	// batch is how many access points get their tags before anything else is looked at, and batchTimeout how long that may take.
+	batch        = 50
+	batchTimeout = time.Minute
 	// tagRetry and tagRetryMost are the pauses after what AWS has refused, which double.
 	tagRetry     = 30 * time.Second
 	tagRetryMost = 10 * time.Minute
 	// mostFailures is after how many of a batch it is left: the next ones would fail as well.
 	mostFailures = 5
+
+	untagAction = "elasticfilesystem:UntagResource"
 )
+
+// tagger is what is remembered of bringing tags.
+type tagger struct {
+	// after is when to try again after a failure, pause how long the last pause was, problem why.
+	after   time.Time
+	pause   time.Duration
+	problem string
+	// failed are the access points that could not be brought up to date, denied the IAM actions that the last try lacked.
+	failed map[string]bool
+	denied denials
+	// former are the keys to take off, since is when the first of them was found.
+	former []string
+	since  time.Time
+}
 
 // tagging is how far the tags of access points are.
 type tagging struct {
@@ -45,25 +61,30 @@ type observed struct {
 // bringTags gives the access points of this cluster the tags of the Infrastructure, and takes off those that it had before. Others'
 // access points and tags are left alone. A few are done at a time.
 func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
-	former := observedIn(cr)
-	all := slices.Sorted(maps.Keys(wanted))
-	for _, key := range former {
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	before, keys := r.observedIn(cr), slices.Sorted(maps.Keys(wanted))
+	var former []string
+	for _, key := range before {
 		if _, is := wanted[key]; !is {
-			all = append(all, key)
+			former = append(former, key)
 		}
 	}
+	if !slices.Equal(former, r.tags.former) {
+		r.tags.former, r.tags.since = former, r.Now()
+	}
+	all := slices.Concat(keys, former)
 	slices.Sort(all)
-	if !slices.Equal(all, former) {
+	if !slices.Equal(all, before) {
 		// Should the operator be ended, the next one must know what to take off.
 		if err := r.remember(ctx, cr, all); err != nil {
 			return tagging{}, err
 		}
 	}
-	work := r.outdated(wanted, all)
-	progress := r.tagSome(ctx, cloud, work)
-	done := slices.Sorted(maps.Keys(wanted))
-	if progress.outdated == 0 && !slices.Equal(done, all) {
-		return progress, r.remember(ctx, cr, done)
+	progress := r.tagSome(ctx, cloud, r.outdated(wanted, all))
+	if progress.outdated == 0 && len(former) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= atMost {
+		// By now the driver makes none with these tags, and none has them.
+		return progress, r.remember(ctx, cr, keys)
 	}
 	return progress, nil
 }
@@ -80,6 +101,10 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	var work []change
 	for _, points := range r.seen.points {
 		for id, has := range points.owned {
+			if has[r.DriverTag] != "true" {
+				// No role may change it: the policy asks for that tag.
+				continue
+			}
 			one := change{id: id, set: aws.Tags{}}
 			for _, key := range keys {
 				value, is := wanted[key]
@@ -98,44 +123,34 @@ func (r *Reconciler) outdated(wanted aws.Tags, keys []string) []change {
 	}
 	// What failed before comes last, so that it keeps nothing else from being done.
 	slices.SortFunc(work, func(a, b change) int {
-		if r.tagFailed[a.id] != r.tagFailed[b.id] {
-			return map[bool]int{false: -1, true: 1}[r.tagFailed[a.id]]
+		if r.tags.failed[a.id] != r.tags.failed[b.id] {
+			return map[bool]int{false: -1, true: 1}[r.tags.failed[a.id]]
 		}
 		return strings.Compare(a.id, b.id)
 	})
 	return work
 }
 
-// tagSome does a batch of the work. It stops at what will not work for the next access point either.
+// tagSome does a batch of the work. It stops at what will not work for the next access point either. Without the right to take tags off,
+// which older roles lack, the new ones are set all the same.
 func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) tagging {
-	left := tagging{outdated: len(work)}
-	if wait := r.tagAfter.Sub(r.Now()); wait > 0 && len(work) > 0 {
-		left.problem, left.again = r.tagProblem, wait
+	t, left := &r.tags, tagging{outdated: len(work)}
+	if wait := t.after.Sub(r.Now()); wait > 0 && len(work) > 0 {
+		left.problem, left.again = t.problem, wait
 		return left
 	}
-	refused, failures := "", 0
-	for _, one := range work[:min(batch, len(work))] {
-		err := r.tagOne(ctx, cloud, one)
-		if err == nil {
-			left.outdated--
-			continue
-		}
-		refused = err.Error()
-		r.tagFailed[one.id] = true
-		failures++
-		if r.denied.add(err) == nil || failures == mostFailures {
-			break
-		}
-	}
+	tried := work[:min(batch, len(work))]
+	done, goesOn := r.tagEach(ctx, cloud, tried)
+	left.outdated -= done
+	more := goesOn && len(work) > len(tried) && !t.failed[work[len(tried)].id]
 	switch {
-	case refused != "":
-		r.tagPause = min(max(2*r.tagPause, tagRetry), tagRetryMost)
-		r.tagAfter, r.tagProblem = r.Now().Add(r.tagPause), refused
-		left.problem, left.again = refused, r.tagPause
-	case left.outdated > 0:
+	case more:
 		left.again = time.Second
+	case t.problem != "":
+		t.pause = min(max(2*t.pause, tagRetry), tagRetryMost)
+		t.after, left.problem, left.again = r.Now().Add(t.pause), t.problem, t.pause
 	default:
-		r.tagPause, r.tagFailed = 0, map[string]bool{}
+		t.pause, t.after = 0, time.Time{}
 	}
 	if len(work) > left.outdated {
 		ctrl.LoggerFrom(ctx).Info("brought tags to access points", "done", len(work)-left.outdated, "left", left.outdated)
@@ -143,43 +158,74 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 	return left
 }
 
-// tagOne brings the tags of one access point to what is wanted.
-func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) error {
-	var err error
-	if len(one.set) > 0 {
-		err = cloud.Tag(ctx, one.id, one.set)
-	}
-	if err == nil && len(one.off) > 0 {
-		err = cloud.Untag(ctx, one.id, one.off...)
-	}
-	for _, points := range r.seen.points {
-		has, found := points.owned[one.id]
-		switch {
-		case !found:
-		case aws.IsNotFound(err):
-			delete(points.owned, one.id)
-			delete(points.ids, one.id)
-			return nil
-		case err == nil:
-			maps.Copy(has, one.set)
-			for _, key := range one.off {
-				delete(has, key)
-			}
+// tagEach works on each of a batch. It tells how many are done, and whether it makes sense to go on.
+func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (done int, goesOn bool) {
+	t, failures := &r.tags, 0
+	t.denied, t.problem = denials{}, ""
+	for _, one := range work {
+		isDone, err := r.tagOne(ctx, cloud, one)
+		if isDone {
+			done++
+			delete(t.failed, one.id)
+			continue
+		}
+		t.failed[one.id] = true
+		if err == nil {
+			continue
+		}
+		t.problem = err.Error()
+		failures++
+		action, isDenied := aws.IsAccessDenied(err)
+		if isDenied {
+			// Which access point was tried is by chance, and must not make the condition flap.
+			t.problem = "the credentials may not do " + action
+			t.denied[action] = t.problem
+		}
+		if mayTag := len(t.denied) == 1 && t.denied[untagAction] != ""; isDenied && !mayTag || failures == mostFailures {
+			return done, false
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("bring tags to access point %s: %w", one.id, err)
-	}
-	return nil
+	return done, true
 }
 
-// observedIn reads what was kept.
-func observedIn(cr *operatorv1.ClusterCSIDriver) []string {
+// tagOne brings the tags of one access point to what is wanted, and tells whether all was done. What was denied before is not asked again.
+func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool, error) {
+	var err error
+	if len(one.set) > 0 {
+		if err = cloud.Tag(ctx, one.id, one.set); err == nil {
+			r.seen.tagged(one.id, one.set, nil)
+		}
+	}
+	if err == nil && len(one.off) > 0 {
+		if r.tags.denied[untagAction] != "" {
+			return false, nil
+		}
+		if err = cloud.Untag(ctx, one.id, one.off...); err == nil {
+			r.seen.tagged(one.id, nil, one.off)
+		}
+	}
+	switch {
+	case aws.IsNotFound(err):
+		r.seen.gone(one.id)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("bring tags to access point %s: %w", one.id, err)
+	default:
+		return true, nil
+	}
+}
+
+// observedIn reads what was kept. Tags that say whose an access point is are never taken off, whatever somebody has written there.
+func (r *Reconciler) observedIn(cr *operatorv1.ClusterCSIDriver) []string {
 	var kept observed
 	if len(cr.Spec.ObservedConfig.Raw) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) != nil {
 		return nil
 	}
-	return kept.AccessPointTags
+	keys := slices.DeleteFunc(kept.AccessPointTags, func(key string) bool {
+		return key == r.DriverTag || strings.HasPrefix(key, "kubernetes.io/cluster/") || strings.HasPrefix(strings.ToLower(key), "aws:")
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // remember keeps the keys of tags that were, or are about to be, brought to access points.
@@ -195,6 +241,8 @@ func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 		return fmt.Errorf("keep the keys of access points' tags: %w", err)
 	}
 	r.written = patch.GetResourceVersion()
-	cr.Spec.ObservedConfig.Raw, err = json.Marshal(observed{AccessPointTags: keys})
-	return errors.Join(err)
+	if cr.Spec.ObservedConfig.Raw, err = json.Marshal(observed{AccessPointTags: keys}); err != nil {
+		return fmt.Errorf("keep the keys of access points' tags: %w", err)
+	}
+	return nil
 }

@@ -29,16 +29,21 @@ type uses struct {
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed tells that pods are scheduled, or the mount is directed, to a zone on purpose.
+	// placed tells that the volume says where its pods can run.
 	placed bool
 	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
 	elsewhere bool
+	// shared tells that it is of a SharedVolume.
+	shared bool
 }
+
+// sharedLabel is on the volumes of SharedVolumes.
+const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 // class is a StorageClass of the driver.
 type class struct {
 	name, fileSystem string
-	// placed is the same as that of a volume.
+	// placed tells that its volumes say where their pods can run, or that the mount helper is told the zone.
 	placed bool
 }
 
@@ -131,6 +136,7 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	}
 	parts := strings.SplitN(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":", 3)
 	one := volume{name: from.Name, fileSystem: parts[0], created: from.CreationTimestamp.Time, placed: from.Spec.NodeAffinity != nil}
+	one.shared = from.Labels[sharedLabel] != ""
 	if len(parts) == 3 {
 		one.accessPoint = parts[2]
 	}
@@ -140,21 +146,22 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 		switch key {
 		case "accesspoint":
 			one.accessPoint = cmp.Or(one.accessPoint, value)
-		case "az", "azid":
-			one.placed = true
-		case "mounttargetip", "rolearn", "region":
+		case "mounttargetip", "rolearn", "region", "crossaccount":
 			one.elsewhere = true
 		}
 	}
 	return one, isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
 }
 
-// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone.
+// classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone. The parameter az is for
+// file systems of other accounts; the mount option az lets other zones mount.
 func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	parameters := from.Parameters
 	one := class{
 		name: from.Name, fileSystem: parameters["fileSystemId"],
-		placed: parameters["enforceZoneAffinity"] == "true" || parameters["az"] != "",
+		placed: parameters["enforceZoneAffinity"] == "true" || slices.ContainsFunc(from.MountOptions, func(option string) bool {
+			return strings.HasPrefix(option, "az=") || strings.HasPrefix(option, "azid=")
+		}),
 	}
 	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
 	return one, from.Provisioner == driverName && !elsewhere && isID("fs-", one.fileSystem)
@@ -182,10 +189,14 @@ func (r *Reconciler) stripVolume(object any) (any, error) {
 	kept := &corev1.PersistentVolume{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
 	if source := from.Spec.CSI; source != nil && source.Driver == r.Driver.Name {
 		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
+		kept.Spec.CSI.VolumeAttributes = map[string]string{}
 		for _, key := range []string{"mounttargetip", "crossaccount"} {
 			if value := source.VolumeAttributes[key]; value != "" {
-				kept.Spec.CSI.VolumeAttributes = map[string]string{key: value}
+				kept.Spec.CSI.VolumeAttributes[key] = value
 			}
+		}
+		if label := from.Labels[sharedLabel]; label != "" {
+			kept.Labels = map[string]string{sharedLabel: label}
 		}
 		kept.Spec.MountOptions = from.Spec.MountOptions
 		if from.Spec.NodeAffinity != nil {
@@ -217,6 +228,7 @@ func stripClass(object any) (any, error) {
 	if from, ok := object.(*storagev1.StorageClass); ok {
 		return &storagev1.StorageClass{
 			TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta), Provisioner: from.Provisioner, Parameters: from.Parameters,
+			MountOptions: from.MountOptions,
 		}, nil
 	}
 	return object, nil

@@ -26,7 +26,7 @@ func TestAllFormsOfVolumesAreRead(t *testing.T) {
 		"a path":                 {handle: "fs-11111111:/a:fsap-11111111", want: &volume{fileSystem: regional, accessPoint: point}},
 		"with the prefix of 3.0": {handle: "efs:fs-11111111::fsap-11111111", want: &volume{fileSystem: regional, accessPoint: point}},
 		"an option of 2020":      {handle: "fs-11111111", options: []string{"tls", "accesspoint=fsap-11111111"}, want: &volume{fileSystem: regional, accessPoint: point}},
-		"with a zone":            {handle: "fs-11111111", options: []string{"az=us-east-1a"}, want: &volume{fileSystem: regional, placed: true}},
+		"with a zone":            {handle: "fs-11111111", options: []string{"az=us-east-1a"}, want: &volume{fileSystem: regional}},
 		"with node affinity":     {handle: "fs-11111111", affinity: true, want: &volume{fileSystem: regional, placed: true}},
 		"of S3":                  {handle: "s3files:fs-11111111"},
 		"by address":             {handle: "fs-11111111", attributes: map[string]string{"mounttargetip": "10.0.0.1"}, want: &volume{fileSystem: regional, elsewhere: true}},
@@ -86,23 +86,30 @@ func TestOfOthersVolumesNothingIsKept(t *testing.T) {
 }
 
 func TestClassesOfThisAccountAreRead(t *testing.T) {
+	type parameters = map[string]string
 	for name, test := range map[string]struct {
 		provisioner string
-		parameters  map[string]string
+		parameters  parameters
+		options     []string
 		want        *class
 	}{
-		"with a file system":  {efs, map[string]string{"fileSystemId": regional}, &class{name: "sc", fileSystem: regional}},
-		"with zone affinity":  {efs, map[string]string{"fileSystemId": regional, "enforceZoneAffinity": "true"}, &class{name: "sc", fileSystem: regional, placed: true}},
-		"with a zone":         {efs, map[string]string{"fileSystemId": regional, "az": "us-east-1a"}, &class{name: "sc", fileSystem: regional, placed: true}},
-		"without":             {efs, nil, nil},
-		"of another driver":   {"other.driver", map[string]string{"fileSystemId": regional}, nil},
-		"of another account":  {efs, map[string]string{"fileSystemId": regional, "csi.storage.k8s.io/provisioner-secret-name": "x"}, nil},
-		"with something else": {efs, map[string]string{"fileSystemId": "fs-1,x"}, nil},
+		"with a file system":  {efs, parameters{"fileSystemId": regional}, nil, &class{name: "sc", fileSystem: regional}},
+		"with zone affinity":  {efs, parameters{"fileSystemId": regional, "enforceZoneAffinity": "true"}, nil, &class{name: "sc", fileSystem: regional, placed: true}},
+		"with a zone":         {efs, parameters{"fileSystemId": regional}, []string{"tls", "az=us-east-1a"}, &class{name: "sc", fileSystem: regional, placed: true}},
+		"the parameter az":    {efs, parameters{"fileSystemId": regional, "az": "us-east-1a"}, nil, &class{name: "sc", fileSystem: regional}},
+		"without":             {efs, nil, nil, nil},
+		"of another driver":   {"other.driver", parameters{"fileSystemId": regional}, nil, nil},
+		"of another account":  {efs, parameters{"fileSystemId": regional, "csi.storage.k8s.io/provisioner-secret-name": "x"}, nil, nil},
+		"with something else": {efs, parameters{"fileSystemId": "fs-1,x"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := classOf(&storagev1.StorageClass{
-				ObjectMeta: metav1.ObjectMeta{Name: "sc"}, Provisioner: test.provisioner, Parameters: test.parameters,
-			}, efs)
+			stripped, err := stripClass(&storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "sc"}, Provisioner: test.provisioner, Parameters: test.parameters, MountOptions: test.options,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := classOf(stripped.(*storagev1.StorageClass), efs)
 			if ok != (test.want != nil) || ok && got != *test.want {
 				t.Errorf("%+v, %t", got, ok)
 			}

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -61,27 +63,38 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 		return &verdict{}
 	case w.askable:
 		return nil
-	case !w.placement.Known:
+	case w.placement.Off:
 		return &verdict{}
+	case !w.placement.Known || w.placement.Pending:
+		return told(owner)
 	case w.placement.Reason != "":
 		return &verdict{reason: w.placement.Reason, message: w.placement.Message}
 	case zone == "":
 		return &verdict{mountable: true, reason: reasonRegional, message: fmt.Sprintf("file system %s is regional", id)}
 	}
-	told := verdict{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
+	one := verdict{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
 	switch {
 	case volume == nil:
 	case volume.Spec.NodeAffinity == nil && len(w.elsewhere) > 0:
-		told.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.elsewhere)
+		one.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.elsewhere)
 	case volume.Spec.NodeAffinity == nil:
-		told.message += fmt.Sprintf(": pods in other zones mount it across zones, which costs more and needs a role for the node pods; the "+
-			"annotation %s=true keeps new pods in its zone, for good", ZoneAffinityAnnotation)
+		one.message += fmt.Sprintf(": pods in other zones may fail to mount it; the annotation %s=true keeps new pods in its zone, for good",
+			ZoneAffinityAnnotation)
 	case equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, affinityTo(zone)):
-		told.message += ": pods are scheduled there"
+		one.message += ": pods are scheduled there"
 	default:
-		told.message += fmt.Sprintf(": PersistentVolume %s has a node affinity of its own, and pods are scheduled as that says", volume.Name)
+		one.message += fmt.Sprintf(": PersistentVolume %s has a node affinity of its own, and pods are scheduled as that says", volume.Name)
 	}
-	return &told
+	return &one
+}
+
+// told is what the condition says at present.
+func told(owner *v1alpha1.SharedVolume) *verdict {
+	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
+	if before == nil {
+		return &verdict{}
+	}
+	return &verdict{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
 // confining brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
@@ -89,7 +102,7 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.claim.Status.Phase == corev1.ClaimBound
 	// What is wrong comes first, as nobody could take the affinity back. Without a node in the zone no pod would start any more.
-	possible := w.placement.Known && w.placement.Zone != "" && w.placement.Reason == ""
+	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
 	case !wanted || !possible || len(w.elsewhere) > 0:
 		return plan{}

@@ -176,7 +176,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 		"nobody knows":         {aws.Placement{}, nil, "", "", ""},
 		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
 		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: pods are scheduled there"},
-		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "which costs more and needs a role for the node pods"},
+		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
 		"confined otherwise":   {oneZone, confined("us-east-1b"), metav1.ConditionTrue, "OneZone", "PersistentVolume pv-ns-sv1 has a node affinity of its own"},
 		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
 		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},

@@ -12,8 +12,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// driverTag is what the driver puts on every access point; IAM policies rely on it.
-const driverTag = "efs.csi.aws.com/cluster"
+// DriverTag is what the driver puts on every access point; IAM policies rely on it.
+const DriverTag = "efs.csi.aws.com/cluster"
 
 // flagTags is the value of the driver's flag --tags: key:value, separated by spaces, sorted. The tag with the cluster's ID lets
 // what the driver made be found when the cluster is destroyed (seed "Container Storage Interface Driver", Cluster Un-installation).
@@ -69,7 +69,7 @@ func refusedTag(infraID string, tag configv1.AWSResourceTag) string {
 		return "AWS allows letters, digits, spaces and _ . : / = + - @ only"
 	case strings.HasPrefix(strings.ToLower(tag.Key), "aws:"):
 		return "AWS reserves keys that begin with aws:"
-	case tag.Key == driverTag || tag.Key == ClusterTag(infraID):
+	case tag.Key == DriverTag || tag.Key == ClusterTag(infraID):
 		return "the driver sets this key itself"
 	case strings.Contains(tag.Key+tag.Value, " "):
 		return "the driver's flag --tags separates tags by spaces, and drivers before 2.2 have no way to write one; use another character"
