@@ -8,7 +8,7 @@ TOOL := go tool -modfile=tools.mod
 VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
 	-X k8s.io/component-base/version.gitTreeState=clean
-OPERATORS := aws-efs-csi-driver-operator
+OPERATORS := aws-efs-csi-driver-operator csi-driver-operator
 # Programs for people and CI. They are in no operator's image.
 PROGRAMS := efs
 
@@ -86,7 +86,7 @@ verify: tools bundle ## Regenerate what is generated and fail if it differs from
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.
-	$(TOOL) controller-gen object paths=./internal/cloudcredential/...
+	$(TOOL) controller-gen object paths="./internal/cloudcredential/...;./internal/snapshot/..."
 	$(TOOL) controller-gen object crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 

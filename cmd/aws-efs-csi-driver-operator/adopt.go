@@ -22,9 +22,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/program"
 )
 
 // adoptOptions are the command line of adopt.
@@ -105,9 +107,9 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 	}
 	constraints := true
 	if options.folder != "" {
-		controller.Client, controller.Kinds, err = fromFolder(ctx, options.folder)
+		controller.Client, controller.Kinds, err = fromFolder(ctx, options.folder, controller.Driver)
 	} else {
-		controller.Client, controller.Kinds, constraints, err = fromCluster(options.Options)
+		controller.Client, controller.Kinds, constraints, err = fromCluster(options.Options, controller.Driver)
 		if err == nil {
 			may = clustercsidriver.AskRights(controller.Client)
 		}
@@ -135,24 +137,24 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 }
 
 // fromCluster reads a cluster that runs.
-func fromCluster(options manager.Options) (cluster client.Client, kinds map[schema.GroupKind]bool, constraints bool, err error) {
+func fromCluster(options manager.Options, d driver.Driver) (cluster client.Client, kinds map[schema.GroupKind]bool, constraints bool, err error) {
 	config, err := manager.Connect(options)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	found, err := connect(config)
+	found, err := program.Connect(config)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if kinds, err = found.optionalKinds(); err != nil {
+	if kinds, err = found.OptionalKinds(d); err != nil {
 		return nil, nil, false, err
 	}
-	constraints, err = found.preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1")
-	return found.live, kinds, constraints, err
+	constraints, err = found.Preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1")
+	return found.Live, kinds, constraints, err
 }
 
 // fromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
-func fromFolder(ctx context.Context, path string) (client.Client, map[schema.GroupKind]bool, error) {
+func fromFolder(ctx context.Context, path string, d driver.Driver) (client.Client, map[schema.GroupKind]bool, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +171,7 @@ func fromFolder(ctx context.Context, path string) (client.Client, map[schema.Gro
 	}
 	kinds := map[schema.GroupKind]bool{}
 	if clustercsidriver.IsOpenShift(ctx, folder) {
-		for kind := range clustercsidriver.OptionalKinds() {
+		for kind := range clustercsidriver.OptionalKinds(d) {
 			kinds[kind] = true
 		}
 	}

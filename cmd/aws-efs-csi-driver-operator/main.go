@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/program"
 )
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
@@ -62,34 +63,14 @@ func run(ctx context.Context, args []string) error {
 	return err
 }
 
-// options are the command line of start.
-type options struct {
-	manager.Options
-	verbosity *verbosity
-}
-
-func parse(args []string) (options, error) {
-	options := options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
+func parse(args []string) (program.Options, error) {
+	options := program.Options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&options.Kubeconfig, "kubeconfig", "",
-		"`file` with the API server and credentials; default: $KUBECONFIG, else ~/.kube/config, else those of the pod")
-	flags.StringVar(&options.Namespace, "namespace", "",
-		"`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
-	flags.BoolVar(&options.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
-	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, 0 for none")
-	flags.BoolVar(&options.MetricsSecure, "metrics-secure", true,
-		"serve metrics over HTTPS, to those whom the API server allows to get /metrics; without it plain HTTP, to everybody")
-	flags.StringVar(&options.MetricsCertDir, "metrics-cert-dir", "",
-		"`folder` with tls.crt and tls.key for the metrics; default: a certificate that is made up")
-	flags.StringVar(&options.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
-	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
-	klog.InitFlags(logs)
-	options.verbosity = &verbosity{Value: logs.Lookup("v").Value}
-	flags.Var(options.verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the ClusterCSIDriver can raise it")
+	options.AddFlags(flags)
 	if len(args) == 0 || args[0] != "start" {
 		flags.Usage()
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {

@@ -7,25 +7,22 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/program"
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options options) error {
+func start(ctx context.Context, options program.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err
@@ -35,25 +32,20 @@ func start(ctx context.Context, options options) error {
 		return err
 	}
 	namespace := manager.Namespace(options.Options)
-	cluster, err := look(ctx, config, namespace)
+	efs := controller.Driver
+	cluster, err := look(ctx, config, namespace, efs)
 	if err != nil {
 		return err
 	}
-	efs := controller.Driver
 	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
 	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.sharedVolumes, cluster.policies))
 	mgr, err := manager.New(config, options.Options, cluster.singleNode, caches)
 	if err != nil {
 		return err
 	}
-	secrets, err := clustercsidriver.SecretCaches(mgr, efs, namespace)
-	if err != nil {
+	if err := program.Attach(mgr, controller, options, cluster.kinds); err != nil {
 		return err
 	}
-	controller.Client, controller.Live, controller.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
-	controller.Events = mgr.GetEventRecorder(efs.Operator)
-	controller.Namespace, controller.Kinds = namespace, cluster.kinds
-	controller.SetLogLevel, controller.Now = options.verbosity.follow, time.Now
 	for _, names := range efs.Predecessors {
 		predecessor, err := clustercsidriver.WatchPredecessor(mgr, efs, names, namespace, cluster.constraints)
 		if err != nil {
@@ -71,7 +63,7 @@ func start(ctx context.Context, options options) error {
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
 	}
-	filled := manager.Filled(append(slices.Collect(maps.Values(secrets)), mgr.GetCache(), systems.Volumes)...)
+	filled := manager.Filled(append(slices.Collect(maps.Values(controller.Secrets)), mgr.GetCache(), systems.Volumes)...)
 	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}
@@ -109,60 +101,15 @@ type cluster struct {
 	sharedVolumes, policies bool
 }
 
-// connection reads a cluster without a cache.
-type connection struct {
-	live      client.Client
-	preflight manager.Preflight
-}
-
-func connect(config *rest.Config) (connection, error) {
-	scheme, err := manager.Scheme()
-	if err != nil {
-		return connection{}, err
-	}
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return connection{}, fmt.Errorf("client for the API server: %w", err)
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
-	if err != nil {
-		return connection{}, fmt.Errorf("discover the API server's kinds: %w", err)
-	}
-	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
-	if err != nil {
-		return connection{}, fmt.Errorf("client for the API server: %w", err)
-	}
-	return connection{live: live, preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
-}
-
-// optionalKinds are those kinds that the cluster need not have, and has.
-func (c connection) optionalKinds() (map[schema.GroupKind]bool, error) {
-	found := map[schema.GroupKind]bool{}
-	for kind, version := range clustercsidriver.OptionalKinds() {
-		var err error
-		if found[kind], err = c.preflight.Serves(kind, version); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, config *rest.Config, namespace string) (cluster, error) {
-	connected, err := connect(config)
+func look(ctx context.Context, config *rest.Config, namespace string, d driver.Driver) (cluster, error) {
+	connected, err := program.Connect(config)
 	if err != nil {
 		return cluster{}, err
 	}
-	preflight := connected.preflight
-	if err := preflight.CheckNamespace(ctx, namespace); err != nil {
-		return cluster{}, err
-	}
-	const hint = "it comes with OpenShift; elsewhere apply its CustomResourceDefinition from github.com/openshift/api first"
-	if err := preflight.Require(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), hint); err != nil {
-		return cluster{}, err
-	}
+	preflight := connected.Preflight
 	var found cluster
-	if found.kinds, err = connected.optionalKinds(); err != nil {
+	if found.kinds, err = connected.Check(ctx, namespace, d); err != nil {
 		return cluster{}, err
 	}
 	if found.constraints, err = preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1"); err != nil {
@@ -180,55 +127,11 @@ func look(ctx context.Context, config *rest.Config, namespace string) (cluster, 
 	return found, nil
 }
 
-// fromEnvironment makes a controller with all that the environment says, and refuses what is wrong there.
+// fromEnvironment makes the driver's controller.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
 	efs, err := awsefs.Driver()
 	if err != nil {
 		return nil, err
 	}
-	controller := &clustercsidriver.Reconciler{
-		Driver:   efs,
-		Images:   values(efs.Images(), lookup),
-		RoleARNs: values(roleVariables(efs), lookup),
-		Version:  lookup("OPERAND_IMAGE_VERSION"),
-	}
-	if err := efs.CheckImages(controller.Images); err != nil {
-		return nil, err
-	}
-	if controller.Settings, err = efs.ReadSettings(lookup); err != nil {
-		return nil, err
-	}
-	controller.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
-	return controller, err
-}
-
-// fipsMode tells whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
-// operator's own node does, as all nodes of a cluster are installed in the same mode.
-func fipsMode(variable string) (bool, error) {
-	switch variable {
-	case "true", "false":
-		return variable == "true", nil
-	case "":
-		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
-		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
-	default:
-		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
-			"to follow the operator's own node", variable)
-	}
-}
-
-func roleVariables(d driver.Driver) []string {
-	var names []string
-	for _, credentials := range d.Credentials {
-		names = append(names, credentials.RoleARNVariable)
-	}
-	return names
-}
-
-func values(variables []string, lookup func(string) string) map[string]string {
-	found := map[string]string{}
-	for _, name := range variables {
-		found[name] = lookup(name)
-	}
-	return found
+	return program.FromEnvironment(efs, lookup)
 }

@@ -37,6 +37,11 @@ type Applier struct {
 	Known []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
+	// Ours, if set, tells of an object of such a kind that somebody else has made whether it is taken over all the same.
+	Ours func(live *unstructured.Unstructured) bool
+	// Remade are kinds of which an object is deleted and made anew to change an immutable field, beside those that always are.
+	// An immutable field of all others is kept as it is where the kind is CreateOnly.
+	Remade map[schema.GroupKind]bool
 	// Lasting are kinds of which no object is deleted to be made anew, for the moment.
 	Lasting map[schema.GroupKind]bool
 	// FormerLabels are the marks of owners before this one, FormerOwners the names of CustomResourceDefinitions that own what these
@@ -81,7 +86,7 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	switch {
 	case err != nil:
 		change.Action, change.Err = Failed, err
-	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.owns(live):
+	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.owns(live) && (a.Ours == nil || !a.Ours(live)):
 		change.Action = Foreign
 	case live != nil && live.GetDeletionTimestamp() != nil:
 		// Its end wakes the controller up.
@@ -116,7 +121,9 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 
 // compare tells whether a live object is as it is to be, and what others have changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign othersFields, same bool, err error) {
-	keepImmutable(desired, live)
+	if !a.Remade[desired.GroupVersionKind().GroupKind()] {
+		keepImmutable(desired, live)
+	}
 	if foreign, err = a.foreignFields(live, desired); err != nil {
 		return nil, false, err
 	}
@@ -185,7 +192,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 // that hold no state are deleted and made again.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
-	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && recreatable(kind) && !a.Lasting[kind] {
+	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.Remade[kind]) && !a.Lasting[kind] {
 		if err := a.deleteLive(ctx, desired); err != nil {
 			return nil, fmt.Errorf("delete it to replace an immutable field: %w", err)
 		}

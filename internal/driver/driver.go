@@ -18,6 +18,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
+// Container is the name of the container in both pods that runs the driver itself.
+const Container = "csi-driver"
+
 // Workload tells the two pods of a driver apart.
 type Workload string
 
@@ -40,10 +43,18 @@ type Driver struct {
 	ShortPrefix string
 	// ConditionPrefix starts the condition types that other tools read, for instance "AWSEFS".
 	ConditionPrefix string
+	// Platform is where the driver runs. Its node pods share the nodes with those of all drivers of the same platform.
+	Platform configv1.PlatformType
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// StorageClass is created only if the cluster has none of that name. Empty: the driver has none.
+	// StorageClass, if set, is the only one, and created only if the cluster has none of that name. Else all StorageClasses among
+	// the assets are the driver's own, and kept as they are here.
 	StorageClass string
+	// PrivilegedController says that the controller pods need OpenShift's privileged SCC. Others are restricted as far as
+	// Kubernetes can, and reach the cloud through the pod network unless their asset says otherwise.
+	PrivilegedController bool
+	// Metrics, if set, are those of the driver's own container in the controller.
+	Metrics *Metrics
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
 	Removable bool
 	// LegacyFinalizers were put on the ClusterCSIDriver by older operators and are dropped on removal.
@@ -60,6 +71,8 @@ type Driver struct {
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver is taken over.
 	Predecessors []Predecessor
+	// Wanted, if set, tells which of the rendered objects a cluster gets. The others are pruned.
+	Wanted func(cfg Config, object client.Object) bool
 	// Check, if set, lists what the driver can't follow of a Config, a sentence each. Rendering leaves it out.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
@@ -73,6 +86,10 @@ type Sidecar struct {
 	Workload Workload
 	// Args are appended to the arguments of the asset.
 	Args []string
+	// Rights names files of assets/rights: what the sidecar may do besides what it always may.
+	Rights []string
+	// Needs, if set, is an optional kind. A cluster without it gets no such sidecar, and none of its objects.
+	Needs schema.GroupKind
 	// HealthPort is ${HEALTH_PORT} of the asset: where the sidecar serves its own or the driver's health on loopback.
 	HealthPort int32
 	// Metrics, if set, are scraped through a kube-rbac-proxy.
@@ -100,6 +117,9 @@ type Credentials struct {
 	RoleARNVariable string
 	// Optional credentials are asked for only where they can be honoured; the driver works without.
 	Optional bool
+	// Payload credentials are asked for by a manifest of the release, so that they are there when a cluster is installed, and can be
+	// extracted before. The operator only uses the Secret.
+	Payload bool
 	// Keys are alternatives: the Secret must have all keys of one of them.
 	Keys [][]string
 }
@@ -166,6 +186,10 @@ type Config struct {
 	FIPS bool
 	// Region is that of the cloud, empty if unknown.
 	Region string
+	// Platform is what the Infrastructure tells about the cloud; nil if nothing.
+	Platform *configv1.PlatformStatus
+	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.
+	Classes []Class
 	// ResourceTags are what the administrator wants on everything that the cluster makes in AWS.
 	ResourceTags []configv1.AWSResourceTag
 	// Inputs are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
@@ -203,7 +227,7 @@ func (c Config) metrics() bool {
 // administrator's own credentials, so it needs mint mode or a role.
 func (c Config) Requests(request Credentials) bool {
 	switch {
-	case !c.Kinds[CredentialsRequestKind()]:
+	case request.Payload || !c.Kinds[CredentialsRequestKind()]:
 		return false
 	case c.RoleARNs[request.RoleARNVariable] != "":
 		return true
@@ -217,6 +241,9 @@ func (c Config) Requests(request Credentials) bool {
 	}
 }
 
+// proxyImage is the variable with the image of the proxies in front of metrics.
+const proxyImage = "KUBE_RBAC_PROXY_IMAGE"
+
 // Images lists the environment variables with the images that the driver needs, sorted as they are used.
 func (d Driver) Images() []string {
 	variables := []string{"DRIVER_IMAGE"}
@@ -227,10 +254,13 @@ func (d Driver) Images() []string {
 			variables = append(variables, name)
 		}
 	}
+	if d.Metrics != nil {
+		add(proxyImage)
+	}
 	for _, sidecar := range d.Sidecars {
 		add(sidecar.imageVariable())
 		if sidecar.Metrics != nil {
-			add("KUBE_RBAC_PROXY_IMAGE")
+			add(proxyImage)
 		}
 	}
 	return variables

@@ -8,33 +8,51 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withoutMetrics returns the driver with sidecars whose metrics nobody can scrape.
-func (d Driver) withoutMetrics() Driver {
+// without returns the driver without what this cluster can't have: sidecars that need a kind which is not served, and metrics that
+// nobody can scrape.
+func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
-		sidecar.Metrics = nil
-		sidecars = append(sidecars, sidecar)
+		if !cfg.metrics() {
+			sidecar.Metrics = nil
+		}
+		if sidecar.Needs.Empty() || cfg.Kinds[sidecar.Needs] {
+			sidecars = append(sidecars, sidecar)
+		}
 	}
 	d.Sidecars = sidecars
+	if !cfg.metrics() {
+		d.Metrics = nil
+	}
 	return d
 }
 
-// addMetrics adds the metrics of the driver's sidecars to its Service and ServiceMonitor, and the certificate of the
-// Service to the controller.
-func (d Driver) addMetrics(namespace string, objects []client.Object) {
+// endpoints are the metrics of the driver itself, if it has any, and of its sidecars.
+func (d Driver) endpoints() []Metrics {
+	var all []Metrics
+	if d.Metrics != nil {
+		all = append(all, *d.Metrics)
+	}
 	for _, sidecar := range d.Sidecars {
-		if sidecar.Metrics == nil {
-			continue
+		if sidecar.Metrics != nil {
+			all = append(all, *sidecar.Metrics)
 		}
+	}
+	return all
+}
+
+// addMetrics adds all metrics to the driver's Service and ServiceMonitor, and the certificate of the Service to the controller.
+func (d Driver) addMetrics(namespace string, objects []client.Object) {
+	for _, metrics := range d.endpoints() {
 		for _, object := range objects {
 			switch typed := object.(type) {
 			case *appsv1.Deployment:
 				d.addServingCertificate(&typed.Spec.Template.Spec)
 			case *corev1.Service:
-				typed.Spec.Ports = append(typed.Spec.Ports, sidecar.Metrics.servicePort())
+				typed.Spec.Ports = append(typed.Spec.Ports, metrics.servicePort())
 			case *monitoringv1.ServiceMonitor:
 				service := d.Deployment + "-metrics." + namespace + ".svc"
-				typed.Spec.Endpoints = append(typed.Spec.Endpoints, sidecar.Metrics.endpoint(service))
+				typed.Spec.Endpoints = append(typed.Spec.Endpoints, metrics.endpoint(service))
 			}
 		}
 	}

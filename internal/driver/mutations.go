@@ -29,6 +29,8 @@ func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(setReplicas),
 		Mutate(placeController),
+		Mutate(d.restrictController),
+		MutatePods(dropHostPorts),
 		Mutate(holdNodePods),
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
@@ -104,6 +106,39 @@ func setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 func placeController(cfg Config, deployment *appsv1.Deployment) error {
 	if cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "" {
 		deployment.Spec.Template.Spec.NodeSelector = nil
+	}
+	return nil
+}
+
+// restrictController takes from the controller what only a privileged one may have, as OpenShift's SCCs restricted-v2 and
+// hostnetwork-v2 demand.
+func (d Driver) restrictController(_ Config, deployment *appsv1.Deployment) error {
+	if d.PrivilegedController {
+		return nil
+	}
+	yes, no := true, false
+	pod := &deployment.Spec.Template.Spec
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	for i := range pod.Containers {
+		pod.Containers[i].SecurityContext = &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+	}
+	return nil
+}
+
+// dropHostPorts leaves the ports of pods that have a network of their own off the node.
+func dropHostPorts(_ Config, pods Pods) error {
+	if pods.Spec.HostNetwork {
+		return nil
+	}
+	for i := range pods.Spec.Containers {
+		for j := range pods.Spec.Containers[i].Ports {
+			pods.Spec.Containers[i].Ports[j].HostPort = 0
+		}
 	}
 	return nil
 }

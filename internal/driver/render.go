@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"slices"
 	"sort"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -15,6 +16,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
 
 // ManagedByLabel is on every rendered object; its value is Driver.Operator. Pruning and removal look for it.
@@ -39,9 +41,26 @@ func ServiceMonitorKind() schema.GroupKind {
 	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
 }
 
+// VolumeSnapshotClassKind is the kind that says how snapshots are made. It is served where snapshots can be made.
+func VolumeSnapshotClassKind() schema.GroupKind {
+	return schema.GroupKind{Group: snapshotv1.GroupVersion().Group, Kind: "VolumeSnapshotClass"}
+}
+
 // OptionalKinds are rendered only where Config.Kinds has them: not every cluster has these APIs.
 func OptionalKinds() []schema.GroupKind {
-	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind()}
+	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
+}
+
+// OptionalKinds are those that this driver can have objects of.
+func (d Driver) OptionalKinds() []schema.GroupKind {
+	kinds := []schema.GroupKind{ServiceMonitorKind()}
+	if slices.ContainsFunc(d.Credentials, func(credentials Credentials) bool { return !credentials.Payload }) {
+		kinds = append(kinds, CredentialsRequestKind())
+	}
+	if slices.ContainsFunc(d.Sidecars, func(sidecar Sidecar) bool { return sidecar.Needs == VolumeSnapshotClassKind() }) {
+		kinds = append(kinds, VolumeSnapshotClassKind())
+	}
+	return kinds
 }
 
 // Render returns every object of the driver in the order in which they are to be applied. An error means that nothing
@@ -53,10 +72,8 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err := d.checkSettings(cfg.Settings); err != nil {
 		return nil, err
 	}
-	if !cfg.metrics() {
-		d = d.withoutMetrics()
-	}
 	values := d.values(cfg)
+	d = d.without(cfg)
 	objects, err := d.load(cfg, values, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
@@ -69,7 +86,8 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
-	objects = wanted(served(append(objects, requests...), cfg), cfg)
+	objects = d.wanted(served(append(objects, requests...), cfg), cfg)
+	chooseDefaults(cfg, objects)
 	if err := d.mutate(cfg, objects); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
@@ -90,6 +108,7 @@ func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings ma
 	for _, kind := range OptionalKinds() {
 		cfg.Kinds[kind] = true
 	}
+	d.Wanted = nil
 	for _, credentials := range d.Credentials {
 		cfg.RoleARNs[credentials.RoleARNVariable] = "any"
 	}
@@ -116,6 +135,11 @@ func (d Driver) values(cfg Config) manifest.Values {
 		values["LEADER_ELECTION_RENEW_DEADLINE"] = "240s"
 		values["LEADER_ELECTION_RETRY_PERIOD"] = "60s"
 	}
+	for _, sidecar := range d.Sidecars {
+		if sidecar.Name == livenessProbe {
+			values[strings.ToUpper(string(sidecar.Workload))+"_HEALTH_PORT"] = fmt.Sprint(sidecar.HealthPort)
+		}
+	}
 	// Only variables that the driver declares: a placeholder for any other image is an error.
 	for _, name := range d.Images() {
 		values[name] = cfg.Images[name]
@@ -125,7 +149,11 @@ func (d Driver) values(cfg Config) manifest.Values {
 
 // load reads the objects that every driver has, those of the sidecars, and the driver's own.
 func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
-	folders := []string{"objects"}
+	var folders []string
+	if d.PrivilegedController {
+		folders = append(folders, "privileged")
+	}
+	folders = append(folders, "objects")
 	if cfg.metrics() {
 		folders = append(folders, "metrics")
 	}
@@ -174,21 +202,49 @@ func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.
 		if !cfg.Requests(request) {
 			continue
 		}
-		loaded, err := manifest.LoadFile(d.Assets, "credentials/"+request.Asset, values, scheme)
+		typed, err := d.request(request, values, scheme)
 		if err != nil {
 			return nil, err
 		}
-		for _, object := range loaded {
-			typed, ok := object.(*cloudcredentialv1.CredentialsRequest)
-			if !ok {
-				return nil, fmt.Errorf("asset credentials/%s: %T is not a CredentialsRequest", request.Asset, object)
-			}
-			if role := cfg.RoleARNs[request.RoleARNVariable]; role != "" {
-				typed.Spec.CloudTokenPath = tokenPath
-				typed.Spec.ProviderSpec.STSIAMRoleARN = role
-			}
+		if role := cfg.RoleARNs[request.RoleARNVariable]; role != "" {
+			typed.Spec.CloudTokenPath = tokenPath
+			typed.Spec.ProviderSpec.STSIAMRoleARN = role
 		}
-		objects = append(objects, loaded...)
+		objects = append(objects, typed)
+	}
+	return objects, nil
+}
+
+// request renders one CredentialsRequest.
+func (d Driver) request(credentials Credentials, values manifest.Values, scheme *runtime.Scheme) (*cloudcredentialv1.CredentialsRequest, error) {
+	loaded, err := manifest.LoadFile(d.Assets, "credentials/"+credentials.Asset, values, scheme)
+	if err != nil {
+		return nil, err
+	}
+	if len(loaded) != 1 {
+		return nil, fmt.Errorf("asset credentials/%s has %d objects instead of one CredentialsRequest", credentials.Asset, len(loaded))
+	}
+	typed, ok := loaded[0].(*cloudcredentialv1.CredentialsRequest)
+	if !ok || typed.Spec.ProviderSpec == nil {
+		return nil, fmt.Errorf("asset credentials/%s: %T is not a CredentialsRequest with a providerSpec", credentials.Asset, loaded[0])
+	}
+	return typed, nil
+}
+
+// PayloadRequests renders the CredentialsRequests that come with the release, for its manifests.
+func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
+	var objects []client.Object
+	for _, credentials := range d.Credentials {
+		if !credentials.Payload {
+			continue
+		}
+		typed, err := d.request(credentials, d.values(Config{Namespace: namespace}), scheme)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", d.Name, err)
+		}
+		// The pods of all drivers have the token there.
+		typed.Spec.CloudTokenPath = tokenPath
+		objects = append(objects, typed)
 	}
 	return objects, nil
 }
@@ -221,13 +277,11 @@ func served(objects []client.Object, cfg Config) []client.Object {
 	return kept
 }
 
-// wanted drops the StorageClass if the user does not want one.
-func wanted(objects []client.Object, cfg Config) []client.Object {
-	if cfg.Spec.StorageClassState != operatorv1.RemovedStorageClass {
-		return objects
-	}
+// wanted drops the StorageClasses if the user does not want any, and what the driver does not want in this cluster.
+func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
-		return object.GetObjectKind().GroupVersionKind().Kind == "StorageClass"
+		isClass := object.GetObjectKind().GroupVersionKind().Kind == storageClass
+		return (isClass && cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass) || (d.Wanted != nil && !d.Wanted(cfg, object))
 	})
 }
 
@@ -247,7 +301,7 @@ func label(objects []client.Object, operator string) {
 func rank(object client.Object) int {
 	order := []string{
 		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap",
-		"CSIDriver", "StorageClass", "Service", "ServiceMonitor", "PodDisruptionBudget", "DaemonSet", "Deployment",
+		"CSIDriver", storageClass, "VolumeSnapshotClass", "Service", "ServiceMonitor", "PodDisruptionBudget", "DaemonSet", "Deployment",
 	}
 	for i, kind := range order {
 		if object.GetObjectKind().GroupVersionKind().Kind == kind {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,38 +17,52 @@ import (
 //go:embed assets
 var shared embed.FS
 
+// livenessProbe is the sidecar that answers probes of the driver's health.
+const livenessProbe = "liveness-probe"
+
 // imageVariable names the environment variable with the sidecar's image; "provisioner" gives PROVISIONER_IMAGE.
 func (s Sidecar) imageVariable() string {
 	return strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")) + "_IMAGE"
 }
 
-// containers renders the sidecar and, if it has metrics, the proxy in front of them.
-func (s Sidecar) containers(cfg Config, values manifest.Values) ([]corev1.Container, error) {
-	values = values.With(manifest.Values{"HEALTH_PORT": fmt.Sprint(s.HealthPort)})
-	if s.Metrics != nil {
-		values = values.With(manifest.Values{
-			"METRICS_NAME":          s.Metrics.Name,
-			"METRICS_PORT":          fmt.Sprint(s.Metrics.Port),
-			"METRICS_LOOPBACK_PORT": fmt.Sprint(s.Metrics.Loopback),
-		})
+// containers renders the sidecar and, if it has metrics, the proxy in front of them, for a pod.
+func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodSpec) ([]corev1.Container, error) {
+	health := fmt.Sprintf("127.0.0.1:%d", s.HealthPort)
+	if !pod.HostNetwork {
+		// The kubelet is not in the pod's network.
+		health = fmt.Sprintf(":%d", s.HealthPort)
 	}
+	values = values.With(manifest.Values{"HEALTH_PORT": fmt.Sprint(s.HealthPort), "HEALTH_ADDRESS": health})
 	var sidecar corev1.Container
 	if err := manifest.LoadInto(shared, "assets/sidecars/"+s.Name+".yaml", values, &sidecar); err != nil {
 		return nil, err
 	}
 	sidecar.Args = append(sidecar.Args, s.Args...)
-	var containers []corev1.Container
-	if s.Metrics != nil {
-		// All CSI sidecars serve their metrics where this flag says.
-		sidecar.Args = append(sidecar.Args, fmt.Sprintf("--http-endpoint=localhost:%d", s.Metrics.Loopback))
-		var proxy corev1.Container
-		if err := manifest.LoadInto(shared, "assets/sidecars/kube-rbac-proxy.yaml", values, &proxy); err != nil {
-			return nil, err
-		}
-		proxy.Args = append(proxy.Args, tlsArguments(cfg.TLS)...)
-		containers = append(containers, proxy)
+	containers := []corev1.Container{sidecar}
+	if s.Metrics == nil {
+		return containers, nil
 	}
-	return append([]corev1.Container{sidecar}, containers...), nil
+	containers[0].Args = append(containers[0].Args, s.Metrics.flag())
+	proxy, err := s.Metrics.proxy(cfg, values)
+	return append(containers, proxy), err
+}
+
+// flag tells a container where to serve its metrics. All CSI sidecars have it, and the drivers that serve any.
+func (m Metrics) flag() string { return fmt.Sprintf("--http-endpoint=localhost:%d", m.Loopback) }
+
+// proxy is the container in front of metrics.
+func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, error) {
+	values = values.With(manifest.Values{
+		"METRICS_NAME":          m.Name,
+		"METRICS_PORT":          fmt.Sprint(m.Port),
+		"METRICS_LOOPBACK_PORT": fmt.Sprint(m.Loopback),
+	})
+	var proxy corev1.Container
+	if err := manifest.LoadInto(shared, "assets/sidecars/kube-rbac-proxy.yaml", values, &proxy); err != nil {
+		return proxy, err
+	}
+	proxy.Args = append(proxy.Args, tlsArguments(cfg.TLS)...)
+	return proxy, nil
 }
 
 // tlsArguments tell kube-rbac-proxy the cluster's TLS profile.
@@ -67,37 +80,58 @@ func tlsArguments(profile tlsprofile.Profile) []string {
 
 // objects renders what the sidecar needs besides its container.
 func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
-	folder := "assets/sidecars/" + s.Name
-	if _, err := fs.Stat(shared, folder); err != nil {
-		return nil, nil //nolint:nilerr // No folder means that the sidecar needs nothing but its container.
+	var objects []client.Object
+	// No folder means that the sidecar needs nothing but its container.
+	if _, err := fs.Stat(shared, "assets/sidecars/"+s.Name); err == nil {
+		folder, err := fs.Sub(shared, "assets/sidecars/"+s.Name)
+		if err != nil {
+			return nil, fmt.Errorf("assets of sidecar %s: %w", s.Name, err)
+		}
+		if objects, err = manifest.Load(folder, values, scheme); err != nil {
+			return nil, err
+		}
 	}
-	sub, err := fs.Sub(shared, folder)
-	if err != nil {
-		return nil, fmt.Errorf("assets of sidecar %s: %w", s.Name, err)
+	for _, right := range s.Rights {
+		values := values.With(manifest.Values{"SIDECAR": s.Name})
+		granted, err := manifest.LoadFile(shared, "assets/rights/"+right+".yaml", values, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("rights of sidecar %s: %w", s.Name, err)
+		}
+		objects = append(objects, granted...)
 	}
-	return manifest.Load(sub, values, scheme)
+	return objects, nil
 }
 
-// addSidecars appends the driver's sidecars to its workloads.
+// addSidecars appends the driver's sidecars to its workloads, after the proxy of the driver's own metrics.
 func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client.Object) error {
-	for _, sidecar := range d.Sidecars {
-		containers, err := sidecar.containers(cfg, values)
-		if err != nil {
-			return err
-		}
-		for _, object := range objects {
-			switch workload := object.(type) {
-			case *appsv1.Deployment:
-				if sidecar.Workload == Controller {
-					pod := &workload.Spec.Template.Spec
-					pod.Containers = append(pod.Containers, containers...)
-				}
-			case *appsv1.DaemonSet:
-				if sidecar.Workload == Node {
-					pod := &workload.Spec.Template.Spec
-					pod.Containers = append(pod.Containers, containers...)
-				}
+	add := func(_ Config, pods Pods) error {
+		if d.Metrics != nil && pods.Workload == Controller {
+			container, err := pods.Container(Container)
+			if err != nil {
+				return err
 			}
+			container.Args = append(container.Args, d.Metrics.flag())
+			proxy, err := d.Metrics.proxy(cfg, values)
+			if err != nil {
+				return err
+			}
+			pods.Spec.Containers = append(pods.Spec.Containers, proxy)
+		}
+		for _, sidecar := range d.Sidecars {
+			if sidecar.Workload != pods.Workload {
+				continue
+			}
+			containers, err := sidecar.containers(cfg, values, pods.Spec)
+			if err != nil {
+				return err
+			}
+			pods.Spec.Containers = append(pods.Spec.Containers, containers...)
+		}
+		return nil
+	}
+	for _, object := range objects {
+		if err := MutatePods(add)(cfg, object); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
 
 // Scheme knows every kind that the operators read or write.
@@ -25,6 +26,7 @@ func Scheme() (*runtime.Scheme, error) {
 		monitoringv1.AddToScheme,
 		securityv1.Install,
 		cloudcredentialv1.AddToScheme,
+		snapshotv1.AddToScheme,
 		v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

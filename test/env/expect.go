@@ -59,15 +59,25 @@ func Must(t *testing.T, err error) {
 
 // EFS is a ClusterCSIDriver for the EFS driver.
 func EFS(state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
+	return CR("efs.csi.aws.com", state)
+}
+
+// CR is a ClusterCSIDriver.
+func CR(driver string, state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
 	return &operatorv1.ClusterCSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: "efs.csi.aws.com"},
+		ObjectMeta: metav1.ObjectMeta{Name: driver},
 		Spec:       operatorv1.ClusterCSIDriverSpec{OperatorSpec: operatorv1.OperatorSpec{ManagementState: state}},
 	}
 }
 
-// Condition checks the status of one condition of the ClusterCSIDriver.
+// Condition checks the status of one condition of the EFS driver's ClusterCSIDriver.
 func (c *Cluster) Condition(ctx context.Context, kind string, want operatorv1.ConditionStatus) error {
-	cr := EFS("")
+	return c.ConditionOf(ctx, EFS("").Name, kind, want)
+}
+
+// ConditionOf is Condition for any driver.
+func (c *Cluster) ConditionOf(ctx context.Context, driver, kind string, want operatorv1.ConditionStatus) error {
+	cr := CR(driver, "")
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
 		return err
 	}
@@ -85,12 +95,15 @@ func (c *Cluster) Condition(ctx context.Context, kind string, want operatorv1.Co
 	return fmt.Errorf("condition %s is not there", kind)
 }
 
-// Settled checks that the driver is available, rolled out and healthy.
-func (c *Cluster) Settled(ctx context.Context) error {
+// Settled checks that the EFS driver is available, rolled out and healthy.
+func (c *Cluster) Settled(ctx context.Context) error { return c.SettledOf(ctx, EFS("").Name) }
+
+// SettledOf is Settled for any driver.
+func (c *Cluster) SettledOf(ctx context.Context, driver string) error {
 	return errors.Join(
-		c.Condition(ctx, "Available", operatorv1.ConditionTrue),
-		c.Condition(ctx, "Progressing", operatorv1.ConditionFalse),
-		c.Condition(ctx, "Degraded", operatorv1.ConditionFalse),
+		c.ConditionOf(ctx, driver, "Available", operatorv1.ConditionTrue),
+		c.ConditionOf(ctx, driver, "Progressing", operatorv1.ConditionFalse),
+		c.ConditionOf(ctx, driver, "Degraded", operatorv1.ConditionFalse),
 	)
 }
 

@@ -161,7 +161,7 @@ func openShiftCredentials(namespace string) []client.Object {
 			ObjectMeta: metav1.ObjectMeta{Namespace: cloudcredentialv1.Namespace, Name: name},
 			Spec: cloudcredentialv1.CredentialsRequestSpec{
 				SecretRef: corev1.ObjectReference{Namespace: namespace, Name: secret},
-				ProviderSpec: &cloudcredentialv1.AWSProviderSpec{
+				ProviderSpec: &cloudcredentialv1.ProviderSpec{
 					APIVersion: "cloudcredential.openshift.io/v1", Kind: "AWSProviderSpec",
 					StatementEntries: []cloudcredentialv1.StatementEntry{{
 						Effect: "Allow", Action: append(actions, "ec2:DescribeAvailabilityZones"), Resource: "*",

@@ -25,12 +25,14 @@ type goPackage struct {
 // may import nothing of ours.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"internal/manager": {"api/v1alpha1", "internal/cloudcredential/v1", "internal/tlsprofile"},
-		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/tlsprofile"},
+		"internal/manager": {"api/v1alpha1", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
+		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
 		// One driver is data for package driver and knows nothing else but API types.
 		"internal/driver/": {"internal/driver", "internal/cloudcredential/v1"},
+		// What tests of drivers have in common.
+		"internal/driver/golden": {"internal/driver", "internal/manager", "internal/tlsprofile"},
 		"internal/controller/clustercsidriver": {
-			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/status", "internal/tlsprofile",
+			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/snapshot/v1", "internal/status", "internal/tlsprofile",
 		},
 		"internal/controller/filesystem":   {"internal/aws", "internal/driver", "internal/status"},
 		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/aws", "internal/manifest", "internal/status"},
@@ -39,6 +41,8 @@ func allowed() map[string][]string {
 		// What other modules may call, and what uses it. Neither knows a cluster.
 		"pkg/efscleanup":     {"internal/aws"},
 		"internal/efscreate": {"internal/aws", "pkg/efscleanup"},
+		// What programs that operate one driver have in common.
+		"internal/program": {"internal/controller/clustercsidriver", "internal/driver", "internal/manager"},
 		// Only programs join things.
 		"cmd/":  {"internal/", "api/"},
 		"hack/": {"internal/olm"},

@@ -43,21 +43,27 @@ type CredentialsRequestSpec struct {
 	// SecretRef names the Secret that is minted.
 	SecretRef corev1.ObjectReference `json:"secretRef"`
 	// ProviderSpec holds the rights, in the form of the cloud.
-	ProviderSpec *AWSProviderSpec `json:"providerSpec,omitempty"`
+	ProviderSpec *ProviderSpec `json:"providerSpec,omitempty"`
 	// ServiceAccountNames are the ServiceAccounts that use the credentials; ccoctl writes them into the trust policy.
 	ServiceAccountNames []string `json:"serviceAccountNames,omitempty"`
 	// CloudTokenPath is where the pods mount the ServiceAccount token that they exchange for cloud credentials (STS).
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
-// AWSProviderSpec holds the rights on AWS.
-type AWSProviderSpec struct {
+// ProviderSpec holds the rights on one cloud, which Kind names: AWSProviderSpec or GCPProviderSpec. Strict decoding refuses a
+// misspelt right; that is why it is not raw JSON.
+type ProviderSpec struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// StatementEntries are IAM statements.
-	StatementEntries []StatementEntry `json:"statementEntries"`
-	// STSIAMRoleARN is the role to assume on a cluster with STS.
+	// StatementEntries are IAM statements of AWS.
+	StatementEntries []StatementEntry `json:"statementEntries,omitempty"`
+	// STSIAMRoleARN is the role to assume on an AWS cluster with STS.
 	STSIAMRoleARN string `json:"stsIAMRoleARN,omitempty"`
+	// PredefinedRoles and Permissions are those of GCP.
+	PredefinedRoles []string `json:"predefinedRoles,omitempty"`
+	Permissions     []string `json:"permissions,omitempty"`
+	// SkipServiceCheck leaves out the check that the GCP project has the services that the permissions are about.
+	SkipServiceCheck bool `json:"skipServiceCheck,omitempty"`
 }
 
 // StatementEntry is one statement of an IAM policy.

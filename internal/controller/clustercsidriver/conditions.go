@@ -279,7 +279,7 @@ func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result out
 			notes = append(notes, health)
 		}
 	}
-	if text := leftOut(r.Kinds); text != "" {
+	if text := leftOut(r.Driver, r.Kinds); text != "" {
 		notes = append(notes, text)
 	}
 	for _, change := range result.changes.With(apply.Foreign) {

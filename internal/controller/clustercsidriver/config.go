@@ -6,12 +6,14 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
@@ -52,6 +54,9 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	if err := r.infrastructure(ctx, &cfg); err != nil {
 		return cfg, nil, err
 	}
+	if cfg.Classes, err = r.classes(ctx); err != nil {
+		return cfg, nil, err
+	}
 	if r.Driver.Check != nil {
 		problems = append(problems, r.Driver.Check(cfg)...)
 	}
@@ -72,14 +77,51 @@ func (r *Reconciler) infrastructure(ctx context.Context, cfg *driver.Config) err
 	cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 	cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
 	cfg.InfrastructureTopology = infrastructure.Status.InfrastructureTopology
-	if platform := infrastructure.Status.PlatformStatus; platform != nil && platform.AWS != nil {
+	cfg.Platform = infrastructure.Status.PlatformStatus
+	if platform := cfg.Platform; platform != nil && platform.AWS != nil {
 		cfg.Region, cfg.ResourceTags = platform.AWS.Region, platform.AWS.ResourceTags
+	}
+	if platform := cfg.Platform; platform != nil && platform.GCP != nil {
+		cfg.Region = platform.GCP.Region
 	}
 	if cfg.InfrastructureID == "" || cfg.ControlPlaneTopology == "" {
 		return fmt.Errorf("the Infrastructure %s has no infrastructureName or controlPlaneTopology in its status yet: "+
 			"the driver is rolled out once, when they are known", singleton)
 	}
 	return nil
+}
+
+// classes reads what says which class is the default. A driver whose one class is not the default needs none of it.
+func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
+	if r.Driver.StorageClass != "" {
+		return nil, nil
+	}
+	var found []driver.Class
+	add := func(kind string, object client.Object) {
+		found = append(found, driver.Class{Kind: kind, Name: object.GetName(), Default: object.GetAnnotations()[driver.DefaultAnnotation(kind)]})
+	}
+	classes := &storagev1.StorageClassList{}
+	if err := r.Client.List(ctx, classes); err != nil {
+		return nil, fmt.Errorf("list StorageClasses: %w", err)
+	}
+	for i := range classes.Items {
+		add("StorageClass", &classes.Items[i])
+	}
+	snapshots := driver.VolumeSnapshotClassKind()
+	if !r.Kinds[snapshots] {
+		return found, nil
+	}
+	snapshotClasses := &snapshotv1.VolumeSnapshotClassList{}
+	if err := r.Client.List(ctx, snapshotClasses); err != nil {
+		return nil, fmt.Errorf("list VolumeSnapshotClasses: %w", err)
+	}
+	for i := range snapshotClasses.Items {
+		// Each driver has a default of its own.
+		if snapshotClasses.Items[i].Driver == r.Driver.Name {
+			add(snapshots.Kind, &snapshotClasses.Items[i])
+		}
+	}
+	return found, nil
 }
 
 // tls reads the cluster's TLS profile.
@@ -134,15 +176,15 @@ func CloudCredentialKind() schema.GroupKind {
 	return schema.GroupKind{Group: operatorv1.GroupName, Kind: "CloudCredential"}
 }
 
-// OptionalKinds are the kinds that not every cluster serves, with the versions that this operator uses.
-func OptionalKinds() map[schema.GroupKind]string {
+// OptionalKinds are the kinds that not every cluster serves, with the versions that the operator of a driver uses.
+func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	kinds := map[schema.GroupKind]string{
 		InfrastructureKind():  configv1.GroupVersion.Version,
 		ProxyKind():           configv1.GroupVersion.Version,
 		APIServerKind():       configv1.GroupVersion.Version,
 		CloudCredentialKind(): operatorv1.GroupVersion.Version,
 	}
-	for _, kind := range driver.OptionalKinds() {
+	for _, kind := range d.OptionalKinds() {
 		kinds[kind] = "v1"
 	}
 	return kinds

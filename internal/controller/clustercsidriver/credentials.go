@@ -98,7 +98,9 @@ const secretMissing = "SecretMissing"
 func mode(cfg driver.Config, credentials driver.Credentials) string {
 	role := cfg.RoleARNs[credentials.RoleARNVariable]
 	switch {
-	case !cfg.Kinds[driver.CredentialsRequestKind()]:
+	case credentials.Payload && cfg.CredentialsMode == operatorv1.CloudCredentialsModeDefault:
+		return "default mode"
+	case !credentials.Payload && !cfg.Kinds[driver.CredentialsRequestKind()]:
 		return "no cloud-credential-operator"
 	case role != "":
 		return "STS with role " + role
@@ -115,6 +117,12 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 
 // withoutRequest says what to do where nobody makes a Secret.
 func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
+	if credentials.Payload {
+		return fmt.Sprintf("%s: Secret %s/%s is missing; the controller pods are not started without it. CredentialsRequest %s/%s, which "+
+			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
+			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), r.Namespace, credentials.Secret,
+			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
+	}
 	pods := "the controller pods are not started without it"
 	if credentials.Optional {
 		pods = "the driver works without it, except for One Zone volumes in another zone"

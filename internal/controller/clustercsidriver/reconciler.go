@@ -61,6 +61,8 @@ type Reconciler struct {
 	Predecessors []*Predecessor
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
+	// Restart ends the operator, to be started anew, and says why. Only drivers that make snapshots need it.
+	Restart func(why string)
 	// Now is the clock.
 	Now func() time.Time
 

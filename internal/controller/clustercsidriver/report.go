@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -235,9 +236,9 @@ func sameGenerations(have, want []operatorv1.GenerationStatus) bool {
 }
 
 // leftOut names the optional kinds that the cluster does not serve.
-func leftOut(kinds map[schema.GroupKind]bool) string {
+func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 	var missing []string
-	for kind := range OptionalKinds() {
+	for kind := range OptionalKinds(d) {
 		if !kinds[kind] {
 			missing = append(missing, kind.String())
 		}

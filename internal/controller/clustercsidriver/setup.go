@@ -35,6 +35,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
@@ -46,8 +47,9 @@ type watched struct {
 	namespace string
 	// other, if set, is the only object that is looked at in another namespace.
 	other client.ObjectKey
-	// name, if set, is the only object of the kind that is looked at; else those with our label are.
+	// name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	name string
+	all  bool
 	// apps, if set, are values of the label app, of which the objects have one.
 	apps []string
 	// optional, if set, is the kind's name: it is watched only where the cluster serves it.
@@ -56,6 +58,8 @@ type watched struct {
 	transform toolscache.TransformFunc
 	// matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
 	matters func(before, after client.Object) bool
+	// late marks the definition of a kind that the operator starts anew to use.
+	late bool
 }
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
@@ -65,7 +69,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		// OpenShift's console looks for dashboards there.
 		dashboard = client.ObjectKey{Namespace: driver.DashboardNamespace, Name: d.Dashboard()}
 	}
-	return []watched{
+	return append([]watched{
 		// What the user wants.
 		{object: &operatorv1.ClusterCSIDriver{}, name: d.Name},
 		// The cluster's name and topology, and how it hands out credentials.
@@ -87,7 +91,8 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{object: &corev1.ConfigMap{}, namespace: namespace, other: dashboard, transform: hashBundle},
 		// By name, because one that belongs to somebody else must be seen as well.
 		{object: &storagev1.CSIDriver{}, name: d.Name},
-		{object: &storagev1.StorageClass{}, name: d.StorageClass},
+		// All of them, if only one is to be the default.
+		{object: &storagev1.StorageClass{}, name: d.StorageClass, all: d.StorageClass == ""},
 		{object: &corev1.Service{}, namespace: namespace},
 		{object: &monitoringv1.ServiceMonitor{}, namespace: namespace, optional: driver.ServiceMonitorKind()},
 		{object: &policyv1.PodDisruptionBudget{}, namespace: namespace},
@@ -99,7 +104,27 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			object: &corev1.Pod{}, namespace: namespace, apps: append([]string{d.Deployment}, d.NodeApps()...),
 			transform: stripPod, matters: changesHealth,
 		},
+	}, snapshots(d, kinds)...)
+}
+
+// snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their definition is looked at.
+func snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []watched {
+	kind := driver.VolumeSnapshotClassKind()
+	switch {
+	case !slices.Contains(d.OptionalKinds(), kind):
+		return nil
+	case kinds[kind]:
+		return []watched{{object: &snapshotv1.VolumeSnapshotClass{}, all: true, optional: kind}}
+	default:
+		return []watched{{object: definition(), name: snapshotv1.Definition, late: true}}
 	}
+}
+
+// definition is a CustomResourceDefinition, of which the metadata is enough.
+func definition() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return object
 }
 
 func apiServer() *unstructured.Unstructured {
@@ -147,6 +172,7 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 			config.Field = fields.OneTermEqualSelector("metadata.name", watch.name)
 		case len(watch.apps) > 0:
 			config.Label = withApp(watch.apps)
+		case watch.all:
 		default:
 			config.Label = labels.SelectorFromSet(ownLabels(d))
 		}
@@ -209,6 +235,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
 	})
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
+		if watch.late {
+			build = build.Watches(watch.object, r.whenServed())
+			continue
+		}
 		if watch.matters == nil {
 			build = build.Watches(watch.object, r.applier.Wake(r.request()))
 			continue
@@ -241,6 +271,31 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
+// whenServed ends the operator when a kind is served that was not when it started, so that the next one uses it. While a cluster is
+// installed that may happen at any time.
+func (r *Reconciler) whenServed() handler.EventHandler {
+	look := func(object client.Object) {
+		crd, ok := object.(*unstructured.Unstructured)
+		if !ok || !established(crd) {
+			return
+		}
+		r.Restart("the cluster serves " + object.GetName() + " now")
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) { look(e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) { look(e.ObjectNew) },
+	}
+}
+
+// established tells whether objects of a CustomResourceDefinition are served.
+func established(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(entry any) bool {
+		condition, ok := entry.(map[string]any)
+		return ok && condition["type"] == "Established" && condition["status"] == "True"
+	})
+}
+
 // prepare makes the parts of the reconciler.
 func (r *Reconciler) prepare() error {
 	r.told = map[types.UID]bool{}
@@ -261,6 +316,11 @@ func (r *Reconciler) prepareApplier() error {
 		Labels:     client.MatchingLabels(ownLabels(r.Driver)),
 		CreateOnly: map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true},
 		Written:    apply.NewWritten(),
+	}
+	if r.Driver.StorageClass == "" {
+		// The driver's own classes follow the ClusterCSIDriver, and nobody else has made them but an operator before this one.
+		r.applier.Remade = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
+		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}
 	for _, predecessor := range r.Driver.Predecessors {
 		if predecessor.Label != "" {
@@ -295,6 +355,6 @@ func (r *Reconciler) request() reconcile.Request {
 
 // serves tells whether the cluster has a kind; only that of optional kinds is in question.
 func (r *Reconciler) serves(kind schema.GroupKind) bool {
-	_, optional := OptionalKinds()[kind]
+	_, optional := OptionalKinds(r.Driver)[kind]
 	return !optional || r.Kinds[kind]
 }

@@ -145,6 +145,9 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 
 // unmarkClass takes the marks of a former owner off the StorageClass, also if the user looks after it: it would go with them.
 func (r *Reconciler) unmarkClass(ctx context.Context) error {
+	if r.Driver.StorageClass == "" {
+		return nil
+	}
 	class := &storagev1.StorageClass{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.StorageClass}, class)
 	if err == nil {

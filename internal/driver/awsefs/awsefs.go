@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
@@ -37,10 +39,13 @@ func Driver() (driver.Driver, error) {
 		Prefix:          "aws-efs-csi-driver",
 		ShortPrefix:     "efs",
 		ConditionPrefix: "AWSEFS",
+		Platform:        configv1.AWSPlatformType,
 		DaemonSet:       "efs-csi-node",
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
+		// It mounts file systems to delete directories.
+		PrivilegedController: true,
 		LegacyFinalizers: []string{
 			Operator + ".operator.openshift.io/AWSEFSDriverControllerServiceController",
 			Operator + ".operator.openshift.io/AWSEFSDriverNodeServiceController",

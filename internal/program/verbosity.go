@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"flag"
@@ -14,14 +14,14 @@ import (
 // mostVerbose is the highest level. From 8 on, the client of the API server would log what Secrets hold.
 const mostVerbose = 7
 
-// verbosity is how much is logged: the flag -v, or more if the ClusterCSIDriver wants more.
-type verbosity struct {
+// Verbosity is how much is logged: the flag -v, or more if the ClusterCSIDriver wants more.
+type Verbosity struct {
 	flag.Value
 	least int
 }
 
 // String is called on the zero value too, by the flag package.
-func (v *verbosity) String() string {
+func (v *Verbosity) String() string {
 	if v == nil || v.Value == nil {
 		return ""
 	}
@@ -29,7 +29,7 @@ func (v *verbosity) String() string {
 }
 
 // Set takes the flag.
-func (v *verbosity) Set(text string) error {
+func (v *Verbosity) Set(text string) error {
 	level, err := strconv.Atoi(text)
 	if err != nil || level < 0 {
 		return fmt.Errorf("%q is not a whole number from 0 to %d", text, mostVerbose)
@@ -38,8 +38,8 @@ func (v *verbosity) Set(text string) error {
 	return v.Value.Set(strconv.Itoa(v.least)) //nolint:wrapcheck // The flag package names the flag.
 }
 
-// follow takes spec.operatorLogLevel. It has an effect at once.
-func (v *verbosity) follow(level operatorv1.LogLevel) {
+// Follow takes spec.operatorLogLevel. It has an effect at once.
+func (v *Verbosity) Follow(level operatorv1.LogLevel) {
 	wanted := strconv.Itoa(min(max(v.least, driver.LogVerbosity(level)), mostVerbose))
 	if v.String() == wanted {
 		return

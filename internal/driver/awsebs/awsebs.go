@@ -1,0 +1,43 @@
+// Package awsebs is the AWS EBS CSI driver, ebs.csi.aws.com.
+package awsebs
+
+import (
+	"embed"
+	"io/fs"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Driver returns the AWS EBS CSI driver.
+func Driver() (driver.Driver, error) {
+	own, err := fs.Sub(assets, "assets")
+	// The API server's limits are shared with everybody else; 100 volumes at once are one call to AWS.
+	limits := []string{"--timeout=60s", "--kube-api-qps=20", "--kube-api-burst=100"}
+	return driver.Driver{
+		Name: "ebs.csi.aws.com", Operator: "aws-ebs-csi-driver-operator", Platform: configv1.AWSPlatformType,
+		Prefix: "aws-ebs-csi-driver", ShortPrefix: "ebs", ConditionPrefix: "AWSEBS",
+		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller",
+		Assets:  own,
+		Metrics: &driver.Metrics{Name: "driver", Loopback: 8201, Port: 9201},
+		Sidecars: driver.BlockSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10309, Metrics: 8202},
+			Provisioner: append(slices.Clone(limits), "--worker-threads=100"),
+			Attacher:    append(slices.Clone(limits), "--worker-threads=100"),
+			Resizer:     append(slices.Clone(limits), "--workers=100"),
+			Snapshotter: append(slices.Clone(limits), "--worker-threads=100", "--extra-create-metadata"),
+		}),
+		Credentials: []driver.Credentials{{
+			Asset: "controller.yaml", Request: "aws-ebs-csi-driver-operator", Secret: "ebs-cloud-credentials", Workload: driver.Controller,
+			Condition: "AWSEBSCloudCredentials", Payload: true, Keys: [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}},
+		}},
+		Check:            check,
+		Mutations:        []driver.Mutation{driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt)},
+		LegacyConditions: driver.FormerConditions("AWSEBS"),
+	}, err //nolint:wrapcheck // The folder is part of the program.
+}

@@ -1,0 +1,101 @@
+package awsebs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+)
+
+func ebs(t *testing.T) driver.Driver {
+	t.Helper()
+	d, err := Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	golden.CompareAll(t, ebs(t), map[string]func(*driver.Config){
+		"region": func(cfg *driver.Config) { cfg.Region = "eu-west-1" },
+		"endpoint": func(cfg *driver.Config) {
+			cfg.Platform.AWS = &configv1.AWSPlatformStatus{ServiceEndpoints: []configv1.AWSServiceEndpoint{
+				{Name: "ec2", URL: "https://ec2.example"}, {Name: "sts", URL: "https://sts.example"},
+			}}
+		},
+		"fips":           func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "us-gov-west-1" },
+		"fips-in-europe": func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
+		"tags": func(cfg *driver.Config) {
+			cfg.ResourceTags = []configv1.AWSResourceTag{{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1"}}
+		},
+		"encryption-key": func(cfg *driver.Config) {
+			cfg.Spec.DriverConfig = operatorv1.CSIDriverConfigSpec{
+				DriverType: operatorv1.AWSDriverType,
+				AWS:        &operatorv1.AWSCSIDriverConfigSpec{KMSKeyARN: "arn:aws:kms:us-east-1:123456789012:key/1234"},
+			}
+		},
+	})
+}
+
+func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
+	cases := map[string]struct{ key, value, refused string }{
+		"plain":                        {key: "owner", value: "storage"},
+		"no value":                     {key: "empty"},
+		"an equals sign in the value":  {key: "a", value: "b=c"},
+		"a space":                      {key: "cost center", value: "John Doe"},
+		"an equals sign in the key":    {key: "a=b", value: "c", refused: "separates tags by commas"},
+		"a comma":                      {key: "a", value: "b,c", refused: "separates tags by commas"},
+		"a key that AWS reserves":      {key: "AWS:x", value: "b", refused: "AWS reserves"},
+		"the key that marks ownership": {key: "kubernetes.io/cluster/dev-x7k2p", value: "shared", refused: "sets keys of this kind itself"},
+		"a key of the driver":          {key: "ebs.csi.aws.com/cluster", value: "true", refused: "sets keys of this kind itself"},
+		"a key that is too long":       {key: strings.Repeat("k", 129), refused: "1 to 128"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var flags []string
+			change := func(cfg *driver.Config) {
+				cfg.ResourceTags = []configv1.AWSResourceTag{{Key: tc.key, Value: tc.value}}
+				if problems := strings.Join(check(*cfg), "\n"); (tc.refused == "") != (problems == "") || !strings.Contains(problems, tc.refused) {
+					t.Errorf("problems %q, want %q", problems, tc.refused)
+				}
+			}
+			for _, object := range golden.Render(t, ebs(t), change) {
+				if deployment, ok := object.(*appsv1.Deployment); ok {
+					for _, argument := range deployment.Spec.Template.Spec.Containers[0].Args {
+						if strings.Contains(argument, "tag") {
+							flags = append(flags, argument)
+						}
+					}
+				}
+			}
+			want := []string{"--extra-tags=" + tc.key + "=" + tc.value, "--k8s-tag-cluster-id=dev-x7k2p"}
+			if tc.refused != "" {
+				want = want[1:]
+			}
+			if diff := cmp.Diff(want, flags); diff != "" {
+				t.Errorf("flags (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// How a cluster hands out credentials is no matter of these pods: the request comes with the release, and the SDK takes what the
+// Secret has.
+func TestCredentialsChangeNothing(t *testing.T) {
+	base := golden.Render(t, ebs(t), nil)
+	for _, change := range []func(*driver.Config){
+		func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
+		func(cfg *driver.Config) { cfg.Kinds[driver.CredentialsRequestKind()] = true },
+	} {
+		if diff := cmp.Diff(base, golden.Render(t, ebs(t), change)); diff != "" {
+			t.Errorf("objects (-base +changed):\n%s", diff)
+		}
+	}
+}

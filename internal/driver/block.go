@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"slices"
+	"strings"
+)
+
+// BlockPorts are the ports of a driver of block storage. Hostports.go has those of all drivers.
+type BlockPorts struct {
+	// Controller and Node are where the health of the two pods is asked for, Registrar where that of the node-driver-registrar is.
+	Controller, Node, Registrar int32
+	// Metrics is the loopback port of the provisioner's metrics. Those of the other three sidecars follow, and each is offered
+	// over HTTPS on the port that is higher by 1000.
+	Metrics int32
+}
+
+// BlockOptions say in what the sidecars of two drivers of block storage differ.
+type BlockOptions struct {
+	Ports BlockPorts
+	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments of these sidecars.
+	Provisioner, Attacher, Resizer, Snapshotter []string
+}
+
+// BlockSidecars are those of a driver whose volumes are disks: they are made in the zone of a pod, attached to its node, can grow
+// and change, and snapshots are made of them.
+func BlockSidecars(options BlockOptions) []Sidecar {
+	metrics := func(name string, number int32) *Metrics {
+		port := options.Ports.Metrics + number
+		return &Metrics{Name: name, Loopback: port, Port: port + 1000}
+	}
+	snapshots := VolumeSnapshotClassKind()
+	return []Sidecar{
+		{
+			Name: "provisioner", Workload: Controller, Metrics: metrics("provisioner", 0),
+			Args:   append([]string{"--default-fstype=ext4", "--feature-gates=Topology=true"}, options.Provisioner...),
+			Rights: []string{"volumeattributesclass-reader", "volumesnapshot-reader"},
+		},
+		{Name: "attacher", Workload: Controller, Metrics: metrics("attacher", 1), Args: options.Attacher},
+		{
+			Name: "resizer", Workload: Controller, Metrics: metrics("resizer", 2), Args: options.Resizer,
+			Rights: []string{"storageclass-reader", "volumeattributesclass-reader"},
+		},
+		{
+			Name: "snapshotter", Workload: Controller, Metrics: metrics("snapshotter", 3), Args: options.Snapshotter, Needs: snapshots,
+		},
+		{Name: livenessProbe, Workload: Controller, HealthPort: options.Ports.Controller},
+		{Name: "node-driver-registrar", Workload: Node, HealthPort: options.Ports.Registrar},
+		{Name: livenessProbe, Workload: Node, HealthPort: options.Ports.Node},
+	}
+}
+
+// FormerConditions are those that OpenShift's operator of a driver with this prefix of conditions has left, and nobody would update.
+func FormerConditions(prefix string) []string {
+	return []string{
+		"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded",
+		prefix + "DriverCSIConfigObserverControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded",
+	}
+}
+
+// AddLists adds arguments with lists to the driver's container, sorted. Empty lists are left out.
+func (p Pods) AddLists(lists map[string][]string) error {
+	container, err := p.Container(Container)
+	if err != nil {
+		return err
+	}
+	flags := make([]string, 0, len(lists))
+	for flag, list := range lists {
+		if len(list) > 0 {
+			slices.Sort(list)
+			flags = append(flags, flag+"="+strings.Join(list, ","))
+		}
+	}
+	slices.Sort(flags)
+	container.Args = append(container.Args, flags...)
+	return nil
+}

@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+)
+
+// storageClass is the kind of StorageClasses.
+const storageClass = "StorageClass"
+
+// Class is a StorageClass or VolumeSnapshotClass in the cluster.
+type Class struct {
+	// Kind is StorageClass or VolumeSnapshotClass.
+	Kind, Name string
+	// Default is what its annotation says about being the default; empty if it has none.
+	Default string
+}
+
+// DefaultAnnotation is the annotation of a kind of classes that makes one of them the default; empty for all other kinds.
+func DefaultAnnotation(kind string) string {
+	switch kind {
+	case storageClass:
+		return "storageclass.kubernetes.io/is-default-class"
+	case VolumeSnapshotClassKind().Kind:
+		return snapshotv1.DefaultAnnotation
+	default:
+		return ""
+	}
+}
+
+// chooseDefaults decides which of our classes are the default.
+func chooseDefaults(cfg Config, objects []client.Object) {
+	for _, object := range objects {
+		kind, annotations := object.GetObjectKind().GroupVersionKind().Kind, object.GetAnnotations()
+		if key := DefaultAnnotation(kind); key != "" && annotations[key] != "" {
+			annotations[key] = defaultOf(cfg, Class{Kind: kind, Name: object.GetName(), Default: annotations[key]})
+			object.SetAnnotations(annotations)
+		}
+	}
+}
+
+// defaultOf is what the annotation of one of our classes is to be. What it says in the cluster stays: that is the administrator's
+// choice. A new class, or one whose annotation was taken off, is the default only if no other is.
+func defaultOf(cfg Config, ours Class) string {
+	wanted := ours.Default
+	for _, class := range cfg.Classes {
+		switch {
+		case class.Kind != ours.Kind:
+		case class.Name == ours.Name && class.Default != "":
+			return class.Default
+		case class.Name != ours.Name && class.Default == "true":
+			wanted = "false"
+		}
+	}
+	return wanted
+}

@@ -1,0 +1,85 @@
+// Package gcppd is the GCP PD CSI driver, pd.csi.storage.gke.io.
+package gcppd
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Driver returns the GCP PD CSI driver.
+func Driver() (driver.Driver, error) {
+	own, err := fs.Sub(assets, "assets")
+	return driver.Driver{
+		Name: "pd.csi.storage.gke.io", Operator: "gcp-pd-csi-driver-operator", Platform: configv1.GCPPlatformType,
+		Prefix: "gcp-pd-csi-driver", ShortPrefix: "gcp-pd", ConditionPrefix: "GCPPD",
+		DaemonSet: "gcp-pd-csi-driver-node", Deployment: "gcp-pd-csi-driver-controller",
+		Assets: own,
+		// GCP takes minutes to attach a disk, or to copy one.
+		Sidecars: driver.BlockSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10303, Metrics: 8202},
+			Provisioner: []string{"--timeout=250s", "--controller-publish-readonly"},
+			Attacher:    []string{"--timeout=250s"},
+			Snapshotter: []string{"--timeout=300s"},
+		}),
+		Credentials: []driver.Credentials{{
+			Asset: "controller.yaml", Request: "openshift-gcp-pd-csi-driver-operator", Secret: "gcp-pd-cloud-credentials",
+			Workload: driver.Controller, Condition: "GCPPDCloudCredentials", Payload: true, Keys: [][]string{{"service_account.json"}},
+		}},
+		Wanted:           wanted,
+		Mutations:        []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt)},
+		LegacyConditions: driver.FormerConditions("GCPPD"),
+	}, err //nolint:wrapcheck // The folder is part of the program.
+}
+
+// wanted leaves out the StorageClasses of kinds of disks that the region does not have: dedicated ones have only the newest.
+func wanted(cfg driver.Config, object client.Object) bool {
+	class, isClass := object.(*storagev1.StorageClass)
+	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")
+}
+
+// label tells the driver what to put on all that it makes. By the label with the cluster's ID it is found when the cluster is destroyed.
+func label(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload != driver.Controller {
+		return nil
+	}
+	var labels, tags []string
+	if cfg.Platform != nil && cfg.Platform.GCP != nil {
+		for _, label := range cfg.Platform.GCP.ResourceLabels {
+			labels = append(labels, label.Key+"="+label.Value)
+		}
+		for _, tag := range cfg.Platform.GCP.ResourceTags {
+			tags = append(tags, tag.ParentID+"/"+tag.Key+"/"+tag.Value)
+		}
+	}
+	if cfg.InfrastructureID != "" {
+		labels = append(labels, "kubernetes-io-cluster-"+cfg.InfrastructureID+"=owned")
+	}
+	return pods.AddLists(map[string][]string{"--extra-labels": labels, "--extra-tags": tags})
+}
+
+// encrypt names the key of the ClusterCSIDriver in the StorageClasses.
+func encrypt(cfg driver.Config, class *storagev1.StorageClass) error {
+	config := cfg.Spec.DriverConfig
+	if config.DriverType != operatorv1.GCPDriverType || config.GCP == nil || config.GCP.KMSKey == nil {
+		return nil
+	}
+	key := *config.GCP.KMSKey
+	if key.Location == "" {
+		key.Location = "global"
+	}
+	class.Parameters["disk-encryption-kms-key"] = fmt.Sprintf("projects/%s/locations/%s/keyRings/%s/cryptoKeys/%s",
+		key.ProjectID, key.Location, key.KeyRing, key.Name)
+	return nil
+}

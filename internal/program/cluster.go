@@ -1,0 +1,68 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// Connection reads a cluster without a cache.
+type Connection struct {
+	Live      client.Client
+	Preflight manager.Preflight
+}
+
+// Connect makes one.
+func Connect(config *rest.Config) (Connection, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return Connection{}, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return Connection{}, fmt.Errorf("client for the API server: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
+	if err != nil {
+		return Connection{}, fmt.Errorf("discover the API server's kinds: %w", err)
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
+	if err != nil {
+		return Connection{}, fmt.Errorf("client for the API server: %w", err)
+	}
+	return Connection{Live: live, Preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
+}
+
+// OptionalKinds are those kinds that a driver can do without and the cluster has.
+func (c Connection) OptionalKinds(d driver.Driver) (map[schema.GroupKind]bool, error) {
+	found := map[schema.GroupKind]bool{}
+	for kind, version := range clustercsidriver.OptionalKinds(d) {
+		var err error
+		if found[kind], err = c.Preflight.Serves(kind, version); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Check looks whether a driver can be operated in this cluster, with a sentence for each thing that can be wrong, and which of the
+// optional kinds there are.
+func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver) (map[schema.GroupKind]bool, error) {
+	if err := c.Preflight.CheckNamespace(ctx, namespace); err != nil {
+		return nil, err
+	}
+	const hint = "it comes with OpenShift; elsewhere apply its CustomResourceDefinition from github.com/openshift/api first"
+	if err := c.Preflight.Require(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), hint); err != nil {
+		return nil, err
+	}
+	return c.OptionalKinds(d)
+}

@@ -1,0 +1,81 @@
+package program
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// FromEnvironment makes the controller of a driver with all that the environment says, and refuses what is wrong there.
+func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
+	controller := &clustercsidriver.Reconciler{
+		Driver:   d,
+		Images:   values(d.Images(), lookup),
+		RoleARNs: values(roleVariables(d), lookup),
+		Version:  lookup("OPERAND_IMAGE_VERSION"),
+	}
+	err := d.CheckImages(controller.Images)
+	if err != nil {
+		return nil, err
+	}
+	if controller.Settings, err = d.ReadSettings(lookup); err != nil {
+		return nil, err
+	}
+	controller.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
+	return controller, err
+}
+
+// Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.
+func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options Options, kinds map[schema.GroupKind]bool) error {
+	namespace := manager.Namespace(options.Options)
+	secrets, err := clustercsidriver.SecretCaches(mgr, controller.Driver, namespace)
+	if err != nil {
+		return err
+	}
+	controller.Client, controller.Live, controller.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
+	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
+	controller.Namespace, controller.Kinds = namespace, kinds
+	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	return nil
+}
+
+// fipsMode tells whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
+// operator's own node does, as all nodes of a cluster are installed in the same mode.
+func fipsMode(variable string) (bool, error) {
+	switch variable {
+	case "true", "false":
+		return variable == "true", nil
+	case "":
+		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
+		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
+	default:
+		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
+			"to follow the operator's own node", variable)
+	}
+}
+
+func roleVariables(d driver.Driver) []string {
+	var names []string
+	for _, credentials := range d.Credentials {
+		if credentials.RoleARNVariable != "" {
+			names = append(names, credentials.RoleARNVariable)
+		}
+	}
+	return names
+}
+
+func values(variables []string, lookup func(string) string) map[string]string {
+	found := map[string]string{}
+	for _, name := range variables {
+		found[name] = lookup(name)
+	}
+	return found
+}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// drivers are all drivers, by the folder that they are in.
+func drivers() map[string]func() (driver.Driver, error) {
+	return map[string]func() (driver.Driver, error){"awsebs": awsebs.Driver, "awsefs": awsefs.Driver, "gcppd": gcppd.Driver}
+}
+
+// everyDriver calls check with each driver and all objects that it can have.
+func everyDriver(t *testing.T, check func(folder string, d driver.Driver, objects []client.Object)) {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	folders, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "assets"))
+	env.Must(t, err)
+	if len(folders) != len(drivers()) {
+		t.Fatalf("%d folders of drivers, but the test knows %d: %v", len(folders), len(drivers()), folders)
+	}
+	scheme, err := manager.Scheme()
+	env.Must(t, err)
+	for folder, make := range drivers() {
+		d, err := make()
+		env.Must(t, err)
+		settings, err := d.ReadSettings(func(string) string { return "" })
+		env.Must(t, err)
+		objects, err := d.Everything(scheme, manager.DefaultNamespace, settings)
+		env.Must(t, err)
+		check(folder, d, objects)
+	}
+}
+
+// Two pods on the network of one node can't listen on one port, also if one listens on loopback only.
+func TestNoTwoHostPortsOfAPlatformCollide(t *testing.T) {
+	taken := map[string]driver.HostPort{}
+	for _, port := range driver.HostPorts() {
+		key := fmt.Sprintf("%s %d", port.Platform, port.Port)
+		if other, found := taken[key]; found {
+			t.Errorf("%s is used by %s of %s and by %s of %s", key, port.Use, port.Driver, other.Use, other.Driver)
+		}
+		taken[key] = port
+	}
+	if len(taken) < 18 {
+		t.Errorf("%d ports in the registry", len(taken))
+	}
+}
+
+func TestTheRegistryHasExactlyTheHostPortsThatAreRendered(t *testing.T) {
+	loopback := regexp.MustCompile(`=(?:localhost|127\.0\.0\.1):(\d+)$`)
+	name := func(d string, workload driver.Workload, port int32) string {
+		return fmt.Sprintf("%s %s %d", d, workload, port)
+	}
+	used, registered := map[string]bool{}, map[string]bool{}
+	for _, port := range driver.HostPorts() {
+		registered[name(port.Driver, port.Workload, port.Port)] = true
+	}
+	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
+			if !pods.Spec.HostNetwork {
+				return nil
+			}
+			for _, container := range pods.Spec.Containers {
+				for _, port := range container.Ports {
+					if port.HostPort != port.ContainerPort {
+						t.Errorf("%s: container %s uses port %d of the node without saying so", d.Name, container.Name, port.ContainerPort)
+					}
+					used[name(d.Name, pods.Workload, port.ContainerPort)] = true
+				}
+				for _, argument := range container.Args {
+					if found := loopback.FindStringSubmatch(argument); found != nil {
+						port, err := strconv.Atoi(found[1])
+						env.Must(t, err)
+						used[name(d.Name, pods.Workload, int32(port))] = true
+					}
+				}
+			}
+			return nil
+		})
+		for _, object := range objects {
+			env.Must(t, look(driver.Config{}, object))
+		}
+	})
+	if diff := cmp.Diff(registered, used); diff != "" {
+		t.Errorf("ports (-registered in internal/driver/hostports.go +rendered):\n%s", diff)
+	}
+}
+
+func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {
+	looked := 0
+	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+		for _, object := range objects {
+			deployment, ok := object.(*appsv1.Deployment)
+			if !ok || deployment.Spec.Template.Spec.HostNetwork {
+				continue
+			}
+			looked++
+			for _, container := range deployment.Spec.Template.Spec.Containers {
+				if slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.HostPort != 0 }) {
+					t.Errorf("%s: container %s", d.Name, container.Name)
+				}
+			}
+		}
+	})
+	if looked != 1 {
+		t.Errorf("%d such Deployments, want that of EBS", looked)
+	}
+}
+
+func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
+	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+		looked := 0
+		for _, object := range objects {
+			var rules []rbacv1.PolicyRule
+			switch role := object.(type) {
+			case *rbacv1.ClusterRole:
+				rules = role.Rules
+			case *rbacv1.Role:
+				rules = role.Rules
+			}
+			for _, rule := range rules {
+				looked++
+				for _, part := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs) {
+					if part == "*" || part == "secrets" || part == "escalate" || part == "bind" || part == "impersonate" {
+						t.Errorf("%s: %s of %s", d.Name, part, object.GetName())
+					}
+				}
+			}
+		}
+		if looked < 10 {
+			t.Errorf("%s: %d rules", d.Name, looked)
+		}
+	})
+}
+
+// A driver is a folder of YAML and a little Go: who wants to add one has an afternoon.
+func TestADriverIsSmall(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	// EBS has its own rules for tags; EFS has settings, predecessors and tags.
+	for folder, most := range map[string]int{"gcppd": 99, "awsebs": 160} {
+		files, err := filepath.Glob(filepath.Join(root, "internal", "driver", folder, "*.go"))
+		env.Must(t, err)
+		lines := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			env.Must(t, err)
+			lines += bytes.Count(text, []byte("\n"))
+		}
+		if lines == 0 || lines > most {
+			t.Errorf("%s has %d lines of Go, want %d at most", folder, lines, most)
+		}
+	}
+}
