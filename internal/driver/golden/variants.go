@@ -93,7 +93,10 @@ func common(d driver.Driver) map[string]func(*driver.Config) {
 		"inputs": func(cfg *driver.Config) {
 			bundle := d.TrustedCABundle()
 			cfg.Inputs = map[driver.Workload]map[string]string{
-				driver.Controller: {d.Credentials[0].Secret: "1234", bundle: "5678"}, driver.Node: {bundle: "5678"},
+				driver.Controller: {bundle: "5678"}, driver.Node: {bundle: "5678"},
+			}
+			if len(d.Credentials) > 0 {
+				cfg.Inputs[driver.Controller][d.Credentials[0].Secret] = "1234"
 			}
 		},
 		"tls-modern": func(cfg *driver.Config) { cfg.TLS = tlsprofile.Profile{MinVersion: "VersionTLS13"} },
