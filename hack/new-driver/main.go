@@ -1,0 +1,81 @@
+// Command new-driver writes a driver that builds and passes its tests: its folder in internal/driver with the Driver value, assets and
+// golden files, its host ports, and its place in the lists of drivers. What is there already, it never overwrites.
+//
+//	new-driver NAME [flags]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const usage = `Usage: go run ./hack/new-driver NAME [flags]
+
+Writes the CSI driver NAME into internal/driver/NAME and makes it known to csi-driver-operator.
+
+Flags:
+`
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	wanted, repository, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	made, err := prepare(repository, wanted)
+	if err != nil {
+		return err
+	}
+	if err := made.write(ctx, repository); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, `%[1]s has the driver %[2]s, with ports %[3]d and %[4]d of the nodes. Next:
+  go test ./%[1]s ./cmd/csi-driver-operator ./test/rules
+  docs/add-a-driver.md says what to change.
+`, folder(wanted.Package), wanted.CSIName, made.names.NodePort, made.names.RegistrarPort)
+	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+}
+
+// parse reads the command line. Flags may stand before and after the name.
+func parse(args []string) (wanted names, repository string, err error) {
+	flags := flag.NewFlagSet("new-driver", flag.ContinueOnError)
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&repository, "repository", ".", "`folder` of the repository")
+	flags.StringVar(&wanted.CSIName, "csi-name", "", "what the driver calls itself (default NAME.csi.example.com)")
+	flags.StringVar(&wanted.Platform, "platform", "None", "where the driver runs, as the Infrastructure calls it")
+	flags.StringVar(&wanted.Prefix, "prefix", "", "start of the names of namespaced objects (default NAME-csi-driver)")
+	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "start of the names of objects without namespace (default NAME)")
+	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "start of the types of conditions (default NAME in capitals)")
+	if err := flags.Parse(args); err != nil {
+		return wanted, "", err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if flags.NArg() == 0 {
+		return wanted, "", errors.New("the name is missing: go run ./hack/new-driver NAME")
+	}
+	wanted.Package = flags.Arg(0)
+	if err := flags.Parse(flags.Args()[1:]); err != nil {
+		return wanted, "", err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if flags.NArg() > 0 {
+		return wanted, "", fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return wanted.complete(), repository, wanted.complete().check()
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree is a copy of what a driver is added to, and of what the tests of that need.
+func tree(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, folder := range []string{"api", "internal", "cmd/csi-driver-operator", "test/env", "test/rights", "test/rules"} {
+		if err := os.CopyFS(filepath.Join(root, folder), os.DirFS(filepath.Join("../..", folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum", "tools.mod"} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// files are all files of a tree.
+func files(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		found[strings.TrimPrefix(name, root+"/")] = string(text)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d files, error %v", len(found), err)
+	}
+	return found
+}
+
+func command(t *testing.T, root string, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir = root
+	if output, err := command.CombinedOutput(); err != nil || strings.Contains(string(output), "no tests to run") {
+		t.Errorf("%s: %v\n%s", command, err, output)
+	}
+}
+
+func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "")
+	root, out := tree(t), &bytes.Buffer{}
+	before := files(t, root)
+	args := []string{"sample", "--repository", root, "--csi-name=disk.example.com", "--platform", "AWS", "--condition-prefix=SampleDisk"}
+	if err := run(t.Context(), out, args); err != nil {
+		t.Fatal(err)
+	}
+	if want := "internal/driver/sample has the driver disk.example.com, with ports 10304 and 10306"; !strings.Contains(out.String(), want) {
+		t.Errorf("it says %q, not %q", out, want)
+	}
+	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator", "./test/rules")
+	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/sample", "./cmd/csi-driver-operator", "./test/rules")
+	after := files(t, root)
+	var changed []string
+	for name, text := range before {
+		if after[name] != text {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) != 3 {
+		t.Errorf("changed are %v, want the three files that know all drivers", changed)
+	}
+	base := after["internal/driver/sample/testdata/base.yaml"]
+	for _, want := range []string{
+		"name: disk.example.com", "name: sample-csi-driver-controller-sa", "name: sample-csi-provisioner-role", "hostPort: 10304", "name: sample-csi\n",
+	} {
+		if !strings.Contains(base, want) {
+			t.Errorf("base.yaml lacks %q", want)
+		}
+	}
+
+	// The next one finds the first, and is refused what the first has.
+	next, err := prepare(root, names{Package: "another", Platform: "AWS"}.complete())
+	if err != nil || next.names.NodePort != 10307 || next.names.RegistrarPort != 10308 {
+		t.Errorf("the next driver has the ports %d and %d, error %v", next.names.NodePort, next.names.RegistrarPort, err)
+	}
+	for args, want := range map[string]string{
+		"sample":                              "internal/driver/sample exists: nothing is overwritten",
+		"another --csi-name disk.example.com": "--csi-name disk.example.com: the driver in internal/driver/sample has it",
+	} {
+		if err := run(t.Context(), out, append(strings.Fields(args), "--repository", root)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", args, err, want)
+		}
+	}
+	if diff := cmp.Diff(after, files(t, root)); diff != "" {
+		t.Errorf("what is refused has changed files:\n%s", diff)
+	}
+}
+
+// Here there is no Go to write the golden files with.
+func TestWhatCannotBeFinishedLeavesNothing(t *testing.T) {
+	root := tree(t)
+	before := files(t, root)
+	t.Setenv("PATH", t.TempDir())
+	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "sample"}); err == nil || !strings.Contains(err.Error(), "nothing has been changed") {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff(before, files(t, root)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(root, "internal/driver/sample")); err == nil {
+		t.Error("the folder is left")
+	}
+}
+
+func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
+	const label, word = "it must be lower-case letters and digits", "it is a word of Go's own"
+	for args, want := range map[string]string{
+		"":                       "the name is missing: go run ./hack/new-driver NAME",
+		"a b":                    `unexpected argument "b"`,
+		"Sample":                 label,
+		"1sample":                label,
+		"a-b":                    label,
+		"a_test":                 label,
+		"../sample":              label,
+		"/sample":                label,
+		"..":                     label,
+		"a/b":                    label,
+		`a\b`:                    label,
+		"ä":                      label,
+		strings.Repeat("a", 34):  "it has 34 characters: take 33 at most",
+		"func":                   word,
+		"string":                 word,
+		"internal":               "a folder of this name means something to Go",
+		"main":                   "cmd/csi-driver-operator/main.go uses the word already",
+		"known":                  "cmd/csi-driver-operator/main.go uses the word already",
+		"gcppd":                  "internal/driver/gcppd exists: nothing is overwritten",
+		"assets":                 "internal/driver/assets exists: nothing is overwritten",
+		"hostports.go":           label,
+		"a --csi-name a":         "it needs a domain of yours, such as a.csi.example.com",
+		"a --csi-name A.b":       `--csi-name "A.b": a lowercase RFC 1123 subdomain`,
+		"a --csi-name ../a.b":    `--csi-name "../a.b": a lowercase RFC 1123 subdomain`,
+		"a --csi-name a.b\"":     "a lowercase RFC 1123 subdomain",
+		"a --prefix a.b":         `--prefix "a.b": a DNS-1035 label`,
+		"a --short-prefix -":     `--short-prefix "-": a DNS-1035 label`,
+		"a --condition-prefix a": "begin with a capital, such as GCPPD",
+		"a --platform aws":       "it must be one of AWS, Azure, BareMetal, External",
+		"a --platform":           "flag needs an argument",
+		"a --csi-name a." + strings.Repeat("a", 62): "it has 64 characters, and CSI allows 63",
+		"a --prefix " + strings.Repeat("a", 45):     "it has 45 characters: 44 leave room",
+		"a --csi-name pd.csi.storage.gke.io":        "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd has it",
+		"a --prefix aws-ebs-csi-driver":             "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
+		"a --short-prefix efs":                      "--short-prefix efs: the driver in internal/driver/awsefs has it",
+		"a --condition-prefix GCPPD":                "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
+		"a --repository there-is-none":              "run this in the folder of the repository",
+	} {
+		t.Run(args, func(t *testing.T) {
+			err := run(t.Context(), &bytes.Buffer{}, append([]string{"--repository", "../.."}, strings.Fields(args)...))
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// A name that a driver may have is one that the templates, and Kubernetes, can take to the end.
+func TestTheLongestNamesAreAllowed(t *testing.T) {
+	longest := names{Package: strings.Repeat("a", longestName), Platform: "None"}.complete()
+	if err := longest.check(); err != nil {
+		t.Error(err)
+	}
+	if service := longest.Deployment() + "-metrics"; len(service) != 63 {
+		t.Errorf("the Service has a name of %d characters", len(service))
+	}
+	if _, err := prepare("../..", longest); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAListThatIsNotUnderstoodIsNotEdited(t *testing.T) {
+	for text, want := range map[string]string{
+		"package a\nfunc f() []int { return []int{1} }":      "the list in line 2 must have one driver in a line",
+		"package a\nfunc f() []int { return []int{} }":       "there is no function f with a list",
+		"package a\nfunc f() []int { return []int{\n1,\n} }": "it imports no driver",
+		"package": "parse: a.go",
+	} {
+		parsed, err := read("a.go", []byte(text), "f")
+		if err == nil {
+			_, err = parsed.add("2,", "sample")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}

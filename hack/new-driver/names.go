@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// longestPrefix leaves room for "-controller-metrics" in the name of a Service, which has 63 characters at most.
+	longestPrefix = 44
+	// longestName leaves room for "-csi-driver" in a prefix.
+	longestName = longestPrefix - len("-csi-driver")
+	// longestCSIName is CSI's own limit.
+	longestCSIName = 63
+)
+
+// names are those of a driver, and its ports; the templates use them.
+type names struct {
+	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix string
+	NodePort, RegistrarPort                                          int
+}
+
+// Operator, DaemonSet and Deployment follow from the prefix.
+func (n names) Operator() string { return n.Prefix + "-operator" }
+
+// DaemonSet is the name of the workload on the nodes.
+func (n names) DaemonSet() string { return n.Prefix + "-node" }
+
+// Deployment is the name of the controller.
+func (n names) Deployment() string { return n.Prefix + "-controller" }
+
+// complete fills in what the command line has left out.
+func (n names) complete() names {
+	for value, standard := range map[*string]string{
+		&n.CSIName: n.Package + ".csi.example.com", &n.Prefix: n.Package + "-csi-driver", &n.ShortPrefix: n.Package,
+		&n.ConditionPrefix: strings.ToUpper(n.Package),
+	} {
+		if *value == "" {
+			*value = standard
+		}
+	}
+	return n
+}
+
+// platforms are those whose constant is called as the value is.
+func platforms() []string {
+	known := []configv1.PlatformType{
+		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.ExternalPlatformType,
+		configv1.GCPPlatformType, configv1.IBMCloudPlatformType, configv1.NonePlatformType, configv1.NutanixPlatformType,
+		configv1.OpenStackPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
+	}
+	texts := make([]string, 0, len(known))
+	for _, platform := range known {
+		texts = append(texts, string(platform))
+	}
+	return texts
+}
+
+// check returns why these can't be the names of a driver. What follows from a wrong name is not complained about.
+func (n names) check() error {
+	if problem := checkPackage(n.Package); problem != "" {
+		return fmt.Errorf("name %q: %s", n.Package, problem)
+	}
+	var problems []error
+	refuse := func(flag, value string, reasons ...string) {
+		if len(reasons) > 0 {
+			problems = append(problems, fmt.Errorf("--%s %q: %s", flag, value, strings.Join(reasons, "; ")))
+		}
+	}
+	refuse("csi-name", n.CSIName, validation.IsDNS1123Subdomain(n.CSIName)...)
+	if !strings.Contains(n.CSIName, ".") {
+		refuse("csi-name", n.CSIName, "it needs a domain of yours, such as "+n.Package+".csi.example.com")
+	}
+	if len(n.CSIName) > longestCSIName {
+		refuse("csi-name", n.CSIName, fmt.Sprintf("it has %d characters, and CSI allows %d", len(n.CSIName), longestCSIName))
+	}
+	refuse("prefix", n.Prefix, validation.IsDNS1035Label(n.Prefix)...)
+	if len(n.Prefix) > longestPrefix {
+		refuse("prefix", n.Prefix, fmt.Sprintf("it has %d characters: %d leave room for what follows it in names", len(n.Prefix), longestPrefix))
+	}
+	refuse("short-prefix", n.ShortPrefix, validation.IsDNS1035Label(n.ShortPrefix)...)
+	if !regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`).MatchString(n.ConditionPrefix) {
+		refuse("condition-prefix", n.ConditionPrefix, "it must be 63 letters and digits at most and begin with a capital, such as GCPPD")
+	}
+	if !slices.Contains(platforms(), n.Platform) {
+		refuse("platform", n.Platform, "it must be one of "+strings.Join(platforms(), ", "))
+	}
+	return errors.Join(problems...)
+}
+
+// checkPackage returns why this can't be the name of a driver's package and folder, or "".
+func checkPackage(name string) string {
+	switch {
+	case len(name) > longestName:
+		return fmt.Sprintf("it has %d characters: take %d at most, the names of Services are made of it", len(name), longestName)
+	case !regexp.MustCompile(`^[a-z][a-z0-9]*$`).MatchString(name):
+		return "it must be lower-case letters and digits and begin with a letter, such as gcppd: it is a Go package, and a part of names in DNS"
+	case token.IsKeyword(name) || types.Universe.Lookup(name) != nil:
+		return "it is a word of Go's own: take another"
+	case slices.Contains([]string{"internal", "testdata", "vendor"}, name):
+		return "a folder of this name means something to Go: take another"
+	default:
+		return ""
+	}
+}

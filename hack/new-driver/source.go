@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"path"
+	"strconv"
+	"strings"
+)
+
+const drivers = "github.com/csi-operators/csi-operators/internal/driver/"
+
+// source is a Go file with a list that a driver is added to.
+type source struct {
+	name string
+	text []byte
+	set  *token.FileSet
+	file *ast.File
+	// list is the first one in the function that has anything in it.
+	list *ast.CompositeLit
+}
+
+// read parses a file, and finds the list in one of its functions.
+func read(name string, text []byte, function string) (source, error) {
+	s := source{name: name, text: text, set: token.NewFileSet()}
+	var err error
+	if s.file, err = parser.ParseFile(s.set, name, text, parser.SkipObjectResolution); err != nil {
+		return s, fmt.Errorf("parse: %w", err)
+	}
+	for _, declared := range s.file.Decls {
+		found, isFunction := declared.(*ast.FuncDecl)
+		if !isFunction || found.Name.Name != function {
+			continue
+		}
+		ast.Inspect(found, func(node ast.Node) bool {
+			list, isList := node.(*ast.CompositeLit)
+			if isList && len(list.Elts) > 0 && s.list == nil {
+				s.list = list
+			}
+			return s.list == nil
+		})
+	}
+	if s.list == nil {
+		return s, fmt.Errorf("%s: there is no function %s with a list to add the driver to", name, function)
+	}
+	return s, nil
+}
+
+// uses tells whether the file has a meaning for this word already.
+func (s source) uses(word string) bool {
+	found := false
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		identifier, isIdentifier := node.(*ast.Ident)
+		found = found || (isIdentifier && identifier.Name == word)
+		return !found
+	})
+	return found
+}
+
+// numbers are those in the list.
+func (s source) numbers() map[int]bool {
+	found := map[int]bool{}
+	ast.Inspect(s.list, func(node ast.Node) bool {
+		literal, isLiteral := node.(*ast.BasicLit)
+		if isLiteral && literal.Kind == token.INT {
+			if number, err := strconv.Atoi(literal.Value); err == nil {
+				found[number] = true
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// add returns the file with lines at the end of the list, and with the import of a driver's package if one is given.
+func (s source) add(lines, imported string) ([]byte, error) {
+	end := s.set.Position(s.list.Rbrace).Offset
+	if !bytes.HasSuffix(bytes.TrimSpace(s.text[:end]), []byte(",")) {
+		return nil, fmt.Errorf("%s: the list in line %d must have one driver in a line", s.name, s.set.Position(s.list.Lbrace).Line)
+	}
+	text := string(s.text[:end]) + lines + "\n" + string(s.text[end:])
+	if imported != "" {
+		at := 0
+		for _, spec := range s.file.Imports {
+			if strings.HasPrefix(spec.Path.Value, `"`+drivers) {
+				at = s.set.Position(spec.End()).Offset
+			}
+		}
+		if at == 0 {
+			return nil, fmt.Errorf("%s: it imports no driver, so there is no place for another import", s.name)
+		}
+		text = text[:at] + "\n" + strconv.Quote(drivers+imported) + text[at:]
+	}
+	formatted, err := format.Source([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s with the driver added: %w", s.name, err)
+	}
+	return formatted, nil
+}
+
+// fields adds the texts that a Go file of a driver gives to fields, such as Prefix, to found, with the folder of the file.
+func fields(name string, text []byte, found map[string]string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse: %w", err)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		pair, isPair := node.(*ast.KeyValueExpr)
+		if !isPair {
+			return true
+		}
+		key, isField := pair.Key.(*ast.Ident)
+		value, isLiteral := pair.Value.(*ast.BasicLit)
+		if isField && isLiteral && value.Kind == token.STRING {
+			if text, err := strconv.Unquote(value.Value); err == nil {
+				found[key.Name+" "+text] = path.Base(path.Dir(name))
+			}
+		}
+		return true
+	})
+	return nil
+}
