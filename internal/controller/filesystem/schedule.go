@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// atMost is how often AWS is asked at most. often is how often it is asked while something is wrong that is mended there.
+	// atMost is how often AWS is asked at most: while something is wrong that is mended there, and when something has changed.
 	atMost = 10 * time.Minute
 	// seldom is how often AWS is asked while nothing has changed in the cluster: what is wrong in AWS does not tell.
 	seldom = time.Hour
