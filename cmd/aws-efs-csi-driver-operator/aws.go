@@ -17,6 +17,8 @@ import (
 const (
 	// requestsPerMinute is the operator's budget: the driver of the same account needs its share.
 	requestsPerMinute = 300
+	// Developers wait for a few seconds for what AWS says of their share. What fails is tried again some minutes later anyway.
+	mostAttempts, longestPause, longestRequest = 4, 2 * time.Second, 10 * time.Second
 	// tokenFile is where the pod has its ServiceAccount's token for AWS, unless AWS_WEB_IDENTITY_TOKEN_FILE says otherwise.
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
 )
@@ -39,6 +41,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, drivers.FIPS, requestsPerMinute
+			options.MaxAttempts, options.MaxBackoff, options.Timeout = mostAttempts, longestPause, longestRequest
 			client, err := aws.New(ctx, options)
 			if err != nil {
 				return nil, fmt.Errorf("connect to AWS: %w", err)

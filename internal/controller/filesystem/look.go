@@ -67,6 +67,13 @@ func (k *known) use(cloud Cloud) bool {
 	return true
 }
 
+// fail says that AWS has not answered: whoever asks next need not try at once.
+func (k *known) fail(at time.Time) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.failed = at
+}
+
 // settle says that nothing is used in AWS, so that nothing is wrong.
 func (k *known) settle() {
 	k.mutex.Lock()

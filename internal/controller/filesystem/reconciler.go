@@ -235,6 +235,9 @@ func (r *Reconciler) sweepNow(ctx context.Context, cloud Cloud, used uses, place
 	seen, err := r.sweep(ctx, cloud, used, owner, denied)
 	if err != nil {
 		r.schedule.failed(r.Now(), err, seen.systems != nil)
+		if seen.systems == nil {
+			r.known.fail(r.Now())
+		}
 		ctrl.LoggerFrom(ctx).Error(err, "could not look at AWS", "again", r.schedule.pause.String())
 		return
 	}
