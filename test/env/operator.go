@@ -311,7 +311,8 @@ func (o *Operator) end(signal syscall.Signal) error {
 		}
 		if strings.Contains(o.Output(), "DATA RACE") {
 			err = errors.New("data race in the operator:\n" + o.Output())
-		} else if o.err != nil {
+		} else if o.err != nil && (signal != syscall.SIGTERM || o.Output() != "") {
+			// One that has said nothing was ended before it could listen for signals.
 			err = fmt.Errorf("the operator ended with: %w\n%s", o.err, o.Output())
 		}
 		_ = os.Remove(o.Log)

@@ -14,6 +14,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -69,7 +70,8 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
-	settled(t, cluster, mark, func() error { return shared(t, cluster) })
+	// There are credentials, and no AWS: that is told once, after the second try.
+	settled(t, cluster, mark, func() error { return errors.Join(shared(t, cluster), unreachable(t, cluster)) })
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
 	waitIdle(t, cluster, mark, renewals, "with an installed driver and SharedVolumes")
@@ -97,6 +99,21 @@ func shared(t *testing.T, cluster *env.Cluster) error {
 		}
 	}
 	return nil
+}
+
+// unreachable checks that the operator has told that AWS does not answer.
+func unreachable(t *testing.T, cluster *env.Cluster) error {
+	t.Helper()
+	cr := env.EFS("")
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err
+	}
+	for _, condition := range cr.Status.Conditions {
+		if condition.Type == "AWSEFSCloudUnreachable" && condition.Status == operatorv1.ConditionTrue {
+			return nil
+		}
+	}
+	return errors.New("nothing is said of AWS yet")
 }
 
 // settled waits until a condition holds and the operator makes no more requests: the next renewal of its lease follows
