@@ -38,6 +38,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
 		HasInfrastructure: drivers.Kinds[clustercsidriver.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
+		Off:  drivers.Settings[awsefs.LookAtAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, drivers.FIPS, requestsPerMinute

@@ -65,7 +65,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hash == "" || place.region == "" {
+	if r.Off || hash == "" || place.region == "" {
 		r.keep(connection{})
 		return nil, nil
 	}

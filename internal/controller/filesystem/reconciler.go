@@ -68,6 +68,8 @@ type Reconciler struct {
 	Region string
 	// Limit is how many access points a file system can have.
 	Limit int
+	// Off keeps the operator from looking at AWS, as without credentials.
+	Off bool
 	// Connect makes a client for AWS. It sends nothing.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
 	// Tags are those that access points of this cluster are to have, without the one that says whose they are.

@@ -19,6 +19,9 @@ const (
 // run out.
 const AccessPointLimit = "ACCESS_POINT_LIMIT"
 
+// LookAtAWS is the variable that keeps the operator from looking at AWS, where it has credentials but no way there.
+const LookAtAWS = "LOOK_AT_AWS"
+
 func settings() []driver.Setting {
 	return []driver.Setting{
 		// No limit unless asked for: the TLS tunnels of all mounts of a node live in one container, and all of them stall
@@ -31,6 +34,7 @@ func settings() []driver.Setting {
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},
 		// Kubernetes counts volumes for each node in 32 bits; no node mounts more than it has ports for tunnels.
 		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
+		{Variable: LookAtAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
 	}
