@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,15 +61,7 @@ func start(ctx context.Context, options program.Options) error {
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
 	}
-	filled := manager.Filled(append(slices.Collect(maps.Values(controller.Secrets)), mgr.GetCache(), systems.Volumes)...)
-	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
-		return fmt.Errorf("add health checks: %w", err)
-	}
-	mgr.GetLogger().Info("starting", "driver", efs.Name, "namespace", namespace, "version", os.Getenv("OPERATOR_IMAGE_VERSION"))
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	return nil
+	return program.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems.Volumes)
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.

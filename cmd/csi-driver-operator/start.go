@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"os"
-	"slices"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -50,13 +46,5 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	filled := manager.Filled(append(slices.Collect(maps.Values(controller.Secrets)), mgr.GetCache())...)
-	if err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", filled)); err != nil {
-		return fmt.Errorf("add health checks: %w", err)
-	}
-	mgr.GetLogger().Info("starting", "driver", d.Name, "namespace", namespace, "version", os.Getenv("OPERATOR_IMAGE_VERSION"))
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	return nil
+	return program.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
 }

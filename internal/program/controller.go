@@ -1,13 +1,18 @@
 package program
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -44,6 +49,21 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
 	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	return nil
+}
+
+// Run adds the checks for the probes, and runs the manager until ctx ends. The operator is ready when its caches are filled, further ones
+// included. The version is that of the program, for the log.
+func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...cache.Cache) error {
+	caches := slices.Concat(slices.Collect(maps.Values(controller.Secrets)), []cache.Cache{mgr.GetCache()}, further)
+	err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", manager.Filled(caches...)))
+	if err != nil {
+		return fmt.Errorf("add health checks: %w", err)
+	}
+	mgr.GetLogger().Info("starting", "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
 	return nil
 }
 

@@ -171,7 +171,8 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 		r.known.settle()
 		return 0, r.writeConditions(ctx, cr, nil)
 	}
-	if r.schedule.wait(used.fingerprint(), r.Now()) <= 0 {
+	fingerprint := used.fingerprint()
+	if r.schedule.wait(fingerprint, r.Now()) <= 0 {
 		r.sweepNow(ctx, cloud, used, place)
 	}
 	if r.seen == nil && r.schedule.failures == 0 {
@@ -180,7 +181,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	again, err := r.follow(ctx, cr, used, place)
 	// A wait that is over by now is no wait for ever.
-	return soonest(max(r.schedule.wait(used.fingerprint(), r.Now()), time.Second), again), err
+	return soonest(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
 }
 
 // follow does what follows from the last sweep: tags, conditions, events, metrics, and what SharedVolumes are told.
