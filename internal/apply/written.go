@@ -2,17 +2,23 @@ package apply
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// StaleAfter is how long the cache may take to show what was written before it is no longer waited for.
+const StaleAfter = 30 * time.Second
+
 // Written remembers what was written last, until the cache shows it. Without it, a reconcile that starts before the
 // cache has caught up would write everything once more.
 type Written struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
+	// pending is since when ForgetStale has seen something that the cache does not show.
+	pending time.Time
 }
 
 // NewWritten returns an empty memory.
@@ -56,11 +62,20 @@ func (w *Written) Pending() bool {
 	return len(w.objects) > 0
 }
 
-// Clear forgets everything. A watch that was interrupted can miss a deletion, so nothing is believed for long.
-func (w *Written) Clear() {
+// ForgetStale forgets everything if the cache has not shown all of it for StaleAfter. A watch that was interrupted can miss a
+// deletion, so nothing is believed for long. Call it at the beginning of each reconcile.
+func (w *Written) ForgetStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	clear(w.objects)
+	switch {
+	case len(w.objects) == 0:
+		w.pending = time.Time{}
+	case w.pending.IsZero():
+		w.pending = now
+	case now.Sub(w.pending) >= StaleAfter:
+		clear(w.objects)
+		w.pending = time.Time{}
+	}
 }
 
 // older compares resource versions, which Kubernetes defines as growing integers (KEP-5504).

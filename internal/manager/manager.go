@@ -35,8 +35,8 @@ const DefaultNamespace = "openshift-cluster-csi-drivers"
 type Options struct {
 	// Kubeconfig is a file; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
-	// Namespace is the operator's own; empty means the pod's, or DefaultNamespace outside a cluster.
-	Namespace string
+	// Namespace is the operator's own; empty means the pod's, or outside a cluster Fallback, or DefaultNamespace if that is empty.
+	Namespace, Fallback string
 	// LeaderElect lets one of several copies work at a time. LockName is the name of the Lease.
 	LeaderElect bool
 	LockName    string
@@ -82,6 +82,14 @@ func Namespace(options Options) string {
 	const podFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	if own, err := os.ReadFile(podFile); err == nil && len(own) > 0 {
 		return strings.TrimSpace(string(own))
+	}
+	return options.DefaultNamespace()
+}
+
+// DefaultNamespace is the operator's namespace outside a cluster.
+func (o Options) DefaultNamespace() string {
+	if o.Fallback != "" {
+		return o.Fallback
 	}
 	return DefaultNamespace
 }

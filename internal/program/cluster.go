@@ -17,12 +17,17 @@ import (
 
 // Connection reads a cluster without a cache.
 type Connection struct {
+	Config    *rest.Config
 	Live      client.Client
 	Preflight manager.Preflight
 }
 
 // Connect makes one.
-func Connect(config *rest.Config) (Connection, error) {
+func Connect(options manager.Options) (Connection, error) {
+	config, err := manager.Connect(options)
+	if err != nil {
+		return Connection{}, err
+	}
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return Connection{}, err
@@ -39,7 +44,7 @@ func Connect(config *rest.Config) (Connection, error) {
 	if err != nil {
 		return Connection{}, fmt.Errorf("client for the API server: %w", err)
 	}
-	return Connection{Live: live, Preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
+	return Connection{Config: config, Live: live, Preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
 }
 
 // OptionalKinds are those kinds that a driver can do without and the cluster has.

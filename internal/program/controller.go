@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -52,15 +53,18 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	return nil
 }
 
-// Run adds the checks for the probes, and runs the manager until ctx ends. The operator is ready when its caches are filled, further ones
-// included. The version is that of the program, for the log.
+// Run serves one driver. The operator is ready when its caches are filled, further ones included. The version is that of the program.
 func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...cache.Cache) error {
 	caches := slices.Concat(slices.Collect(maps.Values(controller.Secrets)), []cache.Cache{mgr.GetCache()}, further)
-	err := errors.Join(mgr.AddHealthzCheck("reconcile", controller.Alive), mgr.AddReadyzCheck("caches", manager.Filled(caches...)))
-	if err != nil {
+	return Serve(ctx, mgr, controller.Alive, caches, "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
+}
+
+// Serve adds the checks for the probes, and runs the manager until ctx ends. The keys and values are logged.
+func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []cache.Cache, keysAndValues ...any) error {
+	if err := errors.Join(mgr.AddHealthzCheck("reconcile", alive), mgr.AddReadyzCheck("caches", manager.Filled(caches...))); err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}
-	mgr.GetLogger().Info("starting", "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
+	mgr.GetLogger().Info("starting", keysAndValues...)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}

@@ -1,9 +1,12 @@
-// Package program holds what the programs that operate one CSI driver have in common: flags, environment, the first look at the
-// cluster, and the controller of the ClusterCSIDriver.
+// Package program holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
+// those have that operate one CSI driver: environment, the first look at the cluster, and the controller of the ClusterCSIDriver.
 package program
 
 import (
 	"flag"
+	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -21,7 +24,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "",
 		"`file` with the API server and credentials; default: $KUBECONFIG, else ~/.kube/config, else those of the pod")
 	flags.StringVar(&o.Namespace, "namespace", "",
-		"`namespace` of the operator and the driver; default: that of the pod, or "+manager.DefaultNamespace)
+		"`namespace` of the operator and what it looks after; default: that of the pod, or "+o.DefaultNamespace())
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, 0 for none")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true,
@@ -32,5 +35,31 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	o.Verbosity = &Verbosity{Value: logs.Lookup("v").Value}
-	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the ClusterCSIDriver can raise it")
+	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of what the operator follows can raise it")
+}
+
+// Parse reads a command line strictly: one of the commands, and then flags. The usage comes before the list of flags.
+func Parse(flags *flag.FlagSet, usage string, args []string, commands ...string) error {
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	if len(args) == 0 || !slices.Contains(commands, args[0]) {
+		flags.Usage()
+		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
+			return flag.ErrHelp
+		}
+		names := strings.Join(commands, ", ")
+		if last := strings.LastIndex(names, ", "); last >= 0 {
+			names = names[:last] + " or " + names[last+len(", "):]
+		}
+		return fmt.Errorf("the first argument must be %s", names)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -21,8 +22,9 @@ const (
 // Release is one version of the product.
 type Release struct {
 	Version semver.Version
-	// Images are those that run in a cluster; Packaging are those that OLM reads, and the bases of others.
-	Images, Packaging []Image
+	// Images are those that OLM brings into a cluster; Packaging are those that it reads, and the bases of others. Payload are the
+	// programs that come with a release of OpenShift instead: neither a bundle nor a mirror of the catalog names them.
+	Images, Packaging, Payload []Image
 }
 
 // Image is one entry of ImagesFile.
@@ -42,6 +44,7 @@ type Image struct {
 type imageList struct {
 	Images    []Image `json:"images"`
 	Packaging []Image `json:"packaging"`
+	Payload   []Image `json:"payload,omitempty"`
 }
 
 // Load reads what a repository releases. Errors name the file and the field.
@@ -72,6 +75,7 @@ func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
 		return found, err
 	}
 	found.Images, found.Packaging = expand(list.Images, found.Version), expand(list.Packaging, found.Version)
+	found.Payload = expand(list.Payload, found.Version)
 	return found, nil
 }
 
@@ -96,7 +100,7 @@ func (l imageList) check() error {
 	for _, list := range []struct {
 		name   string
 		images []Image
-	}{{"images", l.Images}, {"packaging", l.Packaging}} {
+	}{{"images", l.Images}, {"packaging", l.Packaging}, {"payload", l.Payload}} {
 		for i, image := range list.images {
 			where := fmt.Sprintf("%s: %s[%d]", ImagesFile, list.name, i)
 			switch {
@@ -150,13 +154,14 @@ func (i Image) PullSpec() string {
 	return i.Image[:strings.LastIndex(i.Image, ":")] + "@" + i.Digest
 }
 
+// All are the images of every list.
+func (r Release) All() []Image { return slices.Concat(r.Images, r.Packaging, r.Payload) }
+
 // Find returns the image of a name.
 func (r Release) Find(name string) (Image, error) {
-	for _, images := range [][]Image{r.Images, r.Packaging} {
-		for _, image := range images {
-			if image.Name == name {
-				return image, nil
-			}
+	for _, image := range r.All() {
+		if image.Name == name {
+			return image, nil
 		}
 	}
 	return Image{}, fmt.Errorf("%s has no image named %s", ImagesFile, name)

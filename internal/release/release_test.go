@@ -17,6 +17,8 @@ const images = `images:
   - {name: driver, image: "example.com:5000/driver:v1", digest: "sha256:` + digest + `", variable: DRIVER_IMAGE}
 packaging:
   - {name: bundle, image: "example.com/a/bundle:v${VERSION}"}
+payload:
+  - {name: program, image: "example.com/a/program:v${VERSION}"}
 `
 
 const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -31,14 +33,16 @@ func TestAReleaseKnowsItsImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var specs []string
-	for _, name := range []string{"operator", "driver", "bundle"} {
+	for _, name := range []string{"operator", "driver", "bundle", "program"} {
 		image, err := found.Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		specs = append(specs, image.PullSpec())
 	}
-	want := []string{"example.com/a/operator:v5.1.0", "example.com:5000/driver@sha256:" + digest, "example.com/a/bundle:v5.1.0"}
+	want := []string{
+		"example.com/a/operator:v5.1.0", "example.com:5000/driver@sha256:" + digest, "example.com/a/bundle:v5.1.0", "example.com/a/program:v5.1.0",
+	}
 	if diff := cmp.Diff(want, specs); diff != "" {
 		t.Error(diff)
 	}
@@ -55,13 +59,14 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		"misspelt field":       {from: "variable:", to: "varialbe:", want: "varialbe"},
 		"no name":              {from: "name: driver, ", want: "images[1].name: it is missing"},
 		"same name":            {from: "name: bundle", to: "name: driver", want: "packaging[0].name: a second image is named driver"},
+		"same name in payload": {from: "name: program", to: "name: bundle", want: "payload[0].name: a second image is named bundle"},
 		"no tag":               {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
 		"latest":               {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
 		"short digest":         {from: digest, to: "0123", want: "images[1] (driver): digest:"},
 		"same variable": {
 			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: a second image has DRIVER_IMAGE",
 		},
-		"no packaging": {from: images[strings.Index(images, "packaging"):], want: "needs entries in images and in packaging"},
+		"no packaging": {from: images[strings.Index(images, "packaging"):strings.Index(images, "payload")], want: "needs entries in images and in packaging"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if example.from != "" {

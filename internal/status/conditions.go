@@ -5,6 +5,9 @@
 package status
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -99,6 +102,28 @@ func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.Op
 		}
 	}
 	return nil
+}
+
+// DropPatch is the JSON patch that removes the stale ones from an object's status.conditions; empty if there are none. It is refused where
+// the conditions have changed meanwhile.
+func DropPatch(conditions []operatorv1.OperatorCondition, isStale func(operatorv1.OperatorCondition) bool) ([]byte, error) {
+	var patch []map[string]any
+	// From the end, because a removal shifts what follows.
+	for i, condition := range slices.Backward(conditions) {
+		if isStale(condition) {
+			path := fmt.Sprintf("/status/conditions/%d", i)
+			patch = append(patch, map[string]any{"op": "test", "path": path + "/type", "value": condition.Type},
+				map[string]any{"op": "remove", "path": path})
+		}
+	}
+	if len(patch) == 0 {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return encoded, nil
 }
 
 func sorted(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {

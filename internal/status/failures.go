@@ -2,6 +2,8 @@ package status
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,13 +47,18 @@ func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondit
 	remaining := FailureWindow - now.Sub(first)
 	switch {
 	case Terminal(err) || remaining <= 0:
-		return Condition(kind, true, "SyncError", err.Error()), 0
+		return Condition(kind, true, "SyncError", text(err)), 0
 	case apierrors.IsConflict(err):
 		// Somebody wrote at the same moment; the retry is all that is needed.
 		return Condition(kind, false, "", ""), remaining
 	default:
-		return Condition(kind, false, "Retrying", err.Error()), remaining
+		return Condition(kind, false, "Retrying", text(err)), remaining
 	}
+}
+
+// text is an error without what says that it is not retried, which is no news to people.
+func text(err error) string {
+	return strings.ReplaceAll(err.Error(), "terminal error: ", "")
 }
 
 // Terminal tells whether an error stays until somebody changes something. Of joined errors one is enough.
@@ -70,4 +77,13 @@ func Terminal(err error) bool {
 	}
 	// Not "forbidden" and "not found": of several API servers one can know a new role or namespace later than another.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// OnlyConflicts tells whether all of joined errors are write conflicts: somebody else wrote at the same moment.
+func OnlyConflicts(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return apierrors.IsConflict(err)
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !OnlyConflicts(one) })
 }

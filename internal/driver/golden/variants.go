@@ -1,3 +1,4 @@
+// Package golden compares what drivers render with reviewed files, in the variants that every driver has to follow.
 package golden
 
 import (
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
@@ -57,10 +59,10 @@ func Render(t *testing.T, d driver.Driver, change func(*driver.Config)) []client
 func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Config)) {
 	t.Helper()
 	base := Render(t, d, nil)
-	Compare(t, "base", base)
+	golden.Compare(t, "base", base)
 	for _, variants := range []map[string]func(*driver.Config){common(d), own} {
 		for name, change := range variants {
-			t.Run(name, func(t *testing.T) { CompareVariant(t, name, base, Render(t, d, change)) })
+			t.Run(name, func(t *testing.T) { golden.CompareVariant(t, name, base, Render(t, d, change)) })
 		}
 	}
 	scheme, err := manager.Scheme()
@@ -71,7 +73,7 @@ func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	Compare(t, "payload", requests)
+	golden.Compare(t, "payload", requests)
 }
 
 // common are the variants of clusters that every driver has to follow.
@@ -85,6 +87,7 @@ func common(d driver.Driver) map[string]func(*driver.Config) {
 	return map[string]func(*driver.Config){
 		"topology-single-replica":           topology(configv1.SingleReplicaTopologyMode, configv1.SingleReplicaTopologyMode),
 		"topology-dual-replica":             topology(configv1.DualReplicaTopologyMode, configv1.HighlyAvailableTopologyMode),
+		"topology-highly-available-arbiter": topology(configv1.HighlyAvailableArbiterMode, configv1.HighlyAvailableTopologyMode),
 		"topology-external":                 topology(configv1.ExternalTopologyMode, configv1.HighlyAvailableTopologyMode),
 		"topology-external-with-one-worker": topology(configv1.ExternalTopologyMode, configv1.SingleReplicaTopologyMode),
 		"proxy": func(cfg *driver.Config) {

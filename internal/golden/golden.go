@@ -22,7 +22,7 @@ import (
 // file instead.
 func Compare(t *testing.T, name string, objects []client.Object) {
 	t.Helper()
-	compare(t, filepath.Join("testdata", name+".yaml"), marshal(t, objects))
+	CompareText(t, name+".yaml", marshal(t, objects))
 }
 
 // CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff.
@@ -35,12 +35,17 @@ func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 		t.Fatal(err)
 	}
 	// The place in the base is not what is reviewed.
-	compare(t, filepath.Join("testdata", name+".diff"), regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
+	CompareText(t, name+".diff", regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
 }
 
-func compare(t *testing.T, file, got string) {
+// CompareText fails the test if a text differs from a file in testdata.
+func CompareText(t *testing.T, name, got string) {
 	t.Helper()
+	file := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE") == "1" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,52 @@
+package apply
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Definition is an empty CustomResourceDefinition, to be watched for a kind that is not served yet.
+func Definition() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return object
+}
+
+// WhenServed calls restart, and says why, when a version of a kind is served that was not when the operator started, so that the next one
+// uses it. While a cluster is installed that may happen at any time. One that is served in older versions only is waited for.
+func WhenServed(version string, restart func(why string)) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	look := func(object client.Object) {
+		if crd, ok := object.(*unstructured.Unstructured); ok && serves(crd, version) {
+			restart("the cluster serves " + object.GetName() + " now")
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) { look(e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) { look(e.ObjectNew) },
+	}
+}
+
+// serves tells whether objects of a CustomResourceDefinition are served in a version.
+func serves(crd *unstructured.Unstructured, version string) bool {
+	has := func(what, field string, fits func(entry map[string]any) bool) bool {
+		entries, _, _ := unstructured.NestedSlice(crd.Object, what, field)
+		return slices.ContainsFunc(entries, func(entry any) bool {
+			fields, ok := entry.(map[string]any)
+			return ok && fits(fields)
+		})
+	}
+	return has("status", "conditions", func(condition map[string]any) bool {
+		return condition["type"] == "Established" && condition["status"] == "True"
+	}) && has("spec", "versions", func(one map[string]any) bool {
+		return one["name"] == version && one["served"] == true
+	})
+}

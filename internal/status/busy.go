@@ -1,0 +1,40 @@
+package status
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// longestReconcile is more than any request of a reconcile takes.
+const longestReconcile = 10 * time.Minute
+
+// Busy remembers since when a reconcile has been running, for the liveness probe: one that hangs is cured by a restart only. The zero
+// value is ready for use, and safe for use by several goroutines.
+type Busy struct {
+	// since is in nanoseconds; 0 while no reconcile is running.
+	since atomic.Int64
+}
+
+// Begin says that a reconcile begins; it ends with a call of end.
+func (b *Busy) Begin(now time.Time) (end func()) {
+	b.since.Store(now.UnixNano())
+	return func() { b.since.Store(0) }
+}
+
+// Check returns an error if the reconcile of what hangs.
+func (b *Busy) Check(what string, now time.Time) error {
+	began := b.since.Load()
+	if took := now.Sub(time.Unix(0, began)); began != 0 && took > longestReconcile {
+		return fmt.Errorf("a reconcile of %s has been running for %s", what, took)
+	}
+	return nil
+}
+
+// Soonest returns the shorter one of two delays; 0 means never.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}

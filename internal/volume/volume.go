@@ -1,0 +1,30 @@
+// Package volume knows which CSI driver serves a PersistentVolume.
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// DriverOf is the CSI name of the driver that serves a volume: the one that it names, or the one to which Kubernetes hands volumes of a
+// former plugin of its own (CSI migration, KEP-625). It is empty for volumes of neither kind.
+func DriverOf(volume *corev1.PersistentVolume) string {
+	source := volume.Spec.PersistentVolumeSource
+	switch {
+	case source.CSI != nil:
+		return source.CSI.Driver
+	case source.AWSElasticBlockStore != nil:
+		return "ebs.csi.aws.com"
+	case source.GCEPersistentDisk != nil:
+		return "pd.csi.storage.gke.io"
+	case source.AzureDisk != nil:
+		return "disk.csi.azure.com"
+	case source.AzureFile != nil:
+		return "file.csi.azure.com"
+	case source.Cinder != nil:
+		return "cinder.csi.openstack.org"
+	case source.VsphereVolume != nil:
+		return "csi.vsphere.vmware.com"
+	default:
+		return ""
+	}
+}
