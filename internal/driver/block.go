@@ -51,10 +51,13 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 
 // FormerConditions are those that OpenShift's operator of a driver with this prefix of conditions has left, and nobody would update.
 func FormerConditions(prefix string) []string {
-	return []string{
-		"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded",
-		prefix + "DriverCSIConfigObserverControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded",
+	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}
+	for _, controller := range []string{"DriverCSIConfigObserverController", "CSIDriver"} {
+		for _, kind := range []string{"Available", "Progressing", "Degraded", "Upgradeable"} {
+			types = append(types, prefix+controller+kind)
+		}
 	}
+	return types
 }
 
 // AddLists adds arguments with lists to the driver's container, sorted. Empty lists are left out.

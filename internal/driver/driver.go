@@ -53,6 +53,9 @@ type Driver struct {
 	// PrivilegedController says that the controller pods need OpenShift's privileged SCC. Others are restricted as far as
 	// Kubernetes can, and reach the cloud through the pod network unless their asset says otherwise.
 	PrivilegedController bool
+	// CloudCAVariable, if set, says that the driver's cloud may have a CA of its own: it is the environment variable by which the
+	// controller's container is told the file with its certificates. Such a driver has no dashboard.
+	CloudCAVariable string
 	// Metrics, if set, are those of the driver's own container in the controller.
 	Metrics *Metrics
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
@@ -186,6 +189,9 @@ type Config struct {
 	FIPS bool
 	// Region is that of the cloud, empty if unknown.
 	Region string
+	// CloudCA are the certificates in PEM of the cloud's own CA, empty if it has none. The controller is restarted when its hash
+	// among the Inputs changes.
+	CloudCA string
 	// Platform is what the Infrastructure tells about the cloud; nil if nothing.
 	Platform *configv1.PlatformStatus
 	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.

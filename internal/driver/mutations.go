@@ -32,8 +32,11 @@ func (d Driver) standardMutations() []Mutation {
 		Mutate(d.restrictController),
 		MutatePods(dropHostPorts),
 		Mutate(holdNodePods),
+		Mutate(d.keepApart),
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
+		Mutate(d.fillCloudCA),
+		MutatePods(d.addCloudCA),
 		MutatePods(addInputs),
 	}
 }

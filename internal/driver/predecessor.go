@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Predecessor is an operator that installed the driver before this one did, and what it leaves in the cluster.
@@ -21,6 +22,10 @@ type Predecessor struct {
 	ServiceAccount, SecurityContextConstraints string
 	// Label is on all its objects, and Owner, a CustomResourceDefinition, owns them; empty: there is none.
 	Label, Owner string
+	// Namespace is where it ran the driver, if that was a namespace of its own and not that of the operator. Objects can't move: those in
+	// there are called as ours are, and go when ours have taken their places. Somebody else has made sure that the operator itself has gone,
+	// so that Operator, Package and Right are not looked at.
+	Namespace string
 }
 
 // NodeApps are the values of the label app of all node pods, those of predecessors included. The first one is ours.
@@ -37,16 +42,57 @@ func (d Driver) NodeApps() []string {
 // NodeServiceAccount is the account of our node pods.
 func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
 
-// IsOld tells whether a node pod was started by a predecessor: under another name, or under another account.
+// NamespaceRole is the name of the ClusterRole with what the operator may do in a namespace, and of its bindings.
+func (d Driver) NamespaceRole() string { return d.Operator + "-role" }
+
+// OldNamespaces are those of their own in which predecessors ran the driver.
+func (d Driver) OldNamespaces() []string {
+	var names []string
+	for _, predecessor := range d.Predecessors {
+		if predecessor.Namespace != "" {
+			names = append(names, predecessor.Namespace)
+		}
+	}
+	return names
+}
+
+// IsOld tells whether a node pod was started by a predecessor: under another name, under another account, or in another namespace.
 func (d Driver) IsOld(pod *corev1.Pod) bool {
 	app := pod.Labels["app"]
-	return slices.Contains(d.NodeApps(), app) && (app != d.DaemonSet || pod.Spec.ServiceAccountName != d.NodeServiceAccount())
+	if !slices.Contains(d.NodeApps(), app) {
+		return false
+	}
+	return app != d.DaemonSet || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
 // holdNodePods leaves pods of a predecessor as they are until the operator replaces them, one by one.
 func holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	if cfg.TakingOver {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	}
+	return nil
+}
+
+// keepApart lets a node pod wait for one in an old namespace: two plugins on a node would take each other's sockets. It is there for ever,
+// as to drop it would restart all pods.
+func (d Driver) keepApart(_ Config, daemonSet *appsv1.DaemonSet) error {
+	for _, predecessor := range d.Predecessors {
+		if predecessor.Namespace == "" {
+			continue
+		}
+		affinity := &daemonSet.Spec.Template.Spec.Affinity
+		if *affinity == nil {
+			*affinity = &corev1.Affinity{}
+		}
+		if (*affinity).PodAntiAffinity == nil {
+			(*affinity).PodAntiAffinity = &corev1.PodAntiAffinity{}
+		}
+		terms := &(*affinity).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		*terms = append(*terms, corev1.PodAffinityTerm{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": predecessor.DaemonSet}},
+			// No tenant can make one of these names.
+			Namespaces: []string{predecessor.Namespace}, TopologyKey: corev1.LabelHostname,
+		})
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 // ManagedByLabel is on every rendered object; its value is Driver.Operator. Pruning and removal look for it.
 const ManagedByLabel = "app.kubernetes.io/managed-by"
 
-// DashboardNamespace is where OpenShift's console looks for dashboards.
-const DashboardNamespace = "openshift-config-managed"
+// ManagedNamespace is where OpenShift keeps configuration that it makes for all, and where its console looks for dashboards.
+const ManagedNamespace = "openshift-config-managed"
 
 // Dashboard is the name of the ConfigMap with the driver's dashboard.
 func (d Driver) Dashboard() string { return d.Prefix + "-dashboard" }
@@ -109,6 +109,7 @@ func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings ma
 		cfg.Kinds[kind] = true
 	}
 	d.Wanted = nil
+	cfg.CloudCA = "any"
 	for _, credentials := range d.Credentials {
 		cfg.RoleARNs[credentials.RoleARNVariable] = "any"
 	}
@@ -156,6 +157,9 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	folders = append(folders, "objects")
 	if cfg.metrics() {
 		folders = append(folders, "metrics")
+	}
+	if d.followsCloudCA(cfg) {
+		folders = append(folders, "cloudca")
 	}
 	var objects []client.Object
 	for _, folder := range folders {

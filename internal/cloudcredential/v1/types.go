@@ -50,7 +50,7 @@ type CredentialsRequestSpec struct {
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
-// ProviderSpec holds the rights on one cloud, which Kind names: AWSProviderSpec or GCPProviderSpec. Strict decoding refuses a
+// ProviderSpec holds the rights on one cloud, which Kind names, for instance AWSProviderSpec. Strict decoding refuses a
 // misspelt right; that is why it is not raw JSON.
 type ProviderSpec struct {
 	APIVersion string `json:"apiVersion"`
@@ -59,11 +59,25 @@ type ProviderSpec struct {
 	StatementEntries []StatementEntry `json:"statementEntries,omitempty"`
 	// STSIAMRoleARN is the role to assume on an AWS cluster with STS.
 	STSIAMRoleARN string `json:"stsIAMRoleARN,omitempty"`
-	// PredefinedRoles and Permissions are those of GCP.
+	// PredefinedRoles and Permissions are those of GCP; Permissions also those of Azure.
 	PredefinedRoles []string `json:"predefinedRoles,omitempty"`
 	Permissions     []string `json:"permissions,omitempty"`
 	// SkipServiceCheck leaves out the check that the GCP project has the services that the permissions are about.
 	SkipServiceCheck bool `json:"skipServiceCheck,omitempty"`
+	// Policies are those of IBM Cloud.
+	Policies []Policy `json:"policies,omitempty"`
+}
+
+// Policy gives roles on what has all the attributes.
+type Policy struct {
+	Attributes []Attribute `json:"attributes"`
+	Roles      []string    `json:"roles"`
+}
+
+// Attribute is one of a resource of IBM Cloud.
+type Attribute struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // StatementEntry is one statement of an IAM policy.

@@ -3,12 +3,14 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,6 +82,37 @@ func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 	return live, nil
 }
 
+// addFormer fills in workloads that wait and that the cache does not show because an operator before this one has made them: they go on
+// serving meanwhile. It is looked for in drivers of the payload, which may be there before their operator is.
+func (r *reporter) addFormer(ctx context.Context, waits held, live *workloads) error {
+	if r.Driver.Removable {
+		return nil
+	}
+	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	for _, former := range []struct {
+		workload driver.Workload
+		name     string
+		object   client.Object
+		known    bool
+		found    func()
+	}{
+		{driver.Controller, r.Driver.Deployment, deployment, live.deployment != nil, func() { live.deployment = deployment }},
+		{driver.Node, r.Driver.DaemonSet, daemonSet, live.daemonSet != nil, func() { live.daemonSet = daemonSet }},
+	} {
+		if waits[former.workload] == "" || former.known {
+			continue
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: former.name}, former.object)
+		switch {
+		case err == nil:
+			former.found()
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("look for %s of an older operator: %w", former.name, err)
+		}
+	}
+	return nil
+}
+
 // newestWorkloads are the two workloads, nil if absent: the newest, because a cache that lags behind our own apply would
 // call a roll-out complete that has not begun.
 func (r *Reconciler) newestWorkloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
@@ -111,12 +144,12 @@ func (r *reporter) conditions(
 	failure := func(prefix string, err error) {
 		condition, wait := r.failures.Degraded(prefix, err)
 		all = append(all, condition)
-		again = soonest(again, wait)
+		again = status.Soonest(again, wait)
 	}
-	all = append(all, r.managementCondition(cr))
+	all = append(all, r.managementCondition(cr, result.unwanted))
 	failure(configObservation, result.err)
-	if result.err == nil && len(result.problems) > 0 {
-		all = status.Replace(all, status.Condition(configObservation+status.Degraded, true, "NotFollowed", strings.Join(result.problems, "; ")))
+	if result.err == nil {
+		all = r.notFollowed(all, cr, result.problems)
 	}
 	prefix := r.Driver.ConditionPrefix
 	for kind, changes := range r.group(result.changes) {
@@ -125,15 +158,35 @@ func (r *reporter) conditions(
 	if result.removing || result.removed {
 		all = append(all, r.removalConditions(result)...)
 		all, wait := r.removalStuck(all, result)
-		return status.Sum(all), 0, soonest(again, wait)
+		all = status.Sum(all)
+		if result.removed && result.unwanted.remove {
+			// The cluster-storage-operator waits for it.
+			all = status.Replace(all, status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
+		}
+		return all, 0, status.Soonest(again, wait)
 	}
 	services, stable := r.serviceConditions(cr, result, live)
 	all = append(all, services...)
 	all, wait := r.stuck(all, result, live)
-	again = soonest(again, wait)
+	again = status.Soonest(again, wait)
 	credentials, wait := r.credentialConditions(cr, result, live)
 	all = append(all, credentials...)
-	return r.explain(status.Sum(all), result), stable, soonest(again, wait)
+	return r.explain(status.Sum(all), result), stable, status.Soonest(again, wait)
+}
+
+// notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
+// them: they are told, and do not degrade.
+func (r *reporter) notFollowed(
+	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, problems []string,
+) []operatorv1.OperatorCondition {
+	degraded, told := len(problems) > 0, problems
+	if text := unused(r.Driver, cr.Spec.DriverConfig); text != "" {
+		told = append(slices.Clone(problems), text)
+	}
+	if len(told) == 0 {
+		return all
+	}
+	return status.Replace(all, status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(told, "; ")))
 }
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
@@ -192,7 +245,7 @@ func (r *reporter) stuck(all []operatorv1.OperatorCondition, result outcome, liv
 			done = 0
 		}
 		stuck, wait := r.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
-		again = soonest(again, wait)
+		again = status.Soonest(again, wait)
 		if stuck && degraded.Status == operatorv1.ConditionFalse {
 			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
 				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
@@ -230,8 +283,11 @@ func (r *reporter) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
 	return groups
 }
 
-func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver) operatorv1.OperatorCondition {
+func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted verdict) operatorv1.OperatorCondition {
 	const kind = managementState + status.Degraded
+	if unwanted.remove || unwanted.message != "" && cr.Spec.ManagementState != operatorv1.Removed {
+		return status.Condition(kind, false, "NotWanted", unwanted.message)
+	}
 	switch state := cr.Spec.ManagementState; state {
 	case operatorv1.Managed, "":
 		return status.Condition(kind, false, "", "")
@@ -256,6 +312,9 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 		prefix := r.Driver.ConditionPrefix + service
 		available := status.Condition(prefix+status.Available, false, removedReason,
 			"the driver is removed; set spec.managementState to Managed to install it")
+		if result.unwanted.remove {
+			available.Message = "the driver is removed: " + result.unwanted.message
+		}
 		progressing := status.Condition(prefix+status.Progressing, false, removedReason, "")
 		if !result.removed {
 			available.Reason, available.Message = removingReason, "the driver is being removed"

@@ -32,7 +32,6 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}
-	var problems []string
 	credential, proxy := &operatorv1.CloudCredential{}, &configv1.Proxy{}
 	if err := r.optional(ctx, credential, CloudCredentialKind()); err != nil {
 		return cfg, nil, err
@@ -48,14 +47,22 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return cfg, nil, err
 	}
 	cfg.TLS = servers.Profile
-	if servers.Problem != "" {
-		problems = append(problems, servers.Problem)
-	}
 	if err := r.infrastructure(ctx, &cfg); err != nil {
 		return cfg, nil, err
 	}
 	if cfg.Classes, err = r.classes(ctx); err != nil {
 		return cfg, nil, err
+	}
+	cloudCA, notPEM, err := r.cloudCA(ctx)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.CloudCA = cloudCA
+	var problems []string
+	for _, problem := range []string{servers.Problem, notPEM} {
+		if problem != "" {
+			problems = append(problems, problem)
+		}
 	}
 	if r.Driver.Check != nil {
 		problems = append(problems, r.Driver.Check(cfg)...)

@@ -16,6 +16,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // lateInput is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
@@ -51,8 +52,12 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 		}
 		if message != "" {
 			waits[credentials.Workload] = message
-			again = soonest(again, wait)
+			again = status.Soonest(again, wait)
 		}
+	}
+	if cfg.CloudCA != "" {
+		// It is there, or it is none: nothing else makes it late.
+		cfg.Inputs[driver.Controller][r.Driver.CloudCABundle()] = shortHash(cfg.CloudCA)
 	}
 	bundle, wait, err := r.trustedCA(ctx)
 	if err != nil {
@@ -68,7 +73,7 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 			cfg.Inputs[workload][r.Driver.TrustedCABundle()] = hash
 		case wait > 0 && waits[workload] == "":
 			waits[workload] = fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle())
-			again = soonest(again, wait)
+			again = status.Soonest(again, wait)
 		}
 	}
 	return waits, again, nil

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // pageSize bounds the memory of a look-up in a large cluster.
@@ -60,11 +62,11 @@ func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKe
 func boundClaims(ctx context.Context, live client.Reader, driverName string) (map[client.ObjectKey]bool, error) {
 	claims := map[client.ObjectKey]bool{}
 	err := eachPage(ctx, live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
-		for _, volume := range list.Items {
-			claim := volume.Spec.ClaimRef
+		for i := range list.Items {
+			claim := list.Items[i].Spec.ClaimRef
 			// A volume that is released still names its former claim.
-			bound := volume.Status.Phase == corev1.VolumeBound && claim != nil
-			if bound && volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driverName {
+			bound := list.Items[i].Status.Phase == corev1.VolumeBound && claim != nil
+			if bound && volume.DriverOf(&list.Items[i]) == driverName {
 				claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
 			}
 		}

@@ -106,7 +106,15 @@ func (r *Reconciler) strays(ctx context.Context) (string, error) {
 	slices.Sort(names)
 	text := fmt.Sprintf("waiting for the end of %d node pods of a former operator, as two on a node would take each other's sockets: %s",
 		len(names), status.Shorten(names))
-	if elsewhere != "" {
+	switch {
+	case r.elsewhere.active(elsewhere):
+		text += fmt.Sprintf(". Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be "+
+			"mounted or unmounted meanwhile. Drain the nodes and delete DaemonSet %s/%s, or set annotation %s=true on ClusterCSIDriver %s",
+			elsewhere, r.Driver.DaemonSet, AcceptRemountAnnotation, r.Driver.Name)
+	case slices.Contains(r.Driver.OldNamespaces(), elsewhere):
+		text += fmt.Sprintf(". To let this operator replace them one by one, bind ClusterRole %s to its ServiceAccount %s/%s in namespace %s, "+
+			"which the cluster-storage-operator does when it starts", r.Driver.NamespaceRole(), r.Namespace, r.Driver.Operator, elsewhere)
+	case elsewhere != "":
 		text += fmt.Sprintf(". Install this operator into namespace %s, where it takes their DaemonSet over; or delete that when no pod uses "+
 			"EFS volumes", elsewhere)
 	}
@@ -121,7 +129,8 @@ func (r *Reconciler) strayPods(ctx context.Context) ([]corev1.Pod, error) {
 	}
 	plugins, err := r.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
-		if isFinished(&pod) {
+		if isFinished(&pod) || r.elsewhere.active(pod.Namespace) && (r.elsewhere.accepted || !weak(&pod)) {
+			// Where the operator may, it replaces them.
 			return true
 		}
 		if pod.Namespace != r.Namespace {

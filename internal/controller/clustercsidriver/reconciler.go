@@ -12,15 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -33,9 +30,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
-
-// staleCache is how long the cache may take to show what was written before it is no longer waited for.
-const staleCache = 30 * time.Second
 
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
 type Reconciler struct {
@@ -71,24 +65,24 @@ type Reconciler struct {
 	rollouts *status.Rollouts
 	metrics  *metrics
 	reporter *reporter
-	pending  time.Time
 	inUse    inUse
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
 	// mustered is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
 	mustered     time.Time
 	lastTakeover takeover
+	// elsewhere is what predecessors have left in namespaces of their own.
+	elsewhere elsewhere
 	// told are the DaemonSets of predecessors that an event has told about.
-	told map[types.UID]bool
-	// running is when the reconcile that is under way began, in nanoseconds; 0 while there is none.
-	running atomic.Int64
+	told     map[types.UID]bool
+	busy     status.Busy
+	rendered rendered
 }
 
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	r.running.Store(r.Now().UnixNano())
-	defer r.running.Store(0)
-	r.forgetStale()
+	defer r.busy.Begin(r.Now())()
+	r.applier.Written.ForgetStale(r.Now())
 	cr, err := r.read(ctx, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -98,9 +92,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, r.tellOld(ctx)
 	}
 	r.SetLogLevel(cr.Spec.OperatorLogLevel)
-	var result outcome
+	result, err := r.follow(ctx, cr)
+	if err != nil {
+		// What is not known removes nothing.
+		result = r.observe(ctx, cr)
+		result.err = errors.Join(err, result.err)
+	}
+	return r.finish(ctx, cr, result)
+}
+
+// follow does what the management state asks for.
+func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (result outcome, err error) {
+	unwanted, err := r.notWanted(ctx, cr)
+	if err != nil {
+		return outcome{}, err
+	}
 	switch state := cr.Spec.ManagementState; {
-	case r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
+	case unwanted.remove, r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
 		result = r.remove(ctx, cr)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
 		result = r.install(ctx, cr)
@@ -109,7 +117,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		// the cluster: nothing is touched, the status tells what runs.
 		result = r.observe(ctx, cr)
 	}
-	return r.finish(ctx, cr, result)
+	result.unwanted = unwanted
+	return result, nil
 }
 
 // outcome is what a reconcile found; the conditions follow from it.
@@ -128,11 +137,18 @@ type outcome struct {
 	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
 	// removed means that it is complete.
 	inUse, waiting string
+	// unwanted says what comes of the annotation that the driver is not wanted.
+	unwanted verdict
 	// blocking is the number of these pods, remaining that of the objects and pods that have still to go.
 	blocking, remaining int
 	removing, removed   bool
 	// again is when to look once more although no event may come.
 	again time.Duration
+}
+
+// applied tells whether everything was applied, so that all that is there is of this version.
+func (o *outcome) applied() bool {
+	return o.err == nil && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }
 
 // install is the trip for a driver that is managed.
@@ -147,6 +163,9 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
 	cfg, problems, err := r.config(ctx, cr)
 	if err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	if err := r.lookElsewhere(ctx, cr); err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
 	obstacle, err := r.obstacle(ctx)
@@ -173,18 +192,22 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
-	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
+	replacing := r.holdController(waits)
+	objects, err := r.rendered.render(r.Driver, r.Client.Scheme(), cfg)
 	if err != nil {
 		// It stays until the operator or the configuration is changed.
 		return outcome{cfg: cfg, err: reconcile.TerminalError(err)}
 	}
 	changes := r.applier.Set(ctx, due(objects, cfg, waits))
 	changes = append(changes, r.applier.Prune(ctx, objects)...)
+	if replacing {
+		changes, again = append(changes, r.endController(ctx, changes)...), status.Soonest(again, handoverInterval)
+	}
 	takeover, err := r.takeOver(ctx, cr, old, changes, waits)
 	changes = append(changes, takeover.changes...)
 	logChanges(ctx, changes)
 	return outcome{
-		cfg: cfg, changes: changes, problems: problems, held: waits, takeover: takeover, err: err, again: soonest(again, takeover.again),
+		cfg: cfg, changes: changes, problems: problems, held: waits, takeover: takeover, err: err, again: status.Soonest(again, takeover.again),
 	}
 }
 
@@ -233,9 +256,9 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
-	again = soonest(again, result.again)
+	again = status.Soonest(again, result.again)
 	if r.applier.Written.Pending() {
-		again = soonest(again, staleCache)
+		again = status.Soonest(again, apply.StaleAfter)
 	}
 	// What is Terminating is in the status; its end wakes the controller up, so that there is nothing to retry.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
@@ -246,9 +269,9 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	switch {
 	case err == nil:
 		return ctrl.Result{RequeueAfter: again}, nil
-	case onlyConflicts(err):
+	case status.OnlyConflicts(err):
 		// Somebody else wrote at the same moment: not worth an error in the log.
-		return ctrl.Result{RequeueAfter: soonest(again, time.Second)}, nil
+		return ctrl.Result{RequeueAfter: status.Soonest(again, time.Second)}, nil
 	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
 		// The queue does not retry a terminal error, but there is something else to look at.
 		ctrl.LoggerFrom(ctx).Error(err, "not retried before something changes")
@@ -264,46 +287,8 @@ func (r *Reconciler) forget() {
 	r.SetLogLevel("")
 	r.failures = &status.Failures{Now: r.Now}
 	r.rollouts = &status.Rollouts{Now: r.Now}
-	r.inUse = inUse{}
+	r.inUse, r.elsewhere = inUse{}, elsewhere{}
 }
 
-// onlyConflicts tells whether all of joined errors are write conflicts.
-func onlyConflicts(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return apierrors.IsConflict(err)
-	}
-	return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !onlyConflicts(one) })
-}
-
-// forgetStale stops to wait for a cache that does not show what was written: its watch may have missed a deletion.
-func (r *Reconciler) forgetStale() {
-	switch {
-	case !r.applier.Written.Pending():
-		r.pending = time.Time{}
-	case r.pending.IsZero():
-		r.pending = r.Now()
-	case r.Now().Sub(r.pending) >= staleCache:
-		r.applier.Written.Clear()
-		r.pending = time.Time{}
-	}
-}
-
-// Alive is a check for the liveness probe: a reconcile that hangs is cured by a restart only. No request of a reconcile
-// takes as long.
-func (r *Reconciler) Alive(*http.Request) error {
-	const most = 10 * time.Minute
-	began := r.running.Load()
-	if took := r.Now().Sub(time.Unix(0, began)); began != 0 && took > most {
-		return fmt.Errorf("a reconcile of %s has been running for %s", r.Driver.Name, took)
-	}
-	return nil
-}
-
-// soonest returns the shorter one of two delays; 0 means never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
-}
+// Alive is a check for the liveness probe.
+func (r *Reconciler) Alive(*http.Request) error { return r.busy.Check(r.Driver.Name, r.Now()) }

@@ -32,6 +32,19 @@ type fleet struct {
 	down map[string]bool
 	// users are the pods that use volumes, by node.
 	users map[string][]string
+	// loss is what these lose.
+	loss loss
+}
+
+// loss says what pods lose with the plugin of their node, and what to do then.
+type loss struct{ what, then string }
+
+// lossOf is that of the volumes of a driver. The tunnels of file systems end with the plugin; disks stay mounted.
+func (r *Reconciler) lossOf() loss {
+	if len(r.Driver.OldNamespaces()) > 0 {
+		return loss{what: "nothing is mounted or unmounted there between the old plugin and the new one"}
+	}
+	return loss{what: "their mounts would hang", then: " and start the pods anew afterwards"}
 }
 
 // replacePods deletes pods of predecessors, so that ours follow, where no pod uses a volume: at most a tenth of the nodes, but
@@ -40,7 +53,7 @@ func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSID
 	if wait := leastInterval - r.Now().Sub(r.mustered); wait > 0 {
 		// Each new pod wakes the controller up. What was found last still holds, for as long.
 		last := r.lastTakeover
-		last.again = soonest(last.again, wait)
+		last.again = status.Soonest(last.again, wait)
 		return last, nil
 	}
 	nodes, err := r.muster(ctx, daemonSet, int(daemonSet.Status.DesiredNumberScheduled))
@@ -106,6 +119,16 @@ func (r *Reconciler) muster(ctx context.Context, daemonSet *appsv1.DaemonSet, de
 	if err != nil {
 		return fleet{}, err
 	}
+	for _, namespace := range r.Driver.OldNamespaces() {
+		if !r.elsewhere.active(namespace) {
+			continue
+		}
+		old, err := r.podsIn(ctx, namespace)
+		if err != nil {
+			return fleet{}, err
+		}
+		pods = append(pods, old.nodes...)
+	}
 	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
 	if err != nil {
 		return fleet{}, err
@@ -165,7 +188,7 @@ func (r *Reconciler) down(ctx context.Context, pods []corev1.Pod) (map[string]bo
 // sorted sorts pods by their nodes. What is on nodes that are down is left out.
 func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]bool, desired int) fleet {
 	nodes := fleet{
-		desired: desired, down: map[string]bool{},
+		desired: desired, down: map[string]bool{}, loss: r.lossOf(),
 		old: map[string]*corev1.Pod{}, serving: map[string]bool{}, occupied: map[string]bool{}, users: map[string][]string{},
 	}
 	late := map[string]string{}
@@ -287,8 +310,8 @@ func (f fleet) message(name string) string {
 		}
 	}
 	if len(waiting) > 0 {
-		text += fmt.Sprintf("; on %d of them pods use volumes, and their mounts would hang: %s. Drain these nodes, end the pods, or set annotation "+
-			"%s=true on ClusterCSIDriver %s and start the pods anew afterwards", len(waiting), shortenNodes(waiting), AcceptRemountAnnotation, name)
+		text += fmt.Sprintf("; on %d of them pods use volumes, and %s: %s. Drain these nodes, end the pods, or set annotation "+
+			"%s=true on ClusterCSIDriver %s%s", len(waiting), f.loss.what, shortenNodes(waiting), AcceptRemountAnnotation, name, f.loss.then)
 	}
 	if without := f.nodes() - len(f.occupied) - len(f.late); without > 0 {
 		text += fmt.Sprintf("; %d nodes have no pod yet: if that lasts, look at the events of the DaemonSet", without)

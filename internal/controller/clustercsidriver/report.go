@@ -2,7 +2,6 @@ package clustercsidriver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -45,6 +44,9 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	if err != nil {
 		return 0, err
 	}
+	if err := r.addFormer(ctx, result.held, &live); err != nil {
+		return 0, err
+	}
 	wanted, again := r.status(cr, result, live)
 	have := r.own(cr.Status.OperatorStatus)
 	stale := slices.ContainsFunc(cr.Status.Conditions, r.isStale)
@@ -69,7 +71,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		interval = 0
 	}
 	if wait := interval - r.Now().Sub(r.written); wait > 0 {
-		return soonest(again, wait), nil
+		return status.Soonest(again, wait), nil
 	}
 	if stale {
 		if err := r.dropStale(ctx, cr); err != nil {
@@ -103,21 +105,9 @@ func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
 
 // dropStale removes conditions that older operators have left: nobody would ever update them.
 func (r *reporter) dropStale(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
-	var patch []map[string]any
-	// From the end, because a removal shifts what follows.
-	for i, condition := range slices.Backward(cr.Status.Conditions) {
-		if r.isStale(condition) {
-			path := fmt.Sprintf("/status/conditions/%d", i)
-			patch = append(patch, map[string]any{"op": "test", "path": path + "/type", "value": condition.Type},
-				map[string]any{"op": "remove", "path": path})
-		}
-	}
-	if len(patch) == 0 {
-		return nil
-	}
-	encoded, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
+	encoded, err := status.DropPatch(cr.Status.Conditions, r.isStale)
+	if err != nil || encoded == nil {
+		return err
 	}
 	target := patchOf(cr)
 	err = r.Client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, encoded))
@@ -149,8 +139,8 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome, live 
 	switch {
 	case result.removed:
 		wanted.Version = ""
-	case available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
-		// A version is reported only when all operands have it.
+	case result.applied() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
+		// A version is reported only when all operands have it. What could not be applied, or is not ours to apply, may have an older one.
 		wanted.Version = r.Version
 	}
 	return wanted, again

@@ -47,6 +47,8 @@ type watched struct {
 	namespace string
 	// other, if set, is the only object that is looked at in another namespace.
 	other client.ObjectKey
+	// foreign says that other is OpenShift's: it has no label of ours, and only the CA certificates of the cloud are kept of it.
+	foreign bool
 	// name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	name string
 	all  bool
@@ -64,11 +66,6 @@ type watched struct {
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
 func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []watched {
-	var dashboard client.ObjectKey
-	if kinds[InfrastructureKind()] {
-		// OpenShift's console looks for dashboards there.
-		dashboard = client.ObjectKey{Namespace: driver.DashboardNamespace, Name: d.Dashboard()}
-	}
 	return append([]watched{
 		// What the user wants.
 		{object: &operatorv1.ClusterCSIDriver{}, name: d.Name},
@@ -88,7 +85,10 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			object: &cloudcredentialv1.CredentialsRequest{}, namespace: cloudcredentialv1.Namespace,
 			optional: driver.CredentialsRequestKind(),
 		},
-		{object: &corev1.ConfigMap{}, namespace: namespace, other: dashboard, transform: hashBundle},
+		{
+			object: &corev1.ConfigMap{}, namespace: namespace, other: managedConfig(d, kinds), foreign: d.CloudCAVariable != "",
+			transform: hashBundle,
+		},
 		// By name, because one that belongs to somebody else must be seen as well.
 		{object: &storagev1.CSIDriver{}, name: d.Name},
 		// All of them, if only one is to be the default.
@@ -107,6 +107,18 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 	}, snapshots(d, kinds)...)
 }
 
+// managedConfig is the ConfigMap that matters among those that OpenShift makes for all: a cache can select one of a namespace.
+func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.ObjectKey {
+	switch {
+	case !kinds[InfrastructureKind()]:
+		return client.ObjectKey{}
+	case d.CloudCAVariable != "":
+		return cloudConfig()
+	default:
+		return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}
+	}
+}
+
 // snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their definition is looked at.
 func snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []watched {
 	kind := driver.VolumeSnapshotClassKind()
@@ -116,15 +128,8 @@ func snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []watched {
 	case kinds[kind]:
 		return []watched{{object: &snapshotv1.VolumeSnapshotClass{}, all: true, optional: kind}}
 	default:
-		return []watched{{object: definition(), name: snapshotv1.Definition, late: true}}
+		return []watched{{object: apply.Definition(), name: snapshotv1.Definition, late: true}}
 	}
-}
-
-// definition is a CustomResourceDefinition, of which the metadata is enough.
-func definition() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return object
 }
 
 func apiServer() *unstructured.Unstructured {
@@ -180,7 +185,11 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 			config.Namespaces = map[string]cache.Config{watch.namespace: {}}
 		}
 		if watch.other.Name != "" {
-			config.Namespaces[watch.other.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watch.other.Name)}
+			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watch.other.Name)}
+			if watch.foreign {
+				one.LabelSelector, one.Transform = labels.Everything(), keepCloudCA
+			}
+			config.Namespaces[watch.other.Namespace] = one
 		}
 		options[watch.object] = config
 	}
@@ -236,7 +245,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	})
 	for _, watch := range served(r.Driver, r.Namespace, r.Kinds) {
 		if watch.late {
-			build = build.Watches(watch.object, r.whenServed())
+			build = build.Watches(watch.object, apply.WhenServed(snapshotv1.GroupVersion().Version, r.Restart))
 			continue
 		}
 		if watch.matters == nil {
@@ -269,31 +278,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return fmt.Errorf("set up controller clustercsidriver: %w", err)
 	}
 	return nil
-}
-
-// whenServed ends the operator when a kind is served that was not when it started, so that the next one uses it. While a cluster is
-// installed that may happen at any time.
-func (r *Reconciler) whenServed() handler.EventHandler {
-	look := func(object client.Object) {
-		crd, ok := object.(*unstructured.Unstructured)
-		if !ok || !established(crd) {
-			return
-		}
-		r.Restart("the cluster serves " + object.GetName() + " now")
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) { look(e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) { look(e.ObjectNew) },
-	}
-}
-
-// established tells whether objects of a CustomResourceDefinition are served.
-func established(crd *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(entry any) bool {
-		condition, ok := entry.(map[string]any)
-		return ok && condition["type"] == "Established" && condition["status"] == "True"
-	})
 }
 
 // prepare makes the parts of the reconciler.

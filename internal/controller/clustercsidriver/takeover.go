@@ -48,10 +48,11 @@ type takeover struct {
 
 // oldPods are the node pods of predecessors as the cache has them.
 func (r *Reconciler) oldPods(ctx context.Context) ([]corev1.Pod, error) {
-	return r.nodePods(ctx, r.Client, r.Driver.IsOld)
+	pods, err := r.nodePods(ctx, r.Client, r.Driver.IsOld)
+	return append(pods, r.elsewhere.nodes...), err
 }
 
-// nodePods are the driver's pods on the nodes, whosever, that match.
+// nodePods are the driver's pods on the nodes, whosever, that match, in the operator's namespace.
 func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: withApp(r.Driver.NodeApps())}
@@ -140,7 +141,12 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 		return changes, nil
 	}
 	orphaned, err := r.orphan(ctx)
-	return append(changes, orphaned...), err
+	changes = append(changes, orphaned...)
+	if err != nil {
+		return changes, err
+	}
+	cleared, err := r.clearElsewhere(ctx)
+	return append(changes, cleared...), err
 }
 
 // unmarkClass takes the marks of a former owner off the StorageClass, also if the user looks after it: it would go with them.
@@ -180,9 +186,12 @@ func (r *Reconciler) orphan(ctx context.Context) (apply.ChangeSet, error) {
 	return changes, nil
 }
 
-// renamed are DaemonSets of predecessors in our namespace that have another name than ours and are not being deleted.
+// renamed are DaemonSets of predecessors beside ours that are not being deleted: those in our namespace with another name than ours, and
+// those in namespaces of their own.
 func (r *Reconciler) renamed(ctx context.Context) ([]appsv1.DaemonSet, error) {
-	var found []appsv1.DaemonSet
+	found := slices.DeleteFunc(slices.Clone(r.elsewhere.daemonSets), func(daemonSet appsv1.DaemonSet) bool {
+		return daemonSet.DeletionTimestamp != nil
+	})
 	for _, predecessor := range r.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)
 		if err != nil {

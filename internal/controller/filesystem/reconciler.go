@@ -30,6 +30,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // Cloud is what is asked of AWS.
@@ -181,7 +182,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	again, err := r.follow(ctx, cr, used, place)
 	// A wait that is over by now is no wait for ever.
-	return soonest(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
+	return status.Soonest(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
 }
 
 // follow does what follows from the last sweep: tags, conditions, events, metrics, and what SharedVolumes are told.
@@ -272,12 +273,4 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 // isMendedInAWS tells whether what mends a problem happens where nothing tells the operator.
 func isMendedInAWS(one problem) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
-}
-
-// soonest returns the shorter one of two delays; 0 means never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
 }

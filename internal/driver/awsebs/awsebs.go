@@ -22,7 +22,7 @@ func Driver() (driver.Driver, error) {
 	return driver.Driver{
 		Name: "ebs.csi.aws.com", Operator: "aws-ebs-csi-driver-operator", Platform: configv1.AWSPlatformType,
 		Prefix: "aws-ebs-csi-driver", ShortPrefix: "ebs", ConditionPrefix: "AWSEBS",
-		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller",
+		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller", CloudCAVariable: "AWS_CA_BUNDLE",
 		Assets:  own,
 		Metrics: &driver.Metrics{Name: "driver", Loopback: 8201, Port: 9201},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
@@ -39,5 +39,9 @@ func Driver() (driver.Driver, error) {
 		Check:            check,
 		Mutations:        []driver.Mutation{driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt)},
 		LegacyConditions: driver.FormerConditions("AWSEBS"),
+		Predecessors: []driver.Predecessor{{
+			Title: "the operator that OLM installed in OpenShift 4.5", Operator: "aws-ebs-csi-driver-operator", Package: "aws-ebs-csi-driver-operator",
+			DaemonSet: "aws-ebs-csi-driver-node", Namespace: "openshift-aws-ebs-csi-driver",
+		}},
 	}, err //nolint:wrapcheck // The folder is part of the program.
 }

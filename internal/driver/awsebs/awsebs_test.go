@@ -30,6 +30,10 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 				{Name: "ec2", URL: "https://ec2.example"}, {Name: "sts", URL: "https://sts.example"},
 			}}
 		},
+		"cloud-ca": func(cfg *driver.Config) {
+			cfg.CloudCA = "-----BEGIN CERTIFICATE-----\nbWFkZSB1cA==\n-----END CERTIFICATE-----\n"
+			cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {ebs(t).CloudCABundle(): "9abc"}}
+		},
 		"fips":           func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "us-gov-west-1" },
 		"fips-in-europe": func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
 		"tags": func(cfg *driver.Config) {

@@ -1,0 +1,67 @@
+package clustercsidriver
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// cloudConfig is what OpenShift tells all about the cloud. It makes it of the ConfigMap that the Infrastructure names.
+func cloudConfig() client.ObjectKey {
+	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
+}
+
+// cloudCA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
+func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err error) {
+	if r.Driver.CloudCAVariable == "" || !r.Kinds[InfrastructureKind()] {
+		return "", "", nil
+	}
+	bundle, err = r.cloudCAIn(ctx, cloudConfig())
+	if err != nil || bundle == "" || isPEM(bundle) {
+		return bundle, "", err
+	}
+	// Without those that it has, the driver would reach nothing.
+	former, err := r.cloudCAIn(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.CloudCABundle()})
+	if err != nil {
+		return "", "", err
+	}
+	instead := "goes on with those that it has"
+	if !isPEM(former) {
+		former, instead = "", "does without"
+	}
+	return former, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
+		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, cloudConfig(), instead, singleton), nil
+}
+
+// cloudCAIn reads the certificates of one ConfigMap. Neither it nor the key need be there.
+func (r *Reconciler) cloudCAIn(ctx context.Context, key client.ObjectKey) (string, error) {
+	config := &corev1.ConfigMap{}
+	if err := r.Client.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	if bundle := config.Data[driver.CloudCAKey]; strings.TrimSpace(bundle) != "" {
+		return bundle, nil
+	}
+	return "", nil
+}
+
+// isPEM tells whether a driver could load certificates. One that can't ends at once.
+func isPEM(bundle string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) }
+
+// keepCloudCA is a transformation of a cache: what else there is about the cloud does not matter here.
+func keepCloudCA(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok {
+		config.ObjectMeta = metav1.ObjectMeta{
+			Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
+		}
+		config.BinaryData, config.Data = nil, map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
+	}
+	return object, nil
+}

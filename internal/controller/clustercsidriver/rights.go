@@ -1,0 +1,221 @@
+package clustercsidriver
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// Rights are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
+// applies, so that neither can be forgotten. Those that a take-over from another operator needs besides are not among them.
+//
+// Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
+// names its object. Kubernetes lets nobody grant what they do not hold, so the rights of the driver's pods are among these.
+func Rights(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
+	settings, err := d.ReadSettings(func(string) string { return "" })
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := d.Everything(scheme, namespace, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	made := &rights{scheme: scheme, namespace: namespace}
+	made.own(d)
+	if err := made.watch(d); err != nil {
+		return nil, nil, err
+	}
+	for _, object := range objects {
+		if err := made.manage(object); err != nil {
+			return nil, nil, err
+		}
+	}
+	return merge(made.everywhere), merge(made.inside), nil
+}
+
+// rights collects rules.
+type rights struct {
+	scheme             *runtime.Scheme
+	namespace          string
+	everywhere, inside []rbacv1.PolicyRule
+}
+
+// own are the rights that have nothing to do with what the driver consists of.
+func (r *rights) own(d driver.Driver) {
+	r.everywhere = append(
+		r.everywhere,
+		// Its finalizer, and what it reports.
+		rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
+		rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
+		// How many nodes there are, before anything else is known.
+		rule(InfrastructureKind().Group, "infrastructures", []string{singleton}, "get"),
+		rule("events.k8s.io", "events", nil, "create", "patch"),
+		// A removal waits for the pods that use volumes of the driver.
+		rule("", "persistentvolumes", nil, "list"),
+		rule("", "pods", nil, "list"),
+		// Who may read its metrics.
+		rule("authentication.k8s.io", "tokenreviews", nil, "create"),
+		rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
+	)
+	r.inside = append(
+		r.inside,
+		rule("", "namespaces", []string{r.namespace}, "get"),
+		rule("coordination.k8s.io", "leases", nil, "create"),
+		rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
+	)
+	for _, credentials := range d.Credentials {
+		r.inside = append(r.inside, rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
+	}
+}
+
+// watch adds what the operator keeps in its cache, in a cluster that has all kinds and in one that still lacks some.
+func (r *rights) watch(d driver.Driver) error {
+	all := map[schema.GroupKind]bool{}
+	for kind := range OptionalKinds(d) {
+		all[kind] = true
+	}
+	for _, watched := range slices.Concat(served(d, r.namespace, all), snapshots(d, nil)) {
+		kind, err := apiutil.GVKForObject(watched.object, r.scheme)
+		if err != nil {
+			return fmt.Errorf("rights of %s: %w", d.Operator, err)
+		}
+		var names []string
+		if watched.name != "" {
+			names = []string{watched.name}
+		}
+		r.add(watched.namespace, rule(kind.Group, plural(kind), names, "list", "watch"))
+		if other := watched.other; other.Name != "" {
+			r.add(other.Namespace, rule(kind.Group, plural(kind), []string{other.Name}, "list", "watch"))
+		}
+	}
+	return nil
+}
+
+// manage adds what is done with an object of the driver, and what it grants if it is a role.
+func (r *rights) manage(object client.Object) error {
+	kind, err := apiutil.GVKForObject(object, r.scheme)
+	if err != nil {
+		return fmt.Errorf("rights for an object of the driver: %w", err)
+	}
+	r.add(object.GetNamespace(), rule(kind.Group, plural(kind), []string{object.GetName()}, "get", "create", "patch", "delete"))
+	switch role := object.(type) {
+	case *rbacv1.ClusterRole:
+		r.everywhere = append(r.everywhere, role.Rules...)
+	case *rbacv1.Role:
+		for _, granted := range role.Rules {
+			r.add(role.Namespace, granted)
+		}
+	}
+	return nil
+}
+
+// add adds a rule for a namespace. OLM gives rights in the operator's own or everywhere, so that those for other namespaces are
+// everywhere, and narrowed by names only.
+func (r *rights) add(namespace string, added rbacv1.PolicyRule) {
+	if namespace == r.namespace {
+		r.inside = append(r.inside, added)
+		return
+	}
+	r.everywhere = append(r.everywhere, added)
+}
+
+func rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
+}
+
+// plural is what the API server calls a kind in its URLs. For all kinds here the rules of English give it.
+func plural(kind schema.GroupVersionKind) string {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return resource.Resource
+}
+
+// merge takes rules apart and puts together what belongs together, so that a role can be read: first the names of a resource that
+// allow the same, then the resources. Every right is there once.
+func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	verbs := map[rightKey]map[string]bool{}
+	for _, each := range rules {
+		for _, key := range keys(each) {
+			if verbs[key] == nil {
+				verbs[key] = map[string]bool{}
+			}
+			for _, verb := range each.Verbs {
+				verbs[key][verb] = true
+			}
+		}
+	}
+	var merged []rbacv1.PolicyRule
+	for _, key := range slices.SortedFunc(maps.Keys(verbs), rightKey.compare) {
+		allowed := without(verbs[key], verbs[rightKey{key.group, key.resource, ""}], key.name)
+		if len(allowed) == 0 {
+			continue
+		}
+		next := rule(key.group, key.resource, nil, allowed...)
+		if key.name != "" {
+			next.ResourceNames = []string{key.name}
+		}
+		merged = append(merged, next)
+	}
+	merged = join(merged, func(rule *rbacv1.PolicyRule) *[]string { return &rule.ResourceNames })
+	return join(merged, func(rule *rbacv1.PolicyRule) *[]string { return &rule.Resources })
+}
+
+// rightKey is what a verb is allowed for; no name means all.
+type rightKey struct{ group, resource, name string }
+
+func (k rightKey) compare(other rightKey) int {
+	return cmp.Or(strings.Compare(k.group, other.group), strings.Compare(k.resource, other.resource), strings.Compare(k.name, other.name))
+}
+
+func keys(rule rbacv1.PolicyRule) []rightKey {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var found []rightKey
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, name := range names {
+				found = append(found, rightKey{group, resource, name})
+			}
+		}
+	}
+	return found
+}
+
+// without are the verbs for one name that are not allowed for all of them, sorted.
+func without(verbs, general map[string]bool, name string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(verb string) bool { return name != "" && general[verb] })
+}
+
+// join makes one rule of those that differ in one list only, unless one of them has none: that means all.
+func join(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
+	var joined []rbacv1.PolicyRule
+	for i := range rules {
+		next := &rules[i]
+		at := slices.IndexFunc(joined, func(other rbacv1.PolicyRule) bool {
+			left, right := *other.DeepCopy(), *next.DeepCopy()
+			both := len(*list(&left)) > 0 && len(*list(&right)) > 0
+			*list(&left), *list(&right) = nil, nil
+			return both && equality.Semantic.DeepEqual(left, right)
+		})
+		if at < 0 {
+			joined = append(joined, *next.DeepCopy())
+			continue
+		}
+		*list(&joined[at]) = append(*list(&joined[at]), *list(next)...)
+	}
+	return joined
+}

@@ -1,0 +1,97 @@
+package clustercsidriver
+
+import (
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+func TestRulesAreMergedWithoutLosingOrAddingARight(t *testing.T) {
+	rules := []rbacv1.PolicyRule{
+		rule("apps", "deployments", []string{"b"}, "patch", "get"),
+		rule("apps", "deployments", []string{"a"}, "get", "patch"),
+		rule("apps", "daemonsets", nil, "watch", "list"),
+		rule("apps", "deployments", nil, "list", "watch"),
+		// All objects may be listed, so this one may.
+		rule("apps", "deployments", []string{"a"}, "list"),
+		rule("apps", "daemonsets", []string{"a"}, "delete"),
+		{APIGroups: []string{""}, Resources: []string{"pods", "services"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list"}},
+	}
+	want := []rbacv1.PolicyRule{
+		rule("", "pods", nil, "get"),
+		rule("", "services", nil, "get", "list"),
+		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets", "deployments"}, Verbs: []string{"list", "watch"}},
+		rule("apps", "daemonsets", []string{"a"}, "delete"),
+		rule("apps", "deployments", []string{"a", "b"}, "get", "patch"),
+	}
+	if diff := cmp.Diff(want, merge(rules)); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	slices.Reverse(rules)
+	if diff := cmp.Diff(want, merge(rules)); diff != "" {
+		t.Errorf("in another order (-want +got):\n%s", diff)
+	}
+}
+
+// A driver that has nothing of its own: what is left is what every operator needs.
+func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: extra, namespace: \"${NAMESPACE}\"}\n" +
+		"rules: [{apiGroups: [x.example.com], resources: [things], verbs: [use]}]\n"
+	const csi = "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: \"${DRIVER_NAME}\"}\nspec: {}\n"
+	d := driver.Driver{
+		Name: "disk.example.com", Operator: "disk-operator", Prefix: "disk", ShortPrefix: "dk", Deployment: "disk-controller", DaemonSet: "disk-node",
+		CloudCAVariable: "CLOUD_CA",
+		Assets:          fstest.MapFS{"rbac.yaml": {Data: []byte(role)}, "csidriver.yaml": {Data: []byte(csi)}},
+		Credentials:     []driver.Credentials{{Secret: "disk-secret", Payload: true, Workload: driver.Controller}},
+	}
+	everywhere, inside, err := Rights(d, scheme, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, one := range map[string]struct {
+		rules []rbacv1.PolicyRule
+		key   rightKey
+		verbs []string
+	}{
+		"its custom resource":      {everywhere, rightKey{"operator.openshift.io", "clustercsidrivers", d.Name}, []string{"list", "patch", "watch"}},
+		"the CSIDriver by name":    {everywhere, rightKey{"storage.k8s.io", "csidrivers", d.Name}, []string{"create", "delete", "get", "list", "patch", "watch"}},
+		"the cluster":              {everywhere, rightKey{"config.openshift.io", "infrastructures", "cluster"}, []string{"get", "list", "watch"}},
+		"the CA of its cloud":      {everywhere, rightKey{"", "configmaps", "kube-cloud-config"}, []string{"list", "watch"}},
+		"its copy of that":         {inside, rightKey{"", "configmaps", "disk-cloud-ca-bundle"}, []string{"create", "delete", "get", "patch"}},
+		"its Secret":               {inside, rightKey{"", "secrets", "disk-secret"}, []string{"list", "watch"}},
+		"its lease, as sidecars":   {inside, rightKey{"coordination.k8s.io", "leases", ""}, []string{"create", "delete", "get", "list", "update", "watch"}},
+		"roles in the namespace":   {inside, rightKey{"rbac.authorization.k8s.io", "roles", ""}, []string{"list", "watch"}},
+		"the role of the asset":    {inside, rightKey{"rbac.authorization.k8s.io", "roles", "extra"}, []string{"create", "delete", "get", "patch"}},
+		"what that grants":         {inside, rightKey{"x.example.com", "things", ""}, []string{"use"}},
+		"what a shared one grants": {everywhere, rightKey{"security.openshift.io", "securitycontextconstraints", "privileged"}, []string{"use"}},
+	} {
+		verbs := []string{}
+		for _, rule := range one.rules {
+			if slices.Contains(keys(rule), one.key) {
+				verbs = append(verbs, rule.Verbs...)
+			}
+		}
+		slices.Sort(verbs)
+		if diff := cmp.Diff(one.verbs, verbs); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, rules := range [][]rbacv1.PolicyRule{everywhere, inside} {
+		for _, rule := range rules {
+			if slices.Contains(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 {
+				t.Errorf("Secrets are not narrowed by names: %v", rule)
+			}
+		}
+	}
+}
