@@ -38,9 +38,6 @@ type adoptOptions struct {
 // adopt prints what the operator would do to take the driver over from an older operator. It only reads.
 func adopt(ctx context.Context, out io.Writer, args []string) error {
 	options, err := parseAdopt(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -138,11 +135,7 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 
 // fromCluster reads a cluster that runs.
 func fromCluster(options manager.Options, d driver.Driver) (cluster client.Client, kinds map[schema.GroupKind]bool, constraints bool, err error) {
-	config, err := manager.Connect(options)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	found, err := program.Connect(config)
+	found, err := program.Connect(options)
 	if err != nil {
 		return nil, nil, false, err
 	}

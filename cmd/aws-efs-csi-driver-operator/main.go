@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
 
 	"k8s.io/klog/v2"
@@ -30,11 +28,7 @@ Flags of start:
 `
 
 func main() {
-	ctx := ctrl.SetupSignalHandler()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	program.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -48,41 +42,17 @@ func run(ctx context.Context, args []string) error {
 		return adopt(ctx, os.Stdout, args[1:])
 	}
 	options, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	err = start(ctx, options)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		// Whoever ends the operator before it has begun gets what was asked for.
-		return nil
-	}
-	return err
+	return program.Ended(ctx, start(ctx, options))
 }
 
 func parse(args []string) (program.Options, error) {
 	options := program.Options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(flags.Output(), usage)
-		flags.PrintDefaults()
-	}
 	options.AddFlags(flags)
-	if len(args) == 0 || args[0] != "start" {
-		flags.Usage()
-		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
-			return options, flag.ErrHelp
-		}
-		return options, errors.New("the first argument must be start, iam-policy, iam-trust-policy or adopt")
-	}
-	if err := flags.Parse(args[1:]); err != nil {
-		return options, err //nolint:wrapcheck // The flag package has printed the usage with it.
-	}
-	if flags.NArg() > 0 {
-		return options, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	return options, nil
+	err := program.Parse(flags, usage, args, "start", "iam-policy", "iam-trust-policy", "adopt")
+	return options, err
 }

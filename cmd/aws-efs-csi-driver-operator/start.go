@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
@@ -25,19 +24,19 @@ func start(ctx context.Context, options program.Options) error {
 	if err != nil {
 		return err
 	}
-	config, err := manager.Connect(options.Options)
+	connected, err := program.Connect(options.Options)
 	if err != nil {
 		return err
 	}
 	namespace := manager.Namespace(options.Options)
 	efs := controller.Driver
-	cluster, err := look(ctx, config, namespace, efs)
+	cluster, err := look(ctx, connected, namespace, efs)
 	if err != nil {
 		return err
 	}
 	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
 	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.sharedVolumes, cluster.policies))
-	mgr, err := manager.New(config, options.Options, cluster.singleNode, caches)
+	mgr, err := manager.New(connected.Config, options.Options, cluster.singleNode, caches)
 	if err != nil {
 		return err
 	}
@@ -92,13 +91,10 @@ type cluster struct {
 }
 
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, config *rest.Config, namespace string, d driver.Driver) (cluster, error) {
-	connected, err := program.Connect(config)
-	if err != nil {
-		return cluster{}, err
-	}
+func look(ctx context.Context, connected program.Connection, namespace string, d driver.Driver) (cluster, error) {
 	preflight := connected.Preflight
 	var found cluster
+	var err error
 	if found.kinds, err = connected.Check(ctx, namespace, d); err != nil {
 		return cluster{}, err
 	}

@@ -40,9 +40,6 @@ type trustOptions struct {
 // CredentialsRequest, with a token for the audience that the pods ask for.
 func printTrustPolicy(out io.Writer, args []string) error {
 	options, err := parseTrust(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

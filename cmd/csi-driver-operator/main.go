@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -18,40 +17,34 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/program"
 )
 
 const usage = `Usage: csi-driver-operator start --driver NAME [flags]
+       csi-driver-operator rights --driver NAME [--namespace NAMESPACE]
 
-start  Installs and configures a CSI driver as the ClusterCSIDriver of its name says. The driver is part of the cluster: nothing
-       of it is removed when its ClusterCSIDriver is deleted.
+start   Installs and configures a CSI driver as the ClusterCSIDriver of its name says. A driver that is part of the cluster stays when
+        its ClusterCSIDriver is deleted.
+rights  Prints the roles that the operator of a driver needs: a ClusterRole, and a Role in its namespace.
 
-Flags of start:
+Flags:
 `
 
 func main() {
-	ctx := ctrl.SetupSignalHandler()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	program.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
 	options, operated, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
-	ctrl.SetLogger(klog.Background())
-	err = start(ctx, options, operated)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		// Whoever ends the operator before it has begun gets what was asked for.
-		return nil
+	if args[0] == rights {
+		return printRights(os.Stdout, operated, manager.Namespace(options.Options))
 	}
-	return err
+	ctrl.SetLogger(klog.Background())
+	return program.Ended(ctx, start(ctx, options, operated))
 }
 
 // drivers are those that this program knows, by their CSI names.
@@ -78,24 +71,10 @@ func parse(args []string) (options program.Options, operated driver.Driver, err 
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	flags := flag.NewFlagSet("csi-driver-operator", flag.ContinueOnError)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(flags.Output(), usage)
-		flags.PrintDefaults()
-	}
 	name := flags.String("driver", "", "CSI `name` of the driver, one of "+names)
 	options.AddFlags(flags)
-	if len(args) == 0 || args[0] != "start" {
-		flags.Usage()
-		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
-			return options, operated, flag.ErrHelp
-		}
-		return options, operated, errors.New("the first argument must be start")
-	}
-	if err := flags.Parse(args[1:]); err != nil {
-		return options, operated, err //nolint:wrapcheck // The flag package has printed the usage with it.
-	}
-	if flags.NArg() > 0 {
-		return options, operated, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := program.Parse(flags, usage, args, "start", rights); err != nil {
+		return options, operated, err
 	}
 	operated, found := known[*name]
 	switch {

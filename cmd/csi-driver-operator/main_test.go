@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
 )
 
 func TestTheDriverIsChosenByItsName(t *testing.T) {
@@ -18,14 +21,18 @@ func TestTheDriverIsChosenByItsName(t *testing.T) {
 	}
 }
 
-// Nobody can remove a driver of the payload, and no operator but that of EFS puts a finalizer on its ClusterCSIDriver.
-func TestNoDriverOfThisProgramIsRemovable(t *testing.T) {
+// Nobody can remove a driver of the payload. Those that administrators install by OLM are in no catalogue, and can be removed.
+func TestNoDriverOfThePayloadIsRemovable(t *testing.T) {
+	payload := map[string]bool{}
+	for _, entry := range catalogue.All() {
+		payload[entry.Name] = true
+	}
 	known, err := drivers()
 	if err != nil || len(known) < 2 {
 		t.Fatalf("%d drivers, error %v", len(known), err)
 	}
 	for name, d := range known {
-		if d.Removable || len(d.LegacyFinalizers) > 0 {
+		if payload[name] && (d.Removable || len(d.LegacyFinalizers) > 0) {
 			t.Errorf("%s can be removed", name)
 		}
 	}
@@ -41,15 +48,37 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 		t.Errorf("the names are %s", names)
 	}
 	for _, tc := range []struct{ args, want string }{
-		{"", "the first argument must be start"},
-		{"stop", "the first argument must be start"},
+		{"", "the first argument must be start or rights"},
+		{"stop", "the first argument must be start or rights"},
 		{"start", "--driver is missing: pass the CSI name of the driver, one of " + names},
 		{"start --driver efs.csi.aws.com", "--driver efs.csi.aws.com: this program knows no such driver: pass one of " + names},
+		{"rights", "--driver is missing: pass the CSI name of the driver, one of " + names},
 		{"start --driver ebs.csi.aws.com more", `unexpected argument "more"`},
 	} {
 		_, _, err := parse(strings.Fields(tc.args))
 		if err == nil || err.Error() != tc.want {
 			t.Errorf("%q: error %v, want %s", tc.args, err, tc.want)
+		}
+	}
+}
+
+func TestRightsArePrintedAsRolesOfTheNamespace(t *testing.T) {
+	known, err := drivers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range known {
+		out := &bytes.Buffer{}
+		if err := printRights(out, d, "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"kind: ClusterRole\nmetadata:\n  name: " + d.Operator + "\n", "kind: Role\nmetadata:\n  name: " + d.Operator + "\n  namespace: elsewhere\n",
+			"  - " + d.Deployment + "\n", "  - " + name + "\n",
+		} {
+			if strings.Count(out.String(), want) == 0 {
+				t.Errorf("%s: no %q in\n%s", name, want, out)
+			}
 		}
 	}
 }

@@ -16,11 +16,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	if err != nil {
 		return err
 	}
-	config, err := manager.Connect(options.Options)
-	if err != nil {
-		return err
-	}
-	cluster, err := program.Connect(config)
+	cluster, err := program.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -30,7 +26,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 		return err
 	}
 	singleNode := kinds[clustercsidriver.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
-	mgr, err := manager.New(config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds))
+	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds))
 	if err != nil {
 		return err
 	}

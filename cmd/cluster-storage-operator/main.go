@@ -1,0 +1,46 @@
+// Command cluster-storage-operator starts the operators of the CSI drivers that a cluster's platform needs, and reports in the Storage and
+// the ClusterOperator storage how they are.
+package main
+
+import (
+	"context"
+	"flag"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/program"
+)
+
+const usage = `Usage: cluster-storage-operator start [flags]
+
+start  Starts the operators of the CSI drivers that the platform of the cluster needs, as the Infrastructure names it, and reports in the
+       Storage cluster and the ClusterOperator storage.
+
+Flags of start:
+`
+
+func main() {
+	program.Main(run)
+}
+
+func run(ctx context.Context, args []string) error {
+	options, err := parse(args)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	return program.Ended(ctx, start(ctx, options))
+}
+
+// parse reads the command line.
+func parse(args []string) (program.Options, error) {
+	options := program.Options{}
+	options.Fallback = catalogue.OperatorNamespace
+	options.LockName = catalogue.Operator + "-lock"
+	flags := flag.NewFlagSet(catalogue.Operator, flag.ContinueOnError)
+	options.AddFlags(flags)
+	err := program.Parse(flags, usage, args, "start")
+	return options, err
+}

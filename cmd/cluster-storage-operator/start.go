@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime/debug"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/controller/storage"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/program"
+)
+
+// gcPercent is the half of Go's default.
+const gcPercent = 50
+
+// start joins everything: environment, checks, manager, controller.
+func start(ctx context.Context, options program.Options) error {
+	// Memory is what this program costs: it has little to do, and may well collect its garbage more often.
+	debug.SetGCPercent(gcPercent)
+	controller, err := fromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	cluster, err := program.Connect(options.Options)
+	if err != nil {
+		return err
+	}
+	if controller.Namespace, err = check(ctx, cluster, options); err != nil {
+		return err
+	}
+	scheme := cluster.Live.Scheme()
+	if controller.Scope, err = storage.Look(ctx, cluster.Live, scheme, controller.Catalogue, cluster.Preflight.Serves); err != nil {
+		return err
+	}
+	mgr, err := newManager(ctx, cluster, options, controller.Scope)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	controller.Client, controller.Live = mgr.GetClient(), mgr.GetAPIReader()
+	controller.Events = mgr.GetEventRecorder(catalogue.Operator)
+	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	controller.Restart = func(why string) {
+		mgr.GetLogger().Info("ending, to be started anew", "why", why)
+		end()
+	}
+	if err := controller.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	caches := []cache.Cache{mgr.GetCache()}
+	return program.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
+}
+
+// fromEnvironment makes the controller with all that the environment says. An image that is missing keeps the driver that needs it from
+// being started, and no other; the controller says so.
+func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, error) {
+	controller := &storage.Reconciler{Catalogue: catalogue.All(), Images: map[string]string{}, Version: lookup("OPERATOR_IMAGE_VERSION")}
+	if controller.Version == "" {
+		return nil, errors.New("environment variable OPERATOR_IMAGE_VERSION is empty: set it to the version of the release")
+	}
+	for _, entry := range controller.Catalogue {
+		for _, variable := range entry.Variables() {
+			controller.Images[variable] = lookup(variable)
+		}
+	}
+	return controller, nil
+}
+
+// check looks whether the storage of this cluster can be operated, with a sentence for each thing that can be wrong.
+func check(ctx context.Context, cluster program.Connection, options program.Options) (string, error) {
+	namespace := manager.Namespace(options.Options)
+	if err := cluster.Preflight.CheckNamespace(ctx, namespace); err != nil {
+		return "", err
+	}
+	const hint = "it comes with OpenShift, and this program is a part of OpenShift"
+	for _, kind := range []string{"Storage", "ClusterCSIDriver"} {
+		if err := cluster.Preflight.Require(operatorv1.GroupVersion.WithKind(kind), hint); err != nil {
+			return "", err
+		}
+	}
+	for _, kind := range []string{"Infrastructure", "ClusterOperator", "FeatureGate", "Proxy", "APIServer"} {
+		if err := cluster.Preflight.Require(configv1.GroupVersion.WithKind(kind), hint); err != nil {
+			return "", err
+		}
+	}
+	return namespace, nil
+}
+
+func newManager(ctx context.Context, cluster program.Connection, options program.Options, scope storage.Scope) (ctrl.Manager, error) {
+	caches, err := scope.CacheOptions(cluster.Live.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	return manager.New(cluster.Config, options.Options, cluster.Preflight.SingleNode(ctx), caches)
+}

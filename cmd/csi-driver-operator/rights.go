@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// rights is the word on the command line.
+const rights = "rights"
+
+// printRights writes the roles of a driver's operator as YAML. They are called as the operator is.
+func printRights(out io.Writer, d driver.Driver, namespace string) error {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return err
+	}
+	everywhere, inside, err := clustercsidriver.Rights(d, scheme, namespace)
+	if err != nil {
+		return err
+	}
+	version := rbacv1.SchemeGroupVersion.String()
+	text := &bytes.Buffer{}
+	for _, role := range []any{
+		rbacv1.ClusterRole{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, Rules: everywhere,
+		},
+		rbacv1.Role{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "Role"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator, Namespace: namespace}, Rules: inside,
+		},
+	} {
+		part, err := yaml.Marshal(role)
+		if err != nil {
+			return fmt.Errorf("rights of %s: %w", d.Operator, err)
+		}
+		fmt.Fprintf(text, "---\n%s", part)
+	}
+	_, err = text.WriteTo(out)
+	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+}

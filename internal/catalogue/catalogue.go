@@ -1,0 +1,131 @@
+// Package catalogue lists the CSI drivers that a cluster gets by its platform, and renders what their operators need.
+//
+// It is data: what the cluster-storage-operator starts, the manifests of the release and the tests all come from it. Rendering is pure.
+package catalogue
+
+import (
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Operator is the program that starts the operators of drivers: field manager and label value.
+	Operator = "cluster-storage-operator"
+	// OperatorNamespace is where it runs.
+	OperatorNamespace = "openshift-cluster-storage-operator"
+	// Namespace is where the operators of drivers run, and the drivers.
+	Namespace = "openshift-cluster-csi-drivers"
+	// ManagedByLabel is on every rendered object; its value is Operator.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+)
+
+// Entry is a CSI driver, and the operator that is started for it.
+type Entry struct {
+	// Name is the CSI name, which is also that of the ClusterCSIDriver.
+	Name string
+	// Title is what people call the driver, for instance "AWS EBS".
+	Title string
+	// Condition starts the types of the driver's conditions in Storage, for instance "AWSEBS".
+	Condition string
+	// Platform is where the driver runs.
+	Platform configv1.PlatformType
+	// Gate, if set, is a feature gate that must be enabled. A driver of this repository can have none.
+	Gate configv1.FeatureGateName
+	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
+	Unfit func(infrastructure configv1.InfrastructureStatus) string
+	// MayBeDisabled says that the operator may find that there is nothing to drive, and reports a condition …Disabled.
+	MayBeDisabled bool
+	// Operator is the name of the operator: Deployment, ServiceAccount, and start of the names of its other objects.
+	Operator string
+	// Builtin says that the operator is csi-driver-operator of this repository. Others are started as those of OpenShift are.
+	Builtin bool
+	// Image is the variable of the cluster-storage-operator's environment with the operator's image.
+	Image string
+	// Images maps variables of the operator's environment to those of the cluster-storage-operator's.
+	Images map[string]string
+	// Bindings are the rights of the operator in namespaces, beside those everywhere.
+	Bindings []Binding
+	// Secrets are those that the cloud-credential-operator makes for the driver.
+	Secrets []Secret
+	// Workloads are the Deployments and DaemonSets of the driver, by which a driver that nobody wants any more is removed where its
+	// operator can't do it.
+	Workloads []Workload
+	// CloudConfig says that the operator reads a copy of ConfigMap cloud-provider-config of namespace openshift-config, if there is one.
+	CloudConfig bool
+	// Foreign is what only an operator of others is told.
+	Foreign Foreign
+	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
+	Predecessor *Predecessor
+}
+
+// Binding gives the operator a ClusterRole in one namespace.
+type Binding struct {
+	Namespace string
+	// Role ends the name of the ClusterRole, after that of the operator; the RoleBinding's ends with Role and "binding".
+	Role string
+}
+
+// Secret is one with credentials.
+type Secret struct {
+	Namespace, Name string
+}
+
+// Workload is a Deployment or a DaemonSet.
+type Workload struct {
+	Kind, Namespace, Name string
+}
+
+// Foreign is what an operator that is not of this repository is started with, beside what all of them are.
+type Foreign struct {
+	// Prefix and ShortPrefix start the names of what the operator makes, as driver.Driver has them.
+	Prefix, ShortPrefix string
+	// Cloud says that the operator itself talks to the cloud.
+	Cloud bool
+	// Assets is a folder with objects that only this operator needs.
+	Assets string
+	// Port is that of its metrics; zero means 8443.
+	Port int32
+	// Certificate is the Secret with the certificate of its metrics, if it is not named by the operator.
+	Certificate string
+	// Env are further variables.
+	Env []corev1.EnvVar
+	// Files are Secrets and ConfigMaps that it reads.
+	Files []Files
+	// WithoutTmp leaves out the folder for temporary files.
+	WithoutTmp bool
+}
+
+// Files is a folder of files that come from Secrets and ConfigMaps.
+type Files struct {
+	// Name is that of the volume, Path the folder.
+	Name, Path string
+	Sources    []corev1.VolumeProjection
+}
+
+// Predecessor is an operator of the same driver that OLM installed.
+type Predecessor struct {
+	// Package is that of its Subscription, and starts the names of its ClusterServiceVersions. Deployment is that of its operator.
+	Package, Deployment string
+	// Configuration is the kind of its one custom resource, named "cluster". Its finalizer would remove the driver.
+	Configuration schema.GroupVersionKind
+	// Resource is the plural of that kind, in lower case.
+	Resource string
+	// Namespace is where its driver runs.
+	Namespace string
+}
+
+// ClusterRole is the name of the ClusterRole with the operator's rights everywhere.
+func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
+
+// Roles are the names of all ClusterRoles that the operator is bound to, sorted. They come with the release.
+func (e Entry) Roles() []string {
+	roles := []string{e.ClusterRole()}
+	for _, binding := range e.Bindings {
+		roles = append(roles, e.Operator+"-"+binding.Role)
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}

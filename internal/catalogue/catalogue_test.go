@@ -1,0 +1,314 @@
+package catalogue
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+)
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	made := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(made), monitoringv1.AddToScheme(made)); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// config is that of a cluster that lacks nothing.
+func config(e Entry) Config {
+	profile := tlsprofile.Intermediate()
+	cfg := Config{
+		Images: map[string]string{}, Version: "5.0.0", TLSMinVersion: profile.MinVersion, TLSCiphers: profile.Ciphers,
+		Infrastructure: configv1.InfrastructureStatus{
+			PlatformStatus: &configv1.PlatformStatus{Type: e.Platform}, ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
+		},
+		Kinds: map[schema.GroupKind]bool{ServiceMonitorKind(): true},
+	}
+	for _, variable := range e.Variables() {
+		cfg.Images[variable] = "registry.example/" + strings.ToLower(variable) + ":5.0.0"
+	}
+	return cfg
+}
+
+func render(t *testing.T, e Entry, change func(*Config)) []client.Object {
+	t.Helper()
+	cfg := config(e)
+	if change != nil {
+		change(&cfg)
+	}
+	objects, err := e.Render(scheme(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func topology(mode configv1.TopologyMode) func(*Config) {
+	return func(cfg *Config) { cfg.Infrastructure.ControlPlaneTopology = mode }
+}
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	variants := map[string]func(*Config){
+		"topology-external": topology(configv1.ExternalTopologyMode),
+		"proxy": func(cfg *Config) {
+			cfg.Proxy = configv1.ProxyStatus{HTTPProxy: "http://proxy.example:3128", HTTPSProxy: "http://proxy.example:3129", NoProxy: ".svc"}
+		},
+		"tls-modern":      func(cfg *Config) { cfg.TLSMinVersion, cfg.TLSCiphers = "VersionTLS13", nil },
+		"without-metrics": func(cfg *Config) { cfg.Kinds = nil },
+		"another-version": func(cfg *Config) { cfg.Version = "5.0.1" },
+		"cloud-config": func(cfg *Config) {
+			cfg.CloudConfig = map[string]string{"ca-bundle.pem": "certificate", "config": "[Global]\n"}
+		},
+	}
+	for _, e := range All() {
+		base := render(t, e, nil)
+		golden.Compare(t, e.Operator+"/base", base)
+		for name, change := range variants {
+			// What a variant does not concern has no file that says so.
+			changed := render(t, e, change)
+			if (e.Builtin && name == "tls-modern") || (!e.CloudConfig && name == "cloud-config") {
+				if diff := cmp.Diff(base, changed); diff != "" {
+					t.Errorf("%s: %s changes (-base +variant):\n%s", e.Name, name, diff)
+				}
+				continue
+			}
+			t.Run(e.Operator+"/"+name, func(t *testing.T) { golden.CompareVariant(t, e.Operator+"/"+name, base, changed) })
+		}
+	}
+}
+
+// The operator of a driver of this repository removes it with its platform, and with nothing else.
+func TestOnlyDriversOfOthersMayHaveAGate(t *testing.T) {
+	for _, e := range All() {
+		if e.Builtin && e.Gate != "" {
+			t.Errorf("%s waits for %s: when that is switched off, its StorageClasses and roles would be left", e.Name, e.Gate)
+		}
+	}
+}
+
+// One operator is enough wherever the control plane is, however many nodes it has.
+func TestTopologiesWithAControlPlaneAreAlike(t *testing.T) {
+	for _, e := range All() {
+		base := render(t, e, nil)
+		for _, mode := range []configv1.TopologyMode{
+			configv1.HighlyAvailableArbiterMode, configv1.DualReplicaTopologyMode, configv1.SingleReplicaTopologyMode,
+		} {
+			if diff := cmp.Diff(base, render(t, e, topology(mode))); diff != "" {
+				t.Errorf("%s, %s (-highly available +this):\n%s", e.Name, mode, diff)
+			}
+		}
+		// Where nobody knows, the operator runs on any node.
+		if diff := cmp.Diff(render(t, e, topology(configv1.ExternalTopologyMode)), render(t, e, topology(""))); diff != "" {
+			t.Errorf("%s (-external +unknown):\n%s", e.Name, diff)
+		}
+	}
+}
+
+func TestEachPlatformHasItsDrivers(t *testing.T) {
+	wanted := map[configv1.PlatformType]string{
+		configv1.AWSPlatformType:       "ebs.csi.aws.com",
+		configv1.AzurePlatformType:     "disk.csi.azure.com file.csi.azure.com",
+		configv1.GCPPlatformType:       "pd.csi.storage.gke.io",
+		configv1.IBMCloudPlatformType:  "vpc.block.csi.ibm.io",
+		configv1.OpenStackPlatformType: "manila.csi.openstack.org cinder.csi.openstack.org",
+		configv1.PowerVSPlatformType:   "powervs.csi.ibm.com",
+		configv1.VSpherePlatformType:   "csi.vsphere.vmware.com",
+		configv1.NonePlatformType:      "",
+		configv1.BareMetalPlatformType: "",
+		configv1.LibvirtPlatformType:   "",
+		configv1.ExternalPlatformType:  "",
+		configv1.NutanixPlatformType:   "",
+		"Unknown":                      "",
+		"":                             "",
+	}
+	openShift := strings.Fields(strings.Join(slices.Collect(maps.Values(wanted)), " "))
+	if len(openShift) != 9 {
+		t.Errorf("%d drivers", len(openShift))
+	}
+	for platform, names := range wanted {
+		var found []string
+		for _, e := range All() {
+			// What is added to these may be for any platform.
+			if e.Platform == platform && slices.Contains(openShift, e.Name) {
+				found = append(found, e.Name)
+			}
+		}
+		if diff := cmp.Diff(strings.Fields(names), found, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", platform, diff)
+		}
+	}
+}
+
+func TestNoTwoEntriesShareAName(t *testing.T) {
+	taken := map[string]string{}
+	for _, e := range All() {
+		objects, err := e.Everything(scheme(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{"driver " + e.Name, "condition " + e.Condition, "title " + e.Title}
+		for _, object := range objects {
+			if object.GetName() == cloudConfig {
+				continue
+			}
+			names = append(names, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetNamespace()+"/"+object.GetName())
+		}
+		for _, name := range names {
+			if other := taken[name]; other != "" {
+				t.Errorf("%s is that of %s and of %s", name, other, e.Operator)
+			}
+			taken[name] = e.Operator
+		}
+	}
+}
+
+func TestAMissingImageIsNamedWithItsDriver(t *testing.T) {
+	for _, e := range All() {
+		cfg := config(e)
+		for _, variable := range e.Variables() {
+			if !strings.HasSuffix(variable, "_IMAGE") {
+				t.Errorf("%s: variable %s is no image", e.Name, variable)
+			}
+			image := cfg.Images[variable]
+			cfg.Images[variable] = ""
+			_, err := e.Render(scheme(t), cfg)
+			if err == nil || !strings.Contains(err.Error(), variable+" of") || !strings.Contains(err.Error(), e.Name) {
+				t.Errorf("%s without %s: error %v", e.Name, variable, err)
+			}
+			cfg.Images[variable] = image
+		}
+		if _, err := e.Render(scheme(t), cfg); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNoPlaceholderSurvives(t *testing.T) {
+	for _, e := range All() {
+		objects, err := e.Everything(scheme(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(objects) < 6 {
+			t.Errorf("%s has %d objects", e.Name, len(objects))
+		}
+		for _, object := range objects {
+			text, err := yaml.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "${") || object.GetLabels()[ManagedByLabel] != Operator {
+				t.Errorf("%s:\n%s", e.Name, text)
+			}
+		}
+	}
+}
+
+// folder are the assets with one of them changed.
+func folder(t *testing.T, name, before, after string) fs.FS {
+	t.Helper()
+	changed := fstest.MapFS{}
+	err := fs.WalkDir(assets, "assets", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(assets, file)
+		changed[file] = &fstest.MapFile{Data: text}
+		return err
+	})
+	if err != nil || changed[name] == nil || !strings.Contains(string(changed[name].Data), before) {
+		t.Fatalf("%s has no %q: %v", name, before, err)
+	}
+	changed[name].Data = []byte(strings.Replace(string(changed[name].Data), before, after, 1))
+	return changed
+}
+
+func TestAWrongAssetIsNamed(t *testing.T) {
+	for _, tc := range []struct{ file, before, after, want string }{
+		{"assets/objects/metrics.yaml", "sessionAffinity", "sessionAfinity", `asset metrics.yaml: strict decoding error: unknown field "spec.sessionAfinity"`},
+		{"assets/deployment.yaml", "replicas", "replica", `asset assets/deployment.yaml: strict decoding error: unknown field "spec.replica"`},
+		{"assets/container-builtin.yaml", "imagePullPolicy", "pull", `asset assets/container-builtin.yaml`},
+		{"assets/binding.yaml", "${ROLE}", "${ROLL}", `asset assets/binding.yaml: unknown placeholder ${ROLL}`},
+	} {
+		_, err := awsEBS().load(folder(t, tc.file, tc.before, tc.after), scheme(t), config(awsEBS()))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %s", tc.file, err, tc.want)
+		}
+	}
+}
+
+func TestWhatACloudLacksIsNotInstalled(t *testing.T) {
+	azure := func(name configv1.AzureCloudEnvironment) configv1.InfrastructureStatus {
+		return configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{
+			Type: configv1.AzurePlatformType, Azure: &configv1.AzurePlatformStatus{CloudName: name},
+		}}
+	}
+	for _, tc := range []struct {
+		name   string
+		entry  Entry
+		status configv1.InfrastructureStatus
+		want   string
+	}{
+		{"Azure", azureFile(), azure(configv1.AzurePublicCloud), ""},
+		{"Azure Stack Hub", azureFile(), azure(configv1.AzureStackCloud), "Azure Stack Hub has no Azure File"},
+		{"Azure without details", azureFile(), configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{}}, ""},
+		{"no platform status", azureFile(), configv1.InfrastructureStatus{}, ""},
+		{
+			"IBM runs the control plane", ibmVPCBlock(), configv1.InfrastructureStatus{ControlPlaneTopology: configv1.ExternalTopologyMode},
+			"IBM Cloud installs the driver itself where it runs the control plane",
+		},
+		{"IBM Cloud", ibmVPCBlock(), configv1.InfrastructureStatus{ControlPlaneTopology: configv1.HighlyAvailableTopologyMode}, ""},
+	} {
+		if got := tc.entry.Unfit(tc.status); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Two operators at once would fight, and one that runs as root would be refused.
+func TestOperatorsAreRestrictedAndAlone(t *testing.T) {
+	looked := 0
+	for _, e := range All() {
+		for _, object := range render(t, e, nil) {
+			operator, ok := object.(*appsv1.Deployment)
+			if !ok {
+				continue
+			}
+			looked++
+			pod := operator.Spec.Template.Spec
+			if *operator.Spec.Replicas != 1 || operator.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+				t.Errorf("%s: %d replicas, %s", e.Name, *operator.Spec.Replicas, operator.Spec.Strategy.Type)
+			}
+			context := pod.Containers[0].SecurityContext
+			if len(pod.Containers) != 1 || !*pod.SecurityContext.RunAsNonRoot || !*context.ReadOnlyRootFilesystem || *context.AllowPrivilegeEscalation {
+				t.Errorf("%s: %+v", e.Name, pod)
+			}
+			if probed := pod.Containers[0].ReadinessProbe != nil && pod.Containers[0].LivenessProbe != nil; probed != e.Builtin {
+				t.Errorf("%s: probes %v", e.Name, probed)
+			}
+		}
+	}
+	if looked != len(All()) {
+		t.Errorf("%d Deployments of %d operators", looked, len(All()))
+	}
+}

@@ -1,0 +1,105 @@
+package catalogue
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+// deployment renders the operator's Deployment.
+func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.Scheme, cfg Config) (*appsv1.Deployment, error) {
+	loaded, err := manifest.LoadFile(folder, "assets/deployment.yaml", values, scheme)
+	if err != nil {
+		return nil, err
+	}
+	file := "assets/container-foreign.yaml"
+	if e.Builtin {
+		file = "assets/container-builtin.yaml"
+	}
+	container := corev1.Container{}
+	if err := manifest.LoadInto(folder, file, values, &container); err != nil {
+		return nil, err
+	}
+	if len(loaded) != 1 {
+		return nil, fmt.Errorf("asset deployment.yaml has %d objects instead of one", len(loaded))
+	}
+	operator, ok := loaded[0].(*appsv1.Deployment)
+	if !ok {
+		return nil, fmt.Errorf("asset deployment.yaml: %T is not a Deployment", loaded[0])
+	}
+	pod := &operator.Spec.Template
+	if topology := cfg.Infrastructure.ControlPlaneTopology; topology == configv1.ExternalTopologyMode || topology == "" {
+		// The control plane is somewhere else, or nobody knows where.
+		pod.Spec.Affinity = nil
+	}
+	container.Env = append(container.Env, e.environment(cfg)...)
+	if !e.Builtin {
+		e.startAsForeign(pod, &container)
+	}
+	pod.Spec.Containers = []corev1.Container{container}
+	return operator, nil
+}
+
+// environment are the variables of the operator.
+func (e Entry) environment(cfg Config) []corev1.EnvVar {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+	}
+	variables := []corev1.EnvVar{
+		field("POD_NAME", "metadata.name"),
+		field("POD_NAMESPACE", "metadata.namespace"),
+		{Name: "OPERATOR_IMAGE_VERSION", Value: cfg.Version},
+		{Name: "OPERAND_IMAGE_VERSION", Value: cfg.Version},
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Images)) {
+		variables = append(variables, corev1.EnvVar{Name: name, Value: cfg.Images[e.Images[name]]})
+	}
+	variables = append(variables, e.Foreign.Env...)
+	for _, proxy := range []corev1.EnvVar{
+		{Name: "HTTP_PROXY", Value: cfg.Proxy.HTTPProxy},
+		{Name: "HTTPS_PROXY", Value: cfg.Proxy.HTTPSProxy},
+		{Name: "NO_PROXY", Value: cfg.Proxy.NoProxy},
+	} {
+		if proxy.Value != "" {
+			variables = append(variables, proxy)
+		}
+	}
+	return variables
+}
+
+// startAsForeign adds what only an operator of others is started with.
+func (e Entry) startAsForeign(pod *corev1.PodTemplateSpec, container *corev1.Container) {
+	if e.Foreign.Cloud {
+		pod.Labels["openshift.storage.network-policy.all-egress"] = "allow"
+	}
+	if e.Foreign.Port != 0 {
+		container.Ports[0].ContainerPort = e.Foreign.Port
+		container.Args = append(container.Args, fmt.Sprintf("--listen=0.0.0.0:%d", e.Foreign.Port),
+			"--terminate-on-files=/var/run/secrets/serving-cert/tls.crt", "--terminate-on-files=/var/run/secrets/serving-cert/tls.key")
+	}
+	mount := func(path string, volume corev1.Volume, readOnly bool) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: path, ReadOnly: readOnly})
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "operator-config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: e.Operator + "-config"}},
+	}})
+	if !e.Foreign.WithoutTmp {
+		mount("/tmp", corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+		}}, false)
+	}
+	for _, files := range e.Foreign.Files {
+		mount(files.Path, corev1.Volume{Name: files.Name, VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: files.Sources},
+		}}, true)
+	}
+}

@@ -1,0 +1,208 @@
+package catalogue
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Config is everything that rendering depends on.
+type Config struct {
+	// Images are those of the cluster-storage-operator's environment, by variable.
+	Images map[string]string
+	// Version is that of the release.
+	Version string
+	// Infrastructure is the status of the Infrastructure.
+	Infrastructure configv1.InfrastructureStatus
+	// Proxy is the way out of the cluster; empty means that there is none.
+	Proxy configv1.ProxyStatus
+	// TLSMinVersion and TLSCiphers are the cluster's profile for servers, as OpenShift's operators are given it.
+	TLSMinVersion string
+	TLSCiphers    []string
+	// Kinds are the optional kinds that the cluster serves.
+	Kinds map[schema.GroupKind]bool
+	// CloudConfig is the data of ConfigMap cloud-provider-config in namespace openshift-config; nil if there is none. Only entries
+	// with Entry.CloudConfig look at it.
+	CloudConfig map[string]string
+}
+
+// ServiceMonitorKind is the only optional kind that is rendered.
+func ServiceMonitorKind() schema.GroupKind {
+	return schema.GroupKind{Group: monitoringv1.SchemeGroupVersion.Group, Kind: monitoringv1.ServiceMonitorsKind}
+}
+
+// Missing are the variables of the images that the entry needs and that are empty, sorted.
+func (e Entry) Missing(images map[string]string) []string {
+	var missing []string
+	for _, variable := range e.Variables() {
+		if images[variable] == "" {
+			missing = append(missing, variable)
+		}
+	}
+	return missing
+}
+
+// Variables are those of the cluster-storage-operator's environment that the entry needs, sorted.
+func (e Entry) Variables() []string {
+	variables := []string{e.Image}
+	for _, variable := range e.Images {
+		variables = append(variables, variable)
+	}
+	slices.Sort(variables)
+	return slices.Compact(variables)
+}
+
+// Render returns what is applied to run the operator of the entry, in order; its ClusterCSIDriver is not among it. An error means that
+// nothing must be applied.
+func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
+	if missing := e.Missing(cfg.Images); len(missing) > 0 {
+		return nil, fmt.Errorf("%s (%s) is not started, because environment variables %s of the %s are empty: set each to an image in its Deployment",
+			e.Title, e.Name, strings.Join(missing, ", "), Operator)
+	}
+	objects, err := e.load(assets, scheme, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("render the operator of %s: %w", e.Name, err)
+	}
+	objects = slices.DeleteFunc(objects, func(object client.Object) bool {
+		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
+		return kind == ServiceMonitorKind() && !cfg.Kinds[kind]
+	})
+	for _, object := range objects {
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[ManagedByLabel] = Operator
+		object.SetLabels(labels)
+	}
+	slices.SortStableFunc(objects, func(a, b client.Object) int { return rank(a) - rank(b) })
+	return objects, nil
+}
+
+// Everything is Render in a cluster that lacks nothing: every object that the entry can ever have, for those who only want the names.
+func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
+	cfg := Config{
+		Images: map[string]string{}, Version: "any", TLSMinVersion: "VersionTLS12",
+		Kinds: map[schema.GroupKind]bool{ServiceMonitorKind(): true}, CloudConfig: map[string]string{},
+	}
+	for _, variable := range e.Variables() {
+		cfg.Images[variable] = "any"
+	}
+	return e.Render(scheme, cfg)
+}
+
+// load reads the assets of the entry.
+func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
+	values := e.values(cfg)
+	folders := []string{"objects"}
+	if !e.Builtin {
+		folders = append(folders, "foreign")
+	}
+	if e.Foreign.Assets != "" {
+		folders = append(folders, e.Foreign.Assets)
+	}
+	var objects []client.Object
+	for _, name := range folders {
+		part, err := fs.Sub(folder, "assets/"+name)
+		if err != nil {
+			return nil, fmt.Errorf("assets: %w", err)
+		}
+		loaded, err := manifest.Load(part, values, scheme)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, loaded...)
+	}
+	for _, binding := range e.Bindings {
+		loaded, err := manifest.LoadFile(folder, "assets/binding.yaml", values.With(manifest.Values{
+			"BINDING": binding.Role + "binding", "BINDING_NAMESPACE": binding.Namespace, "ROLE": binding.Role,
+		}), scheme)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, loaded...)
+	}
+	if err := e.addConfiguration(objects, cfg); err != nil {
+		return nil, err
+	}
+	if e.CloudConfig && cfg.CloudConfig != nil {
+		objects = append(objects, copyOfCloudConfig(cfg.CloudConfig))
+	}
+	workload, err := e.deployment(folder, values, scheme, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, workload), nil
+}
+
+// values are the placeholders of the assets.
+func (e Entry) values(cfg Config) manifest.Values {
+	return manifest.Values{
+		"DRIVER_NAME":    e.Name,
+		"NAMESPACE":      Namespace,
+		"OPERATOR":       e.Operator,
+		"OPERATOR_IMAGE": cfg.Images[e.Image],
+		"SERVING_CERT":   e.certificate(),
+	}
+}
+
+// certificate is the name of the Secret with the certificate of the operator's metrics.
+func (e Entry) certificate() string {
+	if e.Foreign.Certificate != "" {
+		return e.Foreign.Certificate
+	}
+	return e.Operator + "-serving-cert"
+}
+
+// addConfiguration writes the file that operators of others are configured by.
+func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
+	serving := map[string]any{"minTLSVersion": cfg.TLSMinVersion}
+	if len(cfg.TLSCiphers) > 0 {
+		serving["cipherSuites"] = cfg.TLSCiphers
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "operator.openshift.io/v1alpha1", "kind": "GenericOperatorConfig", "servingInfo": serving,
+	})
+	if err != nil {
+		return fmt.Errorf("write the operator's configuration: %w", err)
+	}
+	for _, object := range objects {
+		if configuration, ok := object.(*corev1.ConfigMap); ok && configuration.Name == e.Operator+"-config" {
+			configuration.Data = map[string]string{"config.yaml": string(text)}
+		}
+	}
+	return nil
+}
+
+// copyOfCloudConfig is the ConfigMap as the pods can mount it. Both operators of OpenStack have it, so that neither needs the other.
+func copyOfCloudConfig(data map[string]string) client.Object {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: cloudConfig, Namespace: Namespace},
+		Data:       data,
+	}
+}
+
+// rank orders kinds: places and identity first, then rights, then what pods refer to.
+func rank(object client.Object) int {
+	order := []string{
+		"Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Service", "ServiceMonitor", deployment,
+	}
+	return slices.Index(order, object.GetObjectKind().GroupVersionKind().Kind)
+}

@@ -1,0 +1,48 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// defaultAnnotation makes a StorageClass the one of claims that name none.
+const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+// defaults are the names of the default StorageClasses, sorted.
+func (w *world) defaults() []string {
+	var names []string
+	for i := range w.classes {
+		if w.classes[i].Annotations[defaultAnnotation] == "true" {
+			names = append(names, w.classes[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// classConditions say what becomes of claims that name no StorageClass. Classes are the drivers' to make, and the choice of the default
+// is the administrator's, so that nothing of it is an error.
+func classConditions(w *world, choices []choice) []operatorv1.OperatorCondition {
+	reason, message := "", noDriver(w, choices)
+	if message != "" {
+		reason = noDriverReason
+	}
+	if names := w.defaults(); len(names) > 1 {
+		reason = "MultipleDefaultStorageClasses"
+		text := fmt.Sprintf("%d StorageClasses are the default, and claims that name none get the newest of them: set the annotation %s to "+
+			"\"false\" on all but one of %s", len(names), defaultAnnotation, status.Shorten(names))
+		if message != "" {
+			text = message + "; " + text
+		}
+		message = text
+	}
+	return []operatorv1.OperatorCondition{
+		status.Condition(defaultClass+status.Available, true, reason, message),
+		status.Condition(defaultClass+status.Progressing, false, "", ""),
+		status.Condition(defaultClass+status.Degraded, false, "", ""),
+	}
+}

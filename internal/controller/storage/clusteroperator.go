@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// unmanaged says that nothing is looked after. What was reported about versions and objects stays.
+func (r *reporter) unmanaged(ctx context.Context, w *world) (time.Duration, error) {
+	state := configv1.ClusterOperatorStatus{Conditions: status.UnknownClusterOperator(string(operatorv1.Unmanaged),
+		"nothing is changed or reported while spec.managementState of Storage cluster is Unmanaged")}
+	if w.clusterOperator != nil {
+		state.Versions, state.RelatedObjects = w.clusterOperator.Status.Versions, w.clusterOperator.Status.RelatedObjects
+	}
+	// What was so before is not known when it is managed again.
+	r.last = nil
+	return r.reportOperator(ctx, w, state)
+}
+
+// reportOperator writes the ClusterOperator if it differs, and says when to look again.
+func (r *reporter) reportOperator(ctx context.Context, w *world, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
+	operator, err := r.operator(ctx, w)
+	if err != nil {
+		return 0, err
+	}
+	have := operator.Status
+	wanted.Conditions = status.MergeClusterOperator(have.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
+	interval := verdictInterval
+	switch verdict, text := compareOperator(have, wanted); {
+	case verdict && text:
+		return 0, nil
+	case verdict:
+		interval = messageInterval
+	}
+	if wait := interval - r.Now().Sub(r.operatorWritten); wait > 0 {
+		return wait, nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	if err != nil {
+		return 0, fmt.Errorf("convert status: %w", err)
+	}
+	delete(fields, "extension")
+	patch := objectOf(configv1.GroupVersion.WithKind("ClusterOperator"), operator)
+	patch.Object["status"] = fields
+	if err := r.writeStatus(ctx, patch); err != nil {
+		return 0, fmt.Errorf("write status of ClusterOperator %s: %w", clusterOperatorName, err)
+	}
+	r.operatorWritten = r.Now()
+	r.tell(operator, have, wanted)
+	return 0, nil
+}
+
+// operator is the ClusterOperator, which is made if it is missing.
+func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOperator, error) {
+	if w.clusterOperator != nil {
+		return w.clusterOperator, nil
+	}
+	kind := configv1.GroupVersion.WithKind("ClusterOperator")
+	target := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	target.SetGroupVersionKind(kind)
+	target.SetName(clusterOperatorName)
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator)); err != nil {
+		return nil, fmt.Errorf("create ClusterOperator %s: %w", clusterOperatorName, err)
+	}
+	r.applier.Written.Remember(target)
+	operator := &configv1.ClusterOperator{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(target.Object, operator); err != nil {
+		return nil, fmt.Errorf("convert ClusterOperator %s: %w", clusterOperatorName, err)
+	}
+	return operator, nil
+}
+
+// compareOperator tells whether the verdicts, and whether the texts, of a status are as they are to be.
+func compareOperator(have, wanted configv1.ClusterOperatorStatus) (verdict, text bool) {
+	verdict = slices.Equal(have.Versions, wanted.Versions) && slices.Equal(have.RelatedObjects, wanted.RelatedObjects)
+	text = true
+	for _, condition := range wanted.Conditions {
+		before := status.FindClusterOperator(have.Conditions, condition.Type)
+		verdict = verdict && before != nil && before.Status == condition.Status && before.Reason == condition.Reason
+		text = text && before != nil && before.Message == condition.Message
+	}
+	return verdict, text
+}
+
+// related are the objects that whoever asks what is wrong with storage has to look at.
+func (r *reporter) related(results []result) []configv1.ObjectReference {
+	found := []configv1.ObjectReference{
+		{Resource: "namespaces", Name: r.Namespace},
+		{Resource: "namespaces", Name: catalogue.Namespace},
+		{Group: operatorv1.GroupName, Resource: "storages", Name: singleton},
+	}
+	for i := range results {
+		entry := results[i].entry
+		if results[i].removal.done {
+			continue
+		}
+		found = append(found, configv1.ObjectReference{Group: operatorv1.GroupName, Resource: driversResource, Name: entry.Name})
+		for _, object := range r.Scope.objects[entry.Name] {
+			kind := object.GetObjectKind().GroupVersionKind()
+			if r.Scope.serves(kind.GroupKind()) {
+				found = append(found, reference(kind, client.ObjectKeyFromObject(object)))
+			}
+		}
+		for _, workload := range entry.Workloads {
+			if space := (configv1.ObjectReference{Resource: "namespaces", Name: workload.Namespace}); !slices.Contains(found, space) {
+				found = append(found, space)
+			}
+		}
+	}
+	return found
+}
+
+func reference(kind schema.GroupVersionKind, key client.ObjectKey) configv1.ObjectReference {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	return configv1.ObjectReference{Group: kind.Group, Resource: plural.Resource, Namespace: key.Namespace, Name: key.Name}
+}
+
+func versionsOf(operator *configv1.ClusterOperator) []configv1.OperandVersion {
+	if operator == nil {
+		return nil
+	}
+	return operator.Status.Versions
+}
+
+// objectOf starts a server-side apply on this very object; with the UID, it can't make a new one.
+func objectOf(kind schema.GroupVersionKind, object client.Object) *unstructured.Unstructured {
+	patch := &unstructured.Unstructured{Object: map[string]any{}}
+	patch.SetGroupVersionKind(kind)
+	patch.SetName(object.GetName())
+	patch.SetUID(object.GetUID())
+	return patch
+}

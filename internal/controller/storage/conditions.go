@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The starts of the types of conditions in the Storage. Those of a driver begin with Entry.Condition.
+const (
+	crConditions         = "CSIDriverOperatorCR"
+	deploymentConditions = "CSIDriverOperatorDeployment"
+	staticConditions     = "CSIDriverOperatorStaticController"
+	retireConditions     = "OLMOperatorRemoval"
+	removalConditions    = "CSIDriverOperatorRemoval"
+	managementState      = "ManagementState"
+	starter              = "CSIDriverStarter"
+	defaultClass         = "DefaultStorageClassController"
+)
+
+// The reasons of conditions that tools know.
+const (
+	waitForOperator = "WaitForOperator"
+	driverDisabled  = "DriverDisabled"
+	foreignReason   = "ForeignCSIDriver"
+	retiringReason  = "RemovingOLMOperator"
+	noDriverReason  = "UnsupportedPlatform"
+	volumesReason   = "VolumesExist"
+	unmanagedReason = "Unmanaged"
+	removingReason  = "Removing"
+	missingReason   = "Missing"
+)
+
+// settleTime is how long the operator of somebody else may take to report on its new version once its Deployment is rolled out. Until
+// then, what it has reported may be about the old one.
+const settleTime = 30 * time.Second
+
+// ownTypes are all conditions that this program can write.
+func ownTypes(entries []catalogue.Entry) map[string]bool {
+	types := map[string]bool{}
+	add := func(prefix string, kinds ...string) {
+		for _, kind := range kinds {
+			types[prefix+kind] = true
+		}
+	}
+	add(managementState, status.Degraded)
+	add(starter, status.Degraded, status.Upgradeable)
+	add(defaultClass, status.Available, status.Progressing, status.Degraded)
+	for _, entry := range entries {
+		add(entry.Condition+crConditions, status.Available, status.Progressing, status.Degraded, status.Upgradeable)
+		add(entry.Condition+deploymentConditions, status.Progressing, status.Degraded)
+		add(entry.Condition+staticConditions, status.Degraded)
+		add(entry.Condition+retireConditions, status.Available, status.Progressing, status.Degraded)
+		add(entry.Condition+removalConditions, status.Progressing, status.Degraded)
+	}
+	return types
+}
+
+// conditionsOf are the conditions of one entry, and when to look again.
+func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
+	prefix := done.entry.Condition
+	failure := func(kind string, err error) {
+		condition, wait := r.failures.Degraded(prefix+kind, err)
+		all, again = append(all, condition), status.Soonest(again, wait)
+	}
+	if done.retiring {
+		failure(retireConditions, done.retireErr)
+		message := done.retirement.message
+		if message == "" {
+			message = fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title)
+		}
+		all = append(all,
+			status.Condition(prefix+retireConditions+status.Available, true, retiringReason, ""),
+			status.Condition(prefix+retireConditions+status.Progressing, true, retiringReason, message),
+			status.Condition(prefix+staticConditions+status.Degraded, false, "", ""))
+		copies, wait := r.crConditions(w, done)
+		available := prefix + crConditions + status.Available
+		if reported := status.Find(copies, available); reported != nil && reported.Reason == waitForOperator {
+			// What the old operator has installed goes on running.
+			copies = status.Replace(copies, status.Condition(available, true, retiringReason, ""))
+		}
+		return append(all, copies...), status.Soonest(again, wait)
+	}
+	err := errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err())
+	failure(staticConditions, err)
+	if done.foreign != "" {
+		all = status.Replace(all, status.Condition(prefix+staticConditions+status.Degraded, true, foreignReason, done.foreign))
+		return all, again
+	}
+	if done.removal.message != "" {
+		removal, wait := r.removalConditions(done)
+		all, again = append(all, removal...), status.Soonest(again, wait)
+		if !done.removal.waits {
+			// What becomes of a driver that is not needed does not make the cluster's storage unavailable.
+			return all, again
+		}
+	}
+	rollout, wait := r.deploymentConditions(done)
+	all, again = append(all, rollout...), status.Soonest(again, wait)
+	copies, wait := r.crConditions(w, done)
+	return append(all, copies...), status.Soonest(again, wait)
+}
+
+// removalConditions say how far the removal of a driver is.
+func (r *reporter) removalConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+	prefix := done.entry.Condition + removalConditions
+	if done.removal.waits {
+		// That may be for ever. Nothing is under way.
+		return []operatorv1.OperatorCondition{
+			status.Condition(prefix+status.Progressing, false, done.removal.reason, done.removal.message),
+			status.Condition(prefix+status.Degraded, false, "", ""),
+		}, 0
+	}
+	stuck, again := r.rollouts.Stuck(prefix, true, 0, -int64(done.removal.left))
+	degraded := status.Condition(prefix+status.Degraded, false, "", "")
+	if stuck {
+		text := fmt.Sprintf("no progress for %s: %s", status.StuckAfter, done.removal.message)
+		degraded = status.Condition(prefix+status.Degraded, true, "RemovalStuck", text)
+	}
+	return []operatorv1.OperatorCondition{
+		status.Condition(prefix+status.Progressing, true, removingReason, fmt.Sprintf("%s, because %s", done.removal.message, done.why)), degraded,
+	}, again
+}
+
+// deploymentConditions report on the operator's Deployment. It is not a matter of availability: the driver runs without its operator.
+func (r *reporter) deploymentConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+	prefix := done.entry.Condition + deploymentConditions
+	deployment := done.deployment
+	name := fmt.Sprintf("Deployment %s/%s of the operator of %s", catalogue.Namespace, done.entry.Operator, done.entry.Title)
+	waits := status.RollOut(deployment)
+	progressing := status.Condition(prefix+status.Progressing, false, "", "")
+	if waits != "" {
+		progressing = status.Condition(prefix+status.Progressing, true, status.Deploying, name+": "+waits)
+	}
+	if deployment == nil {
+		condition, again := r.failures.Degraded(prefix, nil)
+		return []operatorv1.OperatorCondition{progressing, condition}, again
+	}
+	state := deployment.Status
+	pods := int64(state.UpdatedReplicas + state.AvailableReplicas)
+	stuck, wait := r.rollouts.Stuck(prefix+string(deployment.UID), waits != "", deployment.Generation, pods)
+	var err error
+	const hint = "look at its pods and their events"
+	switch {
+	case failed(deployment) != "":
+		err = reconcile.TerminalError(fmt.Errorf("%s: %s: %s", name, failed(deployment), hint))
+	case stuck:
+		err = reconcile.TerminalError(fmt.Errorf("%s: no progress for %s: %s: %s", name, status.StuckAfter, waits, hint))
+	case waits == "" && state.AvailableReplicas == 0:
+		err = fmt.Errorf("%s: no pod is ready any more, so that nobody looks after the driver: %s", name, hint)
+	}
+	degraded, again := r.failures.Degraded(prefix, err)
+	return []operatorv1.OperatorCondition{progressing, degraded}, status.Soonest(wait, again)
+}
+
+// failed is what a Deployment itself says is wrong with it; nothing if all is well.
+func failed(deployment *appsv1.Deployment) string {
+	for _, condition := range deployment.Status.Conditions {
+		switch {
+		case condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue,
+			condition.Type == appsv1.DeploymentProgressing && condition.Reason == "ProgressDeadlineExceeded":
+			return condition.Reason + ": " + condition.Message
+		}
+	}
+	return ""
+}
+
+// starterConditions say which drivers can't be judged, and that it is not for them that a cluster can't be updated.
+func (r *reporter) starterConditions(w *world, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
+	var problems []string
+	if problem := w.platformProblem(); problem != "" {
+		problems = append(problems, problem)
+	}
+	for _, one := range choices {
+		if one.problem != "" {
+			problems = append(problems, one.entry.Title+": "+one.problem)
+		}
+	}
+	var err error
+	if len(problems) > 0 {
+		slices.Sort(problems)
+		err = errors.New(strings.Join(slices.Compact(problems), "; "))
+	}
+	degraded, again := r.failures.Degraded(starter, err)
+	if err == nil && w.tls.Problem != "" {
+		degraded = status.Condition(starter+status.Degraded, true, "NotFollowed", w.tls.Problem)
+	}
+	return []operatorv1.OperatorCondition{degraded, status.Condition(starter+status.Upgradeable, true, "", "")}, again
+}
+
+// managementCondition says what of the Storage's spec is not done.
+func managementCondition(state operatorv1.ManagementState) operatorv1.OperatorCondition {
+	const kind = managementState + status.Degraded
+	switch state {
+	case operatorv1.Managed:
+		return status.Condition(kind, false, "", "")
+	case operatorv1.Removed:
+		return status.Condition(kind, true, "Removed", "the storage of a cluster can't be removed; nothing is changed while spec.managementState "+
+			"of Storage cluster is Removed: set it to Managed, or to Unmanaged to change things by hand")
+	default:
+		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q of Storage cluster is not known, nothing is "+
+			"changed until it is Managed, Unmanaged or Removed", state))
+	}
+}
+
+// noDriver says of a platform that nothing is started on it; nothing if something is.
+func noDriver(w *world, choices []choice) string {
+	platform := w.platform()
+	if platform == "" {
+		return ""
+	}
+	var why []string
+	for _, one := range choices {
+		switch {
+		case one.verdict == wanted:
+			return ""
+		case one.why != "" && one.entry.Platform == platform:
+			why = append(why, one.entry.Title+": "+one.why)
+		}
+	}
+	const hint = "install the driver of your choice to get volumes"
+	if len(why) > 0 {
+		return fmt.Sprintf("no CSI driver is started on platform %s (%s): %s", platform, strings.Join(why, "; "), hint)
+	}
+	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
+}
+
+// patient tells of which conditions a ClusterOperator waits with being degraded: those that the operators of others report at once.
+func patient(entries []catalogue.Entry) func(kind string) bool {
+	return func(kind string) bool {
+		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {
+			return !entry.Builtin && kind == entry.Condition+crConditions+status.Degraded
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package storage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// memory is what is known of a driver from before.
+type memory struct {
+	// available is the condition as it was; nil if there was none.
+	available *operatorv1.OperatorCondition
+	// once says that the driver has been available.
+	once bool
+}
+
+// crConditions copy what the driver's operator reports in the ClusterCSIDriver.
+func (r *reporter) crConditions(w *world, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+	prefix := done.entry.Condition + crConditions
+	before := memory{available: status.Find(r.former(w), prefix+status.Available)}
+	before.once = r.once[done.entry.Name] || wasAvailable(before.available)
+	all := copied(done, before)
+	if wasAvailable(status.Find(all, prefix+status.Available)) {
+		r.once[done.entry.Name] = true
+	}
+	waits, again := r.waitsForVersion(w, done)
+	if waits != "" && status.Find(all, prefix+status.Progressing).Status == operatorv1.ConditionFalse {
+		all = status.Replace(all, status.Condition(prefix+status.Progressing, true, status.Deploying, waits))
+	}
+	return all, again
+}
+
+// wasAvailable tells whether a condition was about a driver that worked, and not about one that was waited for or disabled.
+func wasAvailable(condition *operatorv1.OperatorCondition) bool {
+	return condition != nil && condition.Status == operatorv1.ConditionTrue &&
+		condition.Reason != driverDisabled && condition.Reason != waitForOperator
+}
+
+// copied are the sums of what a ClusterCSIDriver reports.
+func copied(done *result, before memory) []operatorv1.OperatorCondition {
+	prefix, about := done.entry.Condition+crConditions, "ClusterCSIDriver "+done.entry.Name
+	var have []operatorv1.OperatorCondition
+	if done.driver != nil {
+		have = done.driver.Status.Conditions
+	}
+	var all []operatorv1.OperatorCondition
+	for _, kind := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {
+		union := status.UnionOf(kind, have)
+		condition := operatorv1.OperatorCondition{Type: prefix + kind, Status: union.Status, Reason: union.Reason(), Message: union.Message()}
+		if condition.Message != "" {
+			condition.Message = about + ": " + condition.Message
+		}
+		all = append(all, condition)
+	}
+	silent := !status.UnionOf(status.Available, have).Found
+	off := disabled(done)
+	switch {
+	case off != nil && !before.once:
+		text := fmt.Sprintf("%s is disabled, as its operator says: %s", done.entry.Title, off.Message)
+		all = status.Replace(all, status.Condition(prefix+status.Available, true, driverDisabled, text))
+		return status.Replace(all, status.Condition(prefix+status.Progressing, false, driverDisabled, ""))
+	case off != nil:
+		// To call it disabled would hide that it is broken.
+		text := fmt.Sprintf("%s: the driver has been available, and its operator says now: %s: %s", about, off.Type, off.Message)
+		all = status.Replace(all, status.Condition(prefix+status.Degraded, true, driverDisabled, text))
+	}
+	if !silent {
+		return all
+	}
+	// A driver that was available is so until somebody says that it is not.
+	available := status.Condition(prefix+status.Available, before.once, waitForOperator, waiting(done))
+	if before.available != nil && before.available.Reason == driverDisabled {
+		available = *before.available
+	}
+	all = status.Replace(all, available)
+	if off != nil {
+		return all
+	}
+	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
+}
+
+// waiting says for whose report a driver waits.
+func waiting(done *result) string {
+	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
+		return fmt.Sprintf("ClusterCSIDriver %s is being deleted and waits for its finalizers %v: it is made again when it has gone",
+			done.entry.Name, driver.Finalizers)
+	}
+	return fmt.Sprintf("waiting for Deployment %s/%s to report in ClusterCSIDriver %s", catalogue.Namespace, done.entry.Operator, done.entry.Name)
+}
+
+// disabled finds the condition by which an operator says that there is nothing to drive.
+func disabled(done *result) *operatorv1.OperatorCondition {
+	if !done.entry.MayBeDisabled || done.driver == nil {
+		return nil
+	}
+	conditions := done.driver.Status.Conditions
+	found := slices.IndexFunc(conditions, func(condition operatorv1.OperatorCondition) bool {
+		return strings.HasSuffix(condition.Type, "Disabled") && condition.Status == operatorv1.ConditionTrue
+	})
+	if found < 0 {
+		return nil
+	}
+	return &conditions[found]
+}
+
+// waitsForVersion says what of a driver whose operator is rolled out has still to reach the release's version, and when to look again.
+func (r *reporter) waitsForVersion(w *world, done *result) (string, time.Duration) {
+	if !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" {
+		return "", 0
+	}
+	name := "driver " + done.entry.Name
+	if done.driver.Spec.ManagementState == operatorv1.Unmanaged {
+		// Its version is the administrator's affair, and must not hold up the cluster's.
+		return "", 0
+	}
+	if done.entry.Builtin {
+		if at := done.driver.Status.Version; at != r.Version {
+			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, r.Version, known(at)), 0
+		}
+		return "", 0
+	}
+	// OpenShift's own cluster-storage-operator has reported one version for all.
+	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
+	if wait := settleTime - r.Now().Sub(rolledOutAt(done.deployment)); wait > 0 && before != "" && before != r.Version {
+		// What it has reported may still be about the old one.
+		return fmt.Sprintf("waiting for the new operator of %s to report", name), wait
+	}
+	return "", 0
+}
+
+// reached tells whether a driver and its operator are at the release's version, by the conditions of the driver.
+func (r *reporter) reached(w *world, done *result, conditions []operatorv1.OperatorCondition) bool {
+	waits, _ := r.waitsForVersion(w, done)
+	prefix := done.entry.Condition + crConditions
+	available, progressing := status.Find(conditions, prefix+status.Available), status.Find(conditions, prefix+status.Progressing)
+	switch {
+	case !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" || waits != "":
+		return false
+	case done.entry.Builtin:
+		return true
+	default:
+		return available != nil && available.Status == operatorv1.ConditionTrue && available.Reason != waitForOperator &&
+			progressing != nil && progressing.Status == operatorv1.ConditionFalse
+	}
+}
+
+// rolledOutAt is when the Deployment said last how its roll-out went on.
+func rolledOutAt(deployment *appsv1.Deployment) time.Time {
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == appsv1.DeploymentProgressing {
+			return condition.LastUpdateTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// versionOf is a version of the ClusterOperator; empty if it has none of that name.
+func versionOf(operator *configv1.ClusterOperator, name string) string {
+	if operator == nil {
+		return ""
+	}
+	for _, entry := range operator.Status.Versions {
+		if entry.Name == name {
+			return entry.Version
+		}
+	}
+	return ""
+}
+
+func known(version string) string {
+	if version == "" {
+		return "none yet"
+	}
+	return version
+}

@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+// ensure makes the ClusterCSIDriver of an entry, or completes the one that is there. Everything in it but an absent managementState and
+// the annotation is the administrator's. Reason is that of the annotation; without one it goes.
+func (r *Reconciler) ensure(
+	ctx context.Context, entry catalogue.Entry, driver *operatorv1.ClusterCSIDriver, reason string,
+) (*operatorv1.ClusterCSIDriver, error) {
+	switch {
+	case driver == nil:
+		return r.create(ctx, entry, reason)
+	case driver.DeletionTimestamp != nil:
+		// Its end wakes the controller up.
+		return driver, nil
+	}
+	patch := map[string]any{}
+	if driver.Spec.ManagementState == "" {
+		patch["spec"] = map[string]any{"managementState": operatorv1.Managed}
+	}
+	metadata := map[string]any{"uid": driver.UID, "resourceVersion": driver.ResourceVersion}
+	if have, annotated := driver.Annotations[notWantedAnnotation]; have != reason || (annotated && reason == "") {
+		// Null removes it.
+		annotation := map[string]any{notWantedAnnotation: nil}
+		if reason != "" {
+			annotation[notWantedAnnotation] = reason
+		}
+		metadata["annotations"] = annotation
+	}
+	if len(patch) == 0 && metadata["annotations"] == nil {
+		return driver, nil
+	}
+	patch["metadata"] = metadata
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return driver, fmt.Errorf("encode ClusterCSIDriver %s: %w", entry.Name, err)
+	}
+	target := r.driverObject(entry.Name)
+	err = r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, encoded), client.FieldOwner(catalogue.Operator))
+	if err != nil {
+		return driver, fmt.Errorf("change ClusterCSIDriver %s: %w", entry.Name, err)
+	}
+	return r.remember(target)
+}
+
+// create makes the ClusterCSIDriver of an entry.
+func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason string) (*operatorv1.ClusterCSIDriver, error) {
+	target := r.driverObject(entry.Name)
+	target.Object["spec"] = settingsOf(nil)
+	if reason != "" {
+		target.SetAnnotations(map[string]string{notWantedAnnotation: reason})
+	}
+	regarding := target.DeepCopy()
+	if err := r.put(ctx, target, "", ", which configures the driver "+entry.Title); err != nil {
+		r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, eventCreateFailed, action, "%s", err)
+		return nil, err
+	}
+	return r.remember(target)
+}
+
+// put writes a ClusterCSIDriver that is missing, and says with what, and in the event also what for. It is a server-side apply, whose
+// request has the object's name, so that the right to it can be narrowed; it takes nothing from an administrator who was faster.
+func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured, with, purpose string) error {
+	name := target.GetName()
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator))
+	if err != nil {
+		return fmt.Errorf("create ClusterCSIDriver %s%s: %w", name, with, err)
+	}
+	r.Events.Eventf(target.DeepCopy(), nil, corev1.EventTypeNormal, eventCreated, action, "%s", "created ClusterCSIDriver "+name+with+purpose)
+	return nil
+}
+
+func (r *Reconciler) driverObject(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	object.SetName(name)
+	return object
+}
+
+// remember goes on with the answer to a write instead of the older copy from the cache.
+func (r *Reconciler) remember(answer *unstructured.Unstructured) (*operatorv1.ClusterCSIDriver, error) {
+	r.applier.Written.Remember(answer)
+	driver := &operatorv1.ClusterCSIDriver{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, driver); err != nil {
+		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", answer.GetName(), err)
+	}
+	return driver, nil
+}

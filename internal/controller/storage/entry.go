@@ -1,0 +1,153 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const (
+	// managedAnnotation on a CSIDriver says that the cluster looks after it.
+	managedAnnotation = "csi.openshift.io/managed"
+	// notWantedAnnotation on a ClusterCSIDriver asks the driver's operator to remove the driver. It makes sure of the reason itself.
+	notWantedAnnotation = "storage.openshift.io/not-wanted"
+)
+
+// result is what was done for one entry, and what was found. The conditions follow from it.
+type result struct {
+	choice
+	// applied says that everything was rendered and applied.
+	applied bool
+	changes apply.ChangeSet
+	// err is what went wrong outside of the changes.
+	err error
+	// foreign says that a CSIDriver of somebody else is in the way.
+	foreign string
+	// retirement is how far the removal of an operator that OLM installed is, retiring that there is one, and retireErr what went wrong.
+	retirement retirement
+	retiring   bool
+	retireErr  error
+	// removal is how far the removal of the driver is.
+	removal removal
+	// driver and deployment are the newest, nil if absent.
+	driver     *operatorv1.ClusterCSIDriver
+	deployment *appsv1.Deployment
+	// again is when to look once more although no event may come.
+	again time.Duration
+}
+
+// held says that the driver is not started, for a reason that another condition than those of its operator tells.
+func (r *result) held() bool { return r.foreign != "" || r.retiring }
+
+// follow does for one entry what was chosen. Whatever goes wrong stays with it.
+func (r *Reconciler) follow(ctx context.Context, w *world, chosen choice) result {
+	done := result{choice: chosen, driver: w.drivers[chosen.entry.Name], deployment: w.deployments[chosen.entry.Operator]}
+	managed := w.managementState() == operatorv1.Managed
+	switch {
+	case !managed || chosen.verdict == kept:
+	case chosen.verdict == unwanted:
+		r.remove(ctx, w, &done)
+	default:
+		delete(r.volumes, chosen.entry.Name)
+		r.start(ctx, w, &done)
+	}
+	for _, change := range done.changes.With(apply.Created, apply.Configured, apply.Deleted) {
+		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
+	}
+	return done
+}
+
+// start runs the operator of an entry.
+func (r *Reconciler) start(ctx context.Context, w *world, done *result) {
+	if !r.settled(ctx, done) {
+		return
+	}
+	foreign, err := r.foreign(ctx, w, done)
+	if err != nil || foreign != "" {
+		done.err, done.foreign = err, foreign
+		return
+	}
+	r.run(ctx, w, done, "")
+}
+
+// settled tells whether nothing of the operator that OLM installed is left.
+func (r *Reconciler) settled(ctx context.Context, done *result) bool {
+	entry := done.entry
+	if entry.Predecessor == nil || r.retired[entry.Name] {
+		return true
+	}
+	retirement, err := r.retire(ctx, entry)
+	done.retirement, done.retireErr = retirement, err
+	done.again = status.Soonest(done.again, retirement.again)
+	if err == nil && retirement.done {
+		r.retired[entry.Name] = true
+		return true
+	}
+	done.retiring = true
+	if err != nil {
+		done.err = fmt.Errorf("remove the operator that OLM installed: %w", err)
+	}
+	return false
+}
+
+// foreign says that the CSIDriver belongs to somebody else, who must not be disturbed; nothing if it does not.
+func (r *Reconciler) foreign(ctx context.Context, w *world, done *result) (string, error) {
+	entry := done.entry
+	if done.driver != nil || done.deployment != nil || !isForeign(w.csiDrivers[entry.Name], entry) {
+		return "", nil
+	}
+	// The cache may lag behind a ClusterCSIDriver that has just been made.
+	err := r.Live.Get(ctx, client.ObjectKey{Name: entry.Name}, &operatorv1.ClusterCSIDriver{})
+	switch {
+	case err == nil:
+		return "", nil
+	case !apierrors.IsNotFound(err):
+		return "", fmt.Errorf("look for ClusterCSIDriver %s: %w", entry.Name, err)
+	}
+	return fmt.Sprintf("CSIDriver %s was made by somebody else, so that the driver of the cluster is not started: remove that driver, or let "+
+		"the cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: oc annotate csidriver %s %s=true",
+		entry.Name, entry.Name, managedAnnotation), nil
+}
+
+// isForeign tells whether a CSIDriver that exists is neither of an operator of the cluster nor to be taken over by one.
+func isForeign(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
+	if driver == nil || driver.Labels[catalogue.ManagedByLabel] == entry.Operator {
+		return false
+	}
+	managed, annotated := driver.Annotations[managedAnnotation]
+	return !annotated || managed == "false"
+}
+
+// run applies what the operator needs, and its ClusterCSIDriver. Reason is why the driver is not wanted any more, if it is not.
+func (r *Reconciler) run(ctx context.Context, w *world, done *result, reason string) {
+	objects, err := done.entry.Render(r.Client.Scheme(), r.config(w))
+	if err != nil {
+		// It stays until the program or the configuration is changed.
+		done.err = reconcile.TerminalError(err)
+		return
+	}
+	applier := r.applierOf(done.entry)
+	done.changes = applier.Set(ctx, objects)
+	done.changes = append(done.changes, applier.Prune(ctx, objects)...)
+	done.driver, err = r.ensure(ctx, done.entry, done.driver, reason)
+	if err != nil {
+		done.err = err
+		return
+	}
+	done.applied = done.changes.Err() == nil
+	if done.deployment, err = r.deployment(ctx, done.entry); err != nil {
+		done.err = err
+	}
+}

@@ -1,0 +1,56 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// An event tells that something happened; a condition, that something is so. The reasons of the events:
+const (
+	eventCreated      = "ClusterCSIDriverCreated"
+	eventCreateFailed = "ClusterCSIDriverCreateFailed"
+	eventRemoved      = "DriverRemoved"
+	eventStatus       = "OperatorStatusChanged"
+	eventVersion      = "OperatorVersionChanged"
+
+	// action is what all of them came of.
+	action = "Reconcile"
+)
+
+// tell records events for what differs between two states of the ClusterOperator.
+func (r *reporter) tell(operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
+	var changes []string
+	kind := corev1.EventTypeNormal
+	for _, condition := range after.Conditions {
+		old := status.FindClusterOperator(before.Conditions, condition.Type)
+		switch {
+		case old == nil:
+			changes = append(changes, fmt.Sprintf("%s is %s", condition.Type, condition.Status))
+		case old.Status != condition.Status:
+			changes = append(changes, fmt.Sprintf("%s changed from %s to %s (%s)", condition.Type, old.Status, condition.Status, condition.Message))
+		default:
+			continue
+		}
+		if condition.Type == configv1.OperatorDegraded && condition.Status == configv1.ConditionTrue {
+			kind = corev1.EventTypeWarning
+		}
+	}
+	if len(changes) > 0 {
+		r.Events.Eventf(operator, nil, kind, eventStatus, action, "%s", status.Clip(strings.Join(changes, "; ")))
+	}
+	old := map[string]string{}
+	for _, version := range before.Versions {
+		old[version.Name] = version.Version
+	}
+	for _, version := range after.Versions {
+		if old[version.Name] != version.Version {
+			r.Events.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s",
+				fmt.Sprintf("version of %s changed from %s to %s", version.Name, known(old[version.Name]), version.Version))
+		}
+	}
+}

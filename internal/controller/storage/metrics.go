@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"fmt"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The names of the metrics.
+const (
+	// MetricDefaultClasses is what OpenShift's alert MultipleDefaultStorageClasses reads.
+	MetricDefaultClasses = "default_storage_class_count"
+	MetricDriver         = "cluster_storage_operator_csi_driver_info"
+	MetricCondition      = "cluster_storage_operator_condition"
+)
+
+// metrics are what this program tells Prometheus. They have values only where the controller runs: of several copies, in the one that
+// leads.
+type metrics struct {
+	classes           prometheus.Gauge
+	driver, condition *prometheus.GaugeVec
+}
+
+// newMetrics registers the metrics.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		classes: prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricDefaultClasses, Help: "Number of StorageClasses that are the default."}),
+		driver: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: MetricDriver, Help: "1 for each CSI driver of the catalogue that is in the cluster, with what is to become of it and its version.",
+		}, []string{"driver", "operator", "version", "state"}),
+		condition: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: MetricCondition, Help: "1 if the condition that is reported in the Storage is True, 0 if not.",
+		}, []string{"type"}),
+	}
+	for _, collector := range []prometheus.Collector{m.classes, m.driver, m.condition} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// observe follows a reconcile.
+func (m *metrics) observe(w *world, results []result, conditions []operatorv1.OperatorCondition) {
+	m.classes.Set(float64(len(w.defaults())))
+	m.driver.Reset()
+	for i := range results {
+		done := &results[i]
+		if done.removal.done {
+			continue
+		}
+		version := ""
+		if done.driver != nil {
+			version = done.driver.Status.Version
+		}
+		m.driver.WithLabelValues(done.entry.Name, done.entry.Operator, version, done.state()).Set(1)
+	}
+	m.condition.Reset()
+	for _, condition := range conditions {
+		value := 0.0
+		if condition.Status == operatorv1.ConditionTrue {
+			value = 1
+		}
+		m.condition.WithLabelValues(condition.Type).Set(value)
+	}
+}
+
+// state is what is being done with a driver, in one word.
+func (r *result) state() string {
+	switch {
+	case r.held():
+		return "Held"
+	case r.removal.message != "" && !r.removal.waits:
+		return removingReason
+	case r.removal.waits:
+		return r.removal.reason
+	default:
+		return string(r.verdict)
+	}
+}

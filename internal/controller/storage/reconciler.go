@@ -1,0 +1,138 @@
+// Package storage starts the operators of the CSI drivers that the cluster's platform needs, and says in the Storage and in the
+// ClusterOperator how storage is.
+//
+//	1 read      Storage, the cluster's configuration, what the drivers report; all from the cache
+//	2 choose    which entries of the catalogue the cluster is to have; pure
+//	3 Render    what their operators need; pure, package catalogue
+//	4 apply     server-side apply, prune, the ClusterCSIDriver; or removal
+//	5 report    conditions of the Storage, and the ClusterOperator that sums them up
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// Reconciler keeps the storage of a cluster. All fields but the unexported ones are set by cmd.
+type Reconciler struct {
+	// Client reads from the cache and writes to the cluster; Live reads from the cluster, for what is not watched.
+	Client client.Client
+	Live   client.Reader
+	// Catalogue are the drivers of all platforms, Scope is what of it this cluster can need.
+	Catalogue []catalogue.Entry
+	Scope     Scope
+	// Namespace is where this program runs.
+	Namespace string
+	// Events is where events on the Storage and the ClusterOperator go.
+	Events events.EventRecorder
+	// Images come from the environment, by the names of the variables.
+	Images map[string]string
+	// Version is that of the release.
+	Version string
+	// SetLogLevel sets how much this program logs.
+	SetLogLevel func(operatorv1.LogLevel)
+	// Restart ends this program, to be started anew, and says why.
+	Restart func(why string)
+	// Now is the clock.
+	Now func() time.Time
+
+	applier  *apply.Applier
+	failures *status.Failures
+	rollouts *status.Rollouts
+	metrics  *metrics
+	reporter *reporter
+	// volumes are the PersistentVolumes of drivers that are to go, as they were counted last.
+	volumes map[string]volumes
+	// retired are the entries for which nothing is left that OLM installed.
+	retired map[string]bool
+	busy    status.Busy
+}
+
+// Reconcile brings the cluster to what its configuration says.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	defer r.busy.Begin(r.Now())()
+	r.applier.Written.ForgetStale(r.Now())
+	world, err := r.read(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	r.SetLogLevel(world.logLevel())
+	if world.managementState() == operatorv1.Unmanaged {
+		again, err := r.reporter.unmanaged(ctx, world)
+		return r.finish(ctx, nil, again, err)
+	}
+	choices := choose(r.Catalogue, world.facts(r.Catalogue))
+	for _, one := range choices {
+		if one.verdict != absent && !r.Scope.has(one.entry) {
+			// The caches were made for another platform.
+			r.Restart(fmt.Sprintf("driver %s needs what is not watched: %s", one.entry.Name, one.verdict))
+			return ctrl.Result{}, nil
+		}
+	}
+	results := make([]result, 0, len(choices))
+	for _, one := range choices {
+		if one.verdict != absent {
+			results = append(results, r.follow(ctx, world, one))
+		}
+	}
+	again, err := r.reporter.report(ctx, world, choices, results)
+	return r.finish(ctx, results, again, err)
+}
+
+// finish tells the queue what comes next.
+func (r *Reconciler) finish(ctx context.Context, results []result, again time.Duration, reportErr error) (ctrl.Result, error) {
+	if r.applier.Written.Pending() {
+		again = status.Soonest(again, apply.StaleAfter)
+	}
+	var lasting, passing []error
+	for i := range results {
+		again = status.Soonest(again, results[i].again)
+		err := errors.Join(results[i].err, results[i].changes.With(apply.Failed).Err())
+		switch {
+		case err == nil:
+		case status.OnlyConflicts(err):
+			// Somebody else wrote at the same moment.
+			again = status.Soonest(again, time.Second)
+		case status.Terminal(err):
+			lasting = append(lasting, fmt.Errorf("%s: %w", results[i].entry.Title, err))
+		default:
+			passing = append(passing, fmt.Errorf("%s: %w", results[i].entry.Title, err))
+		}
+	}
+	switch {
+	case reportErr != nil && !apierrors.IsConflict(reportErr):
+		passing = append(passing, reportErr)
+	case reportErr != nil:
+		again = status.Soonest(again, time.Second)
+	}
+	switch {
+	case len(passing) > 0:
+		// One driver's lasting error must not keep another one's from being retried.
+		return ctrl.Result{}, errors.Join(passing...)
+	case len(lasting) > 0 && again == 0:
+		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is told already.
+	case len(lasting) > 0:
+		// The queue does not retry a terminal error, but there is something else to look at.
+		ctrl.LoggerFrom(ctx).Error(errors.Join(lasting...), "not retried before something changes")
+		return ctrl.Result{RequeueAfter: again}, nil
+	default:
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+}
+
+// Alive is a check for the liveness probe.
+func (r *Reconciler) Alive(*http.Request) error { return r.busy.Check("the Storage", r.Now()) }

@@ -1,0 +1,296 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+const (
+	// volumesInterval bounds how often PersistentVolumes are listed. Nothing else needs them, so that they are not watched.
+	volumesInterval = time.Minute
+	// removalInterval is how often a removal looks for what nothing wakes it up for.
+	removalInterval = 5 * time.Second
+	// volumesPage is how many PersistentVolumes are read at a time.
+	volumesPage = 500
+	// removedReason is what a driver's operator reports when it has removed its driver.
+	removedReason = "Removed"
+)
+
+// removal is how far the removal of a driver is.
+type removal struct {
+	// waits says that the removal has not begun, for a reason that only an administrator can end; message says for what it waits, of which
+	// there are left.
+	waits   bool
+	reason  string
+	message string
+	left    int
+	// done means that nothing is left.
+	done bool
+}
+
+// volumes are the PersistentVolumes of a driver.
+type volumes struct {
+	names []string
+	seen  time.Time
+}
+
+// remove takes away a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
+// is in the cluster: whoever goes on after a restart finds the same place. The ClusterCSIDriver is the last to go.
+func (r *Reconciler) remove(ctx context.Context, w *world, done *result) {
+	entry := done.entry
+	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
+		// The administrator has the last word.
+		r.hold(ctx, w, done, unmanagedReason, fmt.Sprintf("%s is not needed any more, because %s, but ClusterCSIDriver %s is Unmanaged: set its "+
+			"spec.managementState to Managed, and the driver is removed, or remove the driver by hand and then the ClusterCSIDriver",
+			entry.Title, done.why, entry.Name))
+		return
+	}
+	ready := !r.byOperator(w, done) || isRemoved(done.driver)
+	// What is deleted next is decided by what is there now.
+	fresh, err := r.spared(ctx, done)
+	if err != nil {
+		done.err = err
+		return
+	}
+	found, err := r.volumesOf(ctx, entry.Name, ready && fresh)
+	if err != nil {
+		done.err = err
+		return
+	}
+	if len(found.names) > 0 {
+		done.again = status.Soonest(done.again, volumesInterval)
+		r.hold(ctx, w, done, volumesReason, fmt.Sprintf(
+			"%s is not needed any more, because %s, but PersistentVolumes are its own: %d (%s): delete them, and the driver is removed",
+			entry.Title, done.why, len(found.names), status.Shorten(found.names)))
+		return
+	}
+	if !ready {
+		// Its operator must be there to do it. Whatever else becomes of the driver is its ClusterCSIDriver's to tell.
+		r.run(ctx, w, done, string(w.platform()))
+		done.removal = removal{left: 1, message: "waiting for Deployment " + entry.Operator + " to remove the driver: see ClusterCSIDriver " +
+			entry.Name + told(done.driver)}
+		return
+	}
+	if done.driver != nil || done.deployment != nil {
+		// It says from now on whose it is, and that the removal has begun. Without it, nothing would once the operator has gone.
+		if done.driver, err = r.ensure(ctx, entry, done.driver, done.why); err != nil {
+			done.err = err
+			return
+		}
+	}
+	r.clear(ctx, w, done)
+}
+
+// hold keeps a driver as it was until an administrator has done something.
+func (r *Reconciler) hold(ctx context.Context, w *world, done *result, reason, message string) {
+	r.run(ctx, w, done, "")
+	done.removal = removal{waits: true, reason: reason, message: message}
+}
+
+// spared tells whether the operator or a part of the driver is still there, for which volumes that have just been made are not too late.
+func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
+	if done.deployment != nil {
+		return true, nil
+	}
+	for _, workload := range done.entry.Workloads {
+		kind := appsv1.SchemeGroupVersion.WithKind(workload.Kind)
+		found, err := r.find(ctx, kind, client.ObjectKey{Namespace: workload.Namespace, Name: workload.Name})
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("look whether %s %s/%s is left: %w", workload.Kind, workload.Namespace, workload.Name, err)
+		case found != nil:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// byOperator tells whether the driver's operator removes the driver itself. It does so only for another platform.
+func (r *Reconciler) byOperator(w *world, done *result) bool {
+	return done.entry.Builtin && w.platform() != done.entry.Platform
+}
+
+// isRemoved tells whether an operator has reported that its driver is gone.
+func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
+	if driver == nil || driver.Status.Version != "" || driver.Annotations[notWantedAnnotation] == "" {
+		return false
+	}
+	removed := false
+	for _, condition := range driver.Status.Conditions {
+		if !strings.HasSuffix(condition.Type, status.Progressing) {
+			continue
+		}
+		if condition.Status == operatorv1.ConditionTrue {
+			return false
+		}
+		removed = removed || condition.Reason == removedReason
+	}
+	return removed
+}
+
+// told is what a ClusterCSIDriver says of its progress.
+func told(driver *operatorv1.ClusterCSIDriver) string {
+	if driver == nil {
+		return ""
+	}
+	if message := status.UnionOf(status.Progressing, driver.Status.Conditions).Message(); message != "" {
+		return ": " + message
+	}
+	return ""
+}
+
+// clear deletes, in this order, the operator, what its driver consists of if it was not the operator to remove that, what the operator
+// needed, and the ClusterCSIDriver.
+func (r *Reconciler) clear(ctx context.Context, w *world, done *result) {
+	applier := r.applierOf(done.entry)
+	done.again = status.Soonest(done.again, removalInterval)
+	done.deployment = nil
+	for _, step := range []struct {
+		what   string
+		delete func() apply.ChangeSet
+	}{
+		{"the operator", func() apply.ChangeSet {
+			return applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Kind == "Deployment" })
+		}},
+		{"the driver", func() apply.ChangeSet { return r.removeWorkloads(ctx, done) }},
+		{"what the operator needed", func() apply.ChangeSet {
+			return applier.Remove(ctx, func(apply.Subject) bool { return true })
+		}},
+		{"the ClusterCSIDriver", func() apply.ChangeSet { return r.removeDriver(ctx, w, done) }},
+	} {
+		changes := step.delete()
+		done.changes = append(done.changes, changes...)
+		if len(changes) > 0 {
+			done.removal = removal{left: len(changes), message: fmt.Sprintf("removing %s of %s: waiting for %s", step.what, done.entry.Title, names(changes))}
+			return
+		}
+	}
+	done.removal = removal{done: true}
+}
+
+// removeWorkloads deletes what a driver consists of, if its operator did not. Its StorageClasses and its rights stay.
+func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.ChangeSet {
+	var changes apply.ChangeSet
+	for _, workload := range done.entry.Workloads {
+		kind := appsv1.SchemeGroupVersion.WithKind(workload.Kind)
+		changes = append(changes, r.delete(ctx, kind, client.ObjectKey{Namespace: workload.Namespace, Name: workload.Name})...)
+	}
+	if len(changes) > 0 {
+		return changes
+	}
+	return r.delete(ctx, storagev1.SchemeGroupVersion.WithKind("CSIDriver"), client.ObjectKey{Name: done.entry.Name})
+}
+
+// removeDriver deletes the ClusterCSIDriver, and tells so.
+func (r *Reconciler) removeDriver(ctx context.Context, w *world, done *result) apply.ChangeSet {
+	changes := r.delete(ctx, operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), client.ObjectKey{Name: done.entry.Name})
+	if len(changes.With(apply.Deleted)) > 0 {
+		r.tellRemoved(ctx, w, done)
+	}
+	return changes
+}
+
+// delete deletes one object by name, as the cluster has it. The answer is empty once it has gone. Workloads go in the foreground, so that
+// they stay visible until their pods have gone.
+func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) apply.ChangeSet {
+	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: key}, Action: apply.Deleted}
+	found, err := r.find(ctx, kind, key)
+	switch {
+	case err != nil:
+		change.Action, change.Err = apply.Failed, err
+		return apply.ChangeSet{change}
+	case found == nil:
+		return nil
+	case found.DeletionTimestamp != nil:
+		change.Action, change.Finalizers = apply.Terminating, found.Finalizers
+		return apply.ChangeSet{change}
+	}
+	err = r.Client.Delete(ctx, found, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &found.UID})
+	r.applier.Written.Forget(change.Subject)
+	if client.IgnoreNotFound(err) != nil {
+		change.Action, change.Err = apply.Failed, fmt.Errorf("delete: %w", err)
+	}
+	return apply.ChangeSet{change}
+}
+
+// find reads the metadata of one object, as the cluster has it; nil if there is none.
+func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(kind)
+	err := r.Live.Get(ctx, key, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	return found, nil
+}
+
+// volumesOf lists the PersistentVolumes of a driver, at most once in a while unless the answer has to be fresh.
+func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (volumes, error) {
+	known, seen := r.volumes[driver]
+	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {
+		return known, nil
+	}
+	found := volumes{seen: r.Now()}
+	list := &corev1.PersistentVolumeList{}
+	for {
+		if err := r.Live.List(ctx, list, client.Limit(volumesPage), client.Continue(list.Continue)); err != nil {
+			return found, fmt.Errorf("list PersistentVolumes to see whether any is of %s: %w", driver, err)
+		}
+		for i := range list.Items {
+			if volume.DriverOf(&list.Items[i]) == driver {
+				found.names = append(found.names, list.Items[i].Name)
+			}
+		}
+		if list.Continue == "" {
+			break
+		}
+	}
+	slices.Sort(found.names)
+	r.volumes[driver] = found
+	return found, nil
+}
+
+// tellRemoved says what a removed driver leaves, which only an administrator can judge.
+func (r *Reconciler) tellRemoved(ctx context.Context, w *world, done *result) {
+	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
+	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {
+		note += "; its StorageClasses stay, delete them: " + status.Shorten(classes)
+	}
+	ctrl.LoggerFrom(ctx).Info(note)
+	if w.storage != nil {
+		r.Events.Eventf(w.storage, nil, corev1.EventTypeNormal, eventRemoved, action, "%s", status.Clip(note))
+	}
+}
+
+func names(changes apply.ChangeSet) string {
+	var list []string
+	for _, change := range changes {
+		name := change.Subject.String()
+		if len(change.Finalizers) > 0 {
+			name += " (finalizers " + strings.Join(change.Finalizers, ", ") + ")"
+		}
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return status.Shorten(list)
+}

@@ -1,0 +1,309 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+)
+
+// singleton is the name of OpenShift's cluster-wide configuration objects.
+const singleton = "cluster"
+
+// clusterOperatorName is the ClusterOperator that this program reports in.
+const clusterOperatorName = "storage"
+
+// Scope is the part of a catalogue that this cluster can need as it is now. Nothing else is watched.
+type Scope struct {
+	// Entries are in it.
+	Entries []catalogue.Entry
+	// Kinds are the optional kinds of its objects, and whether the cluster serves them.
+	Kinds map[schema.GroupKind]bool
+	// objects are all that the entries can ever have.
+	objects map[string][]client.Object
+}
+
+// Look finds the scope: what the platform needs, and what was started before on another one.
+func Look(
+	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
+	serves func(kind schema.GroupKind, version string) (bool, error),
+) (Scope, error) {
+	infrastructure := &configv1.Infrastructure{}
+	if err := live.Get(ctx, client.ObjectKey{Name: singleton}, infrastructure); client.IgnoreNotFound(err) != nil {
+		return Scope{}, fmt.Errorf("read Infrastructure %s: %w", singleton, err)
+	}
+	started, err := startedBefore(ctx, live)
+	if err != nil {
+		return Scope{}, err
+	}
+	platform := facts{infrastructure: &infrastructure.Status}.platform()
+	scope := Scope{Kinds: map[schema.GroupKind]bool{}, objects: map[string][]client.Object{}}
+	for _, entry := range entries {
+		if entry.Platform != platform && !started(entry) {
+			continue
+		}
+		objects, err := entry.Everything(scheme)
+		if err != nil {
+			return Scope{}, err
+		}
+		scope.Entries, scope.objects[entry.Name] = append(scope.Entries, entry), objects
+		for _, object := range objects {
+			kind := object.GetObjectKind().GroupVersionKind()
+			if _, known := scope.Kinds[kind.GroupKind()]; known || !optional(kind.GroupKind()) {
+				continue
+			}
+			if scope.Kinds[kind.GroupKind()], err = serves(kind.GroupKind(), kind.Version); err != nil {
+				return Scope{}, err
+			}
+		}
+	}
+	return scope, nil
+}
+
+// startedBefore tells of an entry whether this program, in whatever version, has started it.
+func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogue.Entry) bool, error) {
+	drivers := &operatorv1.ClusterCSIDriverList{}
+	if err := live.List(ctx, drivers); err != nil {
+		return nil, fmt.Errorf("list ClusterCSIDrivers: %w", err)
+	}
+	// The ClusterCSIDriver may be an administrator's, or have gone.
+	deployments := &appsv1.DeploymentList{}
+	if err := live.List(ctx, deployments, client.InNamespace(catalogue.Namespace), client.MatchingLabels(ownLabels())); err != nil {
+		return nil, fmt.Errorf("list Deployments of operators in namespace %s: %w", catalogue.Namespace, err)
+	}
+	names, operators := map[string]bool{}, map[string]bool{}
+	for i := range drivers.Items {
+		names[drivers.Items[i].Name] = isOurs(&drivers.Items[i])
+	}
+	for i := range deployments.Items {
+		operators[deployments.Items[i].Name] = true
+	}
+	return func(entry catalogue.Entry) bool { return names[entry.Name] || operators[entry.Operator] }, nil
+}
+
+// optional kinds come with the monitoring of the cluster, which is installed later or not at all.
+func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
+
+// has tells whether an entry is in the scope.
+func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
+
+// serves tells whether the cluster has a kind; only that of optional kinds is in question.
+func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
+
+// namespaced are the kinds of the objects, with the namespaces in which they are; that of kinds without one is empty.
+func (s Scope) namespaces() map[schema.GroupVersionKind][]string {
+	found := map[schema.GroupVersionKind][]string{}
+	for _, objects := range s.objects {
+		for _, object := range objects {
+			kind := object.GetObjectKind().GroupVersionKind()
+			if s.serves(kind.GroupKind()) && !slices.Contains(found[kind], object.GetNamespace()) {
+				found[kind] = append(found[kind], object.GetNamespace())
+			}
+		}
+	}
+	return found
+}
+
+// watched is one kind that wakes the controller up, and the part of it that is held in memory.
+type watched struct {
+	object client.Object
+	// name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
+	name string
+	all  bool
+	// namespaces to look in; none for cluster-scoped kinds.
+	namespaces []string
+	// other, if set, is the only object that is looked at in another namespace, whosever it is.
+	other client.ObjectKey
+	// late marks the definition of a kind that the program starts anew to use.
+	late bool
+}
+
+// watches is the one list of what the program looks at.
+func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
+	apiServer := &unstructured.Unstructured{}
+	apiServer.SetGroupVersionKind(tlsprofile.Kind())
+	list := []watched{
+		// What the administrator wants, and where it is reported.
+		{object: &operatorv1.Storage{}, name: singleton},
+		{object: &configv1.ClusterOperator{}, name: clusterOperatorName},
+		// The platform, its features, the way out of it, and the TLS profile of servers.
+		{object: &configv1.Infrastructure{}, name: singleton},
+		{object: &configv1.FeatureGate{}, name: singleton},
+		{object: &configv1.Proxy{}, name: singleton},
+		{object: apiServer, name: singleton},
+		// What the operators of drivers report in.
+		{object: &operatorv1.ClusterCSIDriver{}, all: true},
+		// How many are the default.
+		{object: &storagev1.StorageClass{}, all: true},
+	}
+	if len(s.Entries) > 0 {
+		// Somebody else's are not touched.
+		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
+	}
+	// What we apply: changes by others are undone, and the roll-out of operators is reported.
+	applied := s.namespaces()
+	for _, kind := range slices.SortedFunc(maps.Keys(applied), func(a, b schema.GroupVersionKind) int {
+		return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
+	}) {
+		object, err := scheme.New(kind)
+		if err != nil {
+			return nil, fmt.Errorf("kind %s of the catalogue: %w", kind, err)
+		}
+		typed, ok := object.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("kind %s of the catalogue has no metadata", kind)
+		}
+		namespaces := slices.DeleteFunc(slices.Sorted(slices.Values(applied[kind])), func(name string) bool { return name == "" })
+		watch := watched{object: typed, namespaces: namespaces}
+		if _, isConfigMap := typed.(*corev1.ConfigMap); isConfigMap && s.readsCloudConfig() {
+			watch.other = cloudConfig()
+		}
+		list = append(list, watch)
+	}
+	for kind, served := range s.Kinds {
+		if !served {
+			list = append(list, watched{object: apply.Definition(), name: definitionName(kind), late: true})
+		}
+	}
+	return list, nil
+}
+
+// readsCloudConfig tells whether an operator is given a copy of how the cloud is reached.
+func (s Scope) readsCloudConfig() bool {
+	return slices.ContainsFunc(s.Entries, func(entry catalogue.Entry) bool { return entry.CloudConfig })
+}
+
+// cloudConfig is where the installer puts it.
+func cloudConfig() client.ObjectKey {
+	return client.ObjectKey{Namespace: "openshift-config", Name: "cloud-provider-config"}
+}
+
+func definitionName(kind schema.GroupKind) string {
+	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("v1"))
+	return plural.Resource + "." + kind.Group
+}
+
+// CacheOptions tells the manager which part of each kind to hold in memory.
+func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByObject, error) {
+	list, err := s.watches(scheme)
+	if err != nil {
+		return nil, err
+	}
+	options := map[client.Object]cache.ByObject{}
+	for _, watch := range list {
+		config := cache.ByObject{}
+		switch {
+		case watch.name != "":
+			config.Field = fields.OneTermEqualSelector("metadata.name", watch.name)
+		case watch.all:
+		default:
+			config.Label = labels.SelectorFromSet(ownLabels())
+		}
+		for _, namespace := range watch.namespaces {
+			if config.Namespaces == nil {
+				config.Namespaces = map[string]cache.Config{}
+			}
+			config.Namespaces[namespace] = cache.Config{}
+		}
+		if watch.other.Name != "" {
+			config.Namespaces[watch.other.Namespace] = cache.Config{
+				LabelSelector: labels.Everything(), FieldSelector: fields.OneTermEqualSelector("metadata.name", watch.other.Name),
+			}
+		}
+		options[watch.object] = config
+	}
+	return options, nil
+}
+
+func ownLabels() labels.Set { return labels.Set{catalogue.ManagedByLabel: catalogue.Operator} }
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	list, err := r.Scope.watches(r.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	build := ctrl.NewControllerManagedBy(manager).Named("storage").WithOptions(controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
+	})
+	for _, watch := range list {
+		if watch.late {
+			build = build.Watches(watch.object, apply.WhenServed("v1", r.Restart))
+			continue
+		}
+		build = build.Watches(watch.object, r.applier.Wake(request()))
+	}
+	// Even a cluster that lacks everything is looked at once.
+	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+		q.Add(request())
+		return nil
+	}))
+	if err := build.Complete(r); err != nil {
+		return fmt.Errorf("set up controller storage: %w", err)
+	}
+	return nil
+}
+
+// prepare makes the parts of the reconciler.
+func (r *Reconciler) prepare() error {
+	r.failures = &status.Failures{Now: r.Now}
+	r.rollouts = &status.Rollouts{Now: r.Now}
+	r.volumes = map[string]volumes{}
+	r.retired = map[string]bool{}
+	r.reporter = &reporter{Reconciler: r}
+	r.applier = &apply.Applier{
+		Client: r.Client, Live: r.Live, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten(),
+	}
+	var err error
+	r.metrics, err = newMetrics(registry.Registry)
+	return err
+}
+
+// applierOf is the applier for the objects of one entry.
+func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
+	one := *r.applier
+	for _, object := range r.Scope.objects[entry.Name] {
+		// A namespace is never removed: it may hold what others have put there.
+		if subject := apply.SubjectOf(object); subject.Kind != "Namespace" && r.Scope.serves(subject.GroupKind()) {
+			one.Known = append(one.Known, subject)
+		}
+	}
+	return &one
+}
+
+// queue is where events go.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// request is the only one that there is.
+func request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: singleton}}
+}

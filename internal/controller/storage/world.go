@@ -1,0 +1,227 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+)
+
+// world is what a reconcile knows of the cluster.
+type world struct {
+	// storage and clusterOperator are nil if they do not exist.
+	storage         *operatorv1.Storage
+	clusterOperator *configv1.ClusterOperator
+	infrastructure  *configv1.Infrastructure
+	featureGate     *configv1.FeatureGate
+	proxy           configv1.ProxyStatus
+	tls             tlsprofile.Cluster
+	// drivers and csiDrivers are by their CSI names, deployments of operators by the names of these.
+	drivers     map[string]*operatorv1.ClusterCSIDriver
+	csiDrivers  map[string]*storagev1.CSIDriver
+	deployments map[string]*appsv1.Deployment
+	classes     []storagev1.StorageClass
+	version     string
+	// cloudConfig is how the cloud is reached, nil if nothing says it.
+	cloudConfig map[string]string
+}
+
+// read looks at everything that a reconcile depends on. All of it is in the cache.
+func (r *Reconciler) read(ctx context.Context) (*world, error) {
+	w := &world{
+		version: r.Version, drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
+		deployments: map[string]*appsv1.Deployment{},
+	}
+	storage, clusterOperator := &operatorv1.Storage{}, &configv1.ClusterOperator{}
+	storage.Name, clusterOperator.Name = singleton, clusterOperatorName
+	for object, found := range map[client.Object]func(){
+		storage: func() { w.storage = storage }, clusterOperator: func() { w.clusterOperator = clusterOperator },
+	} {
+		exists, err := r.applier.Newest(ctx, object)
+		if err != nil {
+			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
+		}
+		if exists {
+			found()
+		}
+	}
+	if err := r.readConfiguration(ctx, w); err != nil {
+		return nil, err
+	}
+	for _, entry := range r.Catalogue {
+		driver := &operatorv1.ClusterCSIDriver{}
+		driver.Name = entry.Name
+		found, err := r.applier.Newest(ctx, driver)
+		if err != nil {
+			return nil, fmt.Errorf("read ClusterCSIDriver %s: %w", entry.Name, err)
+		}
+		if found {
+			w.drivers[entry.Name] = driver
+		}
+	}
+	for _, entry := range r.Scope.Entries {
+		deployment, err := r.deployment(ctx, entry)
+		if err != nil {
+			return nil, err
+		}
+		if deployment != nil && deployment.Labels[catalogue.ManagedByLabel] == catalogue.Operator {
+			w.deployments[entry.Operator] = deployment
+		}
+	}
+	return w, r.readClasses(ctx, w)
+}
+
+// readConfiguration reads how the cluster is configured.
+func (r *Reconciler) readConfiguration(ctx context.Context, w *world) error {
+	infrastructure, gate, proxy := &configv1.Infrastructure{}, &configv1.FeatureGate{}, &configv1.Proxy{}
+	apiServer := &unstructured.Unstructured{Object: map[string]any{}}
+	apiServer.SetGroupVersionKind(tlsprofile.Kind())
+	for _, one := range []struct {
+		object client.Object
+		found  func()
+	}{
+		{infrastructure, func() { w.infrastructure = infrastructure }},
+		{gate, func() { w.featureGate = gate }},
+		// The status, because the network operator checks and completes what the administrator wrote.
+		{proxy, func() { w.proxy = proxy.Status }},
+		{apiServer, func() {}},
+	} {
+		err := r.Client.Get(ctx, client.ObjectKey{Name: singleton}, one.object)
+		switch {
+		case err == nil:
+			one.found()
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("read %T %s: %w", one.object, singleton, err)
+		}
+	}
+	if r.Scope.readsCloudConfig() {
+		configuration := &corev1.ConfigMap{}
+		err := r.Client.Get(ctx, cloudConfig(), configuration)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read ConfigMap %s: %w", cloudConfig(), err)
+		}
+		w.cloudConfig = configuration.Data
+	}
+	var err error
+	if w.tls, err = tlsprofile.Of(apiServer); err != nil {
+		// Storage is more than the ciphers of its servers: go on, and tell.
+		w.tls = tlsprofile.Cluster{Profile: tlsprofile.Intermediate(), Problem: fmt.Sprintf(
+			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, singleton)}
+	}
+	return nil
+}
+
+func (r *Reconciler) readClasses(ctx context.Context, w *world) error {
+	classes := &storagev1.StorageClassList{}
+	if err := r.Client.List(ctx, classes); err != nil {
+		return fmt.Errorf("list StorageClasses: %w", err)
+	}
+	w.classes = classes.Items
+	if len(r.Scope.Entries) == 0 {
+		return nil
+	}
+	drivers := &storagev1.CSIDriverList{}
+	if err := r.Client.List(ctx, drivers); err != nil {
+		return fmt.Errorf("list CSIDrivers: %w", err)
+	}
+	for i := range drivers.Items {
+		w.csiDrivers[drivers.Items[i].Name] = &drivers.Items[i]
+	}
+	return nil
+}
+
+// deployment is that of an entry's operator, nil if there is none: the newest, because a cache that lags behind our own apply would
+// call a roll-out complete that has not begun.
+func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
+	deployment := &appsv1.Deployment{}
+	deployment.Namespace, deployment.Name = catalogue.Namespace, entry.Operator
+	found, err := r.applier.Newest(ctx, deployment)
+	if err != nil {
+		return nil, fmt.Errorf("read Deployment %s: %w", entry.Operator, err)
+	}
+	if !found {
+		return nil, nil
+	}
+	return deployment, nil
+}
+
+// facts are what the choice of drivers depends on.
+func (w *world) facts(entries []catalogue.Entry) facts {
+	f := facts{gates: gatesOf(w.featureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
+	if w.infrastructure != nil {
+		f.infrastructure = &w.infrastructure.Status
+	}
+	for _, entry := range entries {
+		driver := w.drivers[entry.Name]
+		f.present[entry.Name] = driver != nil
+		f.ours[entry.Name] = w.deployments[entry.Operator] != nil || isOurs(driver)
+	}
+	return f
+}
+
+// platform is that of the cluster, empty if it is not known.
+func (w *world) platform() configv1.PlatformType { return w.facts(nil).platform() }
+
+// platformProblem says why the platform is not known.
+func (w *world) platformProblem() string { return w.facts(nil).problem() }
+
+// isOurs tells whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
+// platform for which the driver is not meant is none of our business.
+func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
+	if driver == nil {
+		return false
+	}
+	for _, entry := range driver.ManagedFields {
+		if entry.Manager == catalogue.Operator && entry.Subresource == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// config is what rendering depends on.
+func (r *Reconciler) config(w *world) catalogue.Config {
+	return catalogue.Config{
+		Images: r.Images, Version: r.Version, Infrastructure: w.infrastructure.Status, Proxy: w.proxy,
+		TLSMinVersion: w.tls.Profile.MinVersion, TLSCiphers: w.tls.Profile.Ciphers, Kinds: r.Scope.Kinds,
+		CloudConfig: w.cloudConfig,
+	}
+}
+
+func (w *world) logLevel() operatorv1.LogLevel {
+	if w.storage == nil {
+		return ""
+	}
+	return w.storage.Spec.OperatorLogLevel
+}
+
+// managementState is that of the Storage. Without one, the cluster's storage is managed: it is not to stop because of a deletion.
+func (w *world) managementState() operatorv1.ManagementState {
+	if w.storage == nil || w.storage.Spec.ManagementState == "" {
+		return operatorv1.Managed
+	}
+	return w.storage.Spec.ManagementState
+}
+
+// classesOf are the names of the StorageClasses of a driver, sorted.
+func (w *world) classesOf(driver string) []string {
+	var names []string
+	for i := range w.classes {
+		if w.classes[i].Provisioner == driver {
+			names = append(names, w.classes[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
