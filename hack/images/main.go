@@ -44,6 +44,8 @@ type builder struct {
 func kinds() map[string]func(builder, context.Context, string, image.About) (v1.Image, error) {
 	return map[string]func(builder, context.Context, string, image.About) (v1.Image, error){
 		"aws-efs-csi-driver-operator":        builder.program,
+		"cluster-storage-operator":           builder.program,
+		"csi-driver-operator":                builder.program,
 		"aws-efs-csi-driver-operator-bundle": packaged("aws-efs-csi-driver-operator", image.Bundle),
 		"aws-efs-operator-bundle":            packaged("aws-efs-operator", image.Bundle),
 		"csi-operators-catalog":              packaged("catalog", image.Catalog),
@@ -112,7 +114,7 @@ func (b builder) all(ctx context.Context, only []string) error {
 		}
 	}
 	var problems []error
-	for _, described := range slices.Concat(b.release.Images, b.release.Packaging) {
+	for _, described := range b.release.All() {
 		if kinds()[described.Name] == nil || (len(only) > 0 && !slices.Contains(only, described.Name)) {
 			continue
 		}

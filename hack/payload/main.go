@@ -1,0 +1,101 @@
+// Command payload writes the manifests of the release into a folder, and removes those that are not made any more.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/payload"
+)
+
+func main() {
+	repository := flag.String("repository", ".", "`folder` of the repository")
+	flag.Parse()
+	if err := run(*repository); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// drivers are those of this repository that are part of a cluster.
+func drivers() ([]driver.Driver, error) {
+	var known []driver.Driver
+	for _, get := range []func() (driver.Driver, error){
+		awsebs.Driver,
+		gcppd.Driver,
+	} {
+		d, err := get()
+		if err != nil {
+			return nil, err
+		}
+		known = append(known, d)
+	}
+	return known, nil
+}
+
+func run(repository string) error {
+	release := payload.Release{Entries: catalogue.All()}
+	var err error
+	if release.Scheme, err = manager.Scheme(); err != nil {
+		return err
+	}
+	if release.Drivers, err = drivers(); err != nil {
+		return err
+	}
+	tree, err := os.OpenRoot(repository)
+	if err != nil {
+		return fmt.Errorf("repository: %w", err)
+	}
+	defer tree.Close() //nolint:errcheck // Each file has been closed by itself.
+	if release.Images, err = payload.LoadImages(tree.FS()); err != nil {
+		return err
+	}
+	files, err := release.Files()
+	if err != nil {
+		return err
+	}
+	if err := release.Check(files); err != nil {
+		return err
+	}
+	return write(tree, files)
+}
+
+// write makes the folder what it is to be.
+func write(tree *os.Root, files map[string][]byte) error {
+	if err := tree.Mkdir(payload.Folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("folder of the manifests: %w", err)
+	}
+	manifests, err := tree.OpenRoot(payload.Folder)
+	if err != nil {
+		return fmt.Errorf("folder of the manifests: %w", err)
+	}
+	defer manifests.Close() //nolint:errcheck // Each file has been closed by itself.
+	found, err := fs.ReadDir(manifests.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("folder of the manifests: %w", err)
+	}
+	for _, entry := range found {
+		if files[entry.Name()] != nil {
+			continue
+		}
+		if err := manifests.Remove(entry.Name()); err != nil {
+			return fmt.Errorf("remove a manifest that is not made any more: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := manifests.WriteFile(name, files[name], 0o600); err != nil {
+			return fmt.Errorf("write a manifest: %w", err)
+		}
+	}
+	return nil
+}

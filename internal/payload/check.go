@@ -1,0 +1,252 @@
+package payload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+// manifests are parsed, by the names of their files.
+type manifests struct {
+	Release
+	objects map[string][]unstructured.Unstructured
+}
+
+// Check returns one error with everything that the cluster-version operator, or a cluster, would not take well.
+func (r Release) Check(files map[string][]byte) error {
+	parsed := manifests{Release: r, objects: map[string][]unstructured.Unstructured{}}
+	var problems []error
+	for _, name := range sorted(files) {
+		objects, err := parse(files[name])
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		}
+		if name != ReferencesFile {
+			parsed.objects[name] = objects
+		}
+	}
+	for _, name := range sorted(parsed.objects) {
+		problems = append(problems, checkName(name))
+		if len(parsed.objects[name]) == 0 {
+			problems = append(problems, fmt.Errorf("%s: it has no objects", name))
+		}
+		for i := range parsed.objects[name] {
+			if err := checkObject(name, &parsed.objects[name][i]); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %s: %w", name, title(&parsed.objects[name][i]), err))
+			}
+		}
+	}
+	problems = append(problems, parsed.checkNamespaces(), parsed.checkImages(files[ReferencesFile]), parsed.checkRoles(), parsed.checkRequests())
+	return errors.Join(problems...)
+}
+
+func parse(text []byte) ([]unstructured.Unstructured, error) {
+	var objects []unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text)+1)
+	for {
+		var object map[string]any
+		err := decoder.Decode(&object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return objects, fmt.Errorf("parse: %w", err)
+		case len(object) > 0:
+			objects = append(objects, unstructured.Unstructured{Object: object})
+		}
+	}
+}
+
+func title(object *unstructured.Unstructured) string {
+	if object.GetNamespace() == "" {
+		return object.GetKind() + " " + object.GetName()
+	}
+	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+}
+
+// checkName holds files to the names by which they are put in order.
+func checkName(name string) error {
+	if !regexp.MustCompile(`^0000_(49|50|90)_` + catalogue.Operator + `_[0-9]{2}_[a-z0-9-]+\.yaml$`).MatchString(name) {
+		return fmt.Errorf("%s: the name must begin with 0000, the run level 49, 50 or 90, %s and two digits", name, catalogue.Operator)
+	}
+	return nil
+}
+
+// checkObject looks at what the cluster-version operator goes by.
+func checkObject(file string, object *unstructured.Unstructured) error {
+	var problems []error
+	profiles := 0
+	for annotation, value := range object.GetAnnotations() {
+		profile, isProfile := strings.CutPrefix(annotation, profilePrefix)
+		if !isProfile {
+			continue
+		}
+		profiles++
+		if value != "true" || !slices.Contains(allProfiles(), profile) {
+			problems = append(problems, fmt.Errorf("annotation %s: %q is nothing that a cluster looks for", annotation, value))
+		}
+	}
+	if profiles == 0 {
+		problems = append(problems, errors.New("it is in no profile, so that no cluster gets it"))
+	}
+	wanted := string(configv1.ClusterVersionCapabilityStorage)
+	switch {
+	case strings.HasPrefix(file, shared):
+		wanted = ""
+	case object.GetKind() == "CredentialsRequest":
+		wanted += "+" + string(configv1.ClusterVersionCapabilityCloudCredential)
+	}
+	if got := object.GetAnnotations()[capabilityAnnotation]; got != wanted {
+		problems = append(problems, fmt.Errorf("annotation %s is %q, not %q", capabilityAnnotation, got, wanted))
+	}
+	if got := object.GetAnnotations()["release.openshift.io/create-only"] == "true"; got != (object.GetKind() == "Storage") {
+		problems = append(problems, errors.New("only Storage is the administrator's, and must be made once"))
+	}
+	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(late(), object.GetKind()) && !isLate(file, object) {
+		problems = append(problems, fmt.Errorf("its kind is not for run level %s", file[5:7]))
+	}
+	return errors.Join(problems...)
+}
+
+// late are the kinds that other parts of a cluster have to be there for.
+func late() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
+
+// isLate tells of objects of other kinds that come with them, and of the policy that closes a namespace.
+func isLate(file string, object *unstructured.Unstructured) bool {
+	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
+}
+
+// checkNamespaces finds objects whose namespace comes after them, or never.
+func (m manifests) checkNamespaces() error {
+	// These come with other parts of a cluster, at lower run levels.
+	known := []string{"", "default", "openshift-cloud-credential-operator", "openshift-config", "openshift-config-managed", "openshift-monitoring"}
+	var problems []error
+	for _, name := range sorted(m.objects) {
+		for i := range m.objects[name] {
+			object := &m.objects[name][i]
+			if object.GetKind() == "Namespace" {
+				known = append(known, object.GetName())
+			}
+			if !slices.Contains(known, object.GetNamespace()) {
+				problems = append(problems, fmt.Errorf("%s: %s: no manifest before it makes its namespace", name, title(object)))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// each calls look with every object of a kind, but for those that are only there to be deleted.
+func (m manifests) each(kind string, look func(file string, object *unstructured.Unstructured)) {
+	for _, name := range sorted(m.objects) {
+		for i := range m.objects[name] {
+			if m.objects[name][i].GetKind() == kind && m.objects[name][i].GetAnnotations()[deleteAnnotation] == "" {
+				look(name, &m.objects[name][i])
+			}
+		}
+	}
+}
+
+// checkImages compares the variables of the Deployments with what the catalogue needs, and the images with what is replaced.
+func (m manifests) checkImages(references []byte) error {
+	wanted := map[string]bool{}
+	for _, entry := range m.Entries {
+		for _, variable := range entry.Variables() {
+			wanted[variable] = true
+		}
+	}
+	replaced, err := replacedImages(references)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	used, deployments := map[string]bool{}, 0
+	m.each("Deployment", func(file string, object *unstructured.Unstructured) {
+		deployments++
+		image, variables := containerOf(object)
+		used[image] = true
+		for name, value := range variables {
+			used[value] = used[value] || wanted[name]
+		}
+		problems = append(problems, checkVariables(file, variables, wanted))
+	})
+	if deployments == 0 {
+		problems = append(problems, errors.New("there is no Deployment"))
+	}
+	for _, image := range sorted(used) {
+		if used[image] && !replaced[image] {
+			problems = append(problems, fmt.Errorf("%s: it does not have image %s", ReferencesFile, image))
+		}
+	}
+	for _, image := range sorted(replaced) {
+		if !used[image] {
+			problems = append(problems, fmt.Errorf("%s: no manifest has image %s", ReferencesFile, image))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// checkVariables compares those of a Deployment with those that are wanted.
+func checkVariables(file string, variables map[string]string, wanted map[string]bool) error {
+	var problems []error
+	for _, name := range sorted(wanted) {
+		if variables[name] == "" {
+			problems = append(problems, fmt.Errorf("%s: environment variable %s is missing", file, name))
+		}
+	}
+	for _, name := range sorted(variables) {
+		switch {
+		case !strings.HasSuffix(name, "_VERSION") && !wanted[name]:
+			problems = append(problems, fmt.Errorf("%s: nobody needs environment variable %s", file, name))
+		case strings.HasSuffix(name, "_VERSION") && variables[name] != Version:
+			problems = append(problems, fmt.Errorf("%s: environment variable %s is %s, which nobody replaces", file, name, variables[name]))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// containerOf is the image of a Deployment's one container, and its variables that have a value.
+func containerOf(deployment *unstructured.Unstructured) (image string, variables map[string]string) {
+	variables = map[string]string{}
+	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	for _, each := range containers {
+		container, ok := each.(map[string]any)
+		if !ok {
+			continue
+		}
+		image, _, _ = unstructured.NestedString(container, "image")
+		environment, _, _ := unstructured.NestedSlice(container, "env")
+		for _, each := range environment {
+			if variable, ok := each.(map[string]any); ok && variable["value"] != nil {
+				variables[fmt.Sprint(variable["name"])] = fmt.Sprint(variable["value"])
+			}
+		}
+	}
+	return image, variables
+}
+
+// replacedImages are those that have others put in their place when a release is built.
+func replacedImages(references []byte) (map[string]bool, error) {
+	streams, err := parse(references)
+	if err != nil || len(streams) != 1 {
+		return nil, fmt.Errorf("%s: %d objects instead of one ImageStream: %w", ReferencesFile, len(streams), err)
+	}
+	replaced := map[string]bool{}
+	tags, _, _ := unstructured.NestedSlice(streams[0].Object, "spec", "tags")
+	for _, each := range tags {
+		if tag, ok := each.(map[string]any); ok {
+			image, _, _ := unstructured.NestedString(tag, "from", "name")
+			replaced[image] = true
+		}
+	}
+	return replaced, nil
+}

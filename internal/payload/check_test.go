@@ -1,0 +1,106 @@
+package payload
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+// committed are the manifests as they are in the repository, and the release that they are checked by.
+func committed(t *testing.T) (Release, map[string][]byte) {
+	t.Helper()
+	release := Release{Entries: catalogue.All(), Scheme: runtime.NewScheme()}
+	if err := errors.Join(clientgoscheme.AddToScheme(release.Scheme), monitoringv1.AddToScheme(release.Scheme)); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("../../" + Folder + "/*")
+	if err != nil || len(names) < 30 {
+		t.Fatalf("%d manifests, error %v", len(names), err)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = text
+	}
+	return release, files
+}
+
+func TestTheManifestsAreFitForARelease(t *testing.T) {
+	release, files := committed(t)
+	if err := release.Check(files); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
+	const cso = "0000_50_cluster-storage-operator_"
+	for _, tc := range []struct{ file, before, after, want string }{
+		{cso + "06_storage.yaml", `release.openshift.io/create-only: "true"`, `a: b`, "only Storage is the administrator's"},
+		{cso + "07_service-account.yaml", "metadata:\n  annotations:\n", "metadata:\n  annotations:\n    release.openshift.io/create-only: \"true\"\n", "only Storage"},
+		{cso + "07_service-account.yaml", "capability.openshift.io/name: Storage\n", "a: b\n", `capability.openshift.io/name is "", not "Storage"`},
+		{cso + "03_credentials-request-gcp-pd-csi-driver-operator.yaml", "Storage+CloudCredential", "Storage", `not "Storage+CloudCredential"`},
+		{"0000_49_cluster-storage-operator_01_namespace.yaml", "annotations:\n", "annotations:\n    capability.openshift.io/name: Storage\n", `is "Storage", not ""`},
+		{cso + "07_service-account.yaml", "include.release.openshift.io", "exclude.release.openshift.io", "it is in no profile"},
+		{cso + "07_service-account.yaml", "include.release.openshift.io/single-node-developer", "include.release.openshift.io/small", "nothing that a cluster looks for"},
+		{cso + "07_service-account.yaml", "namespace: openshift-cluster-storage-operator", "namespace: nowhere", "no manifest before it makes its namespace"},
+		{cso + "07_service-account.yaml", "kind: ServiceAccount", "kind: ServiceMonitor", "its kind is not for run level 50"},
+		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "environment variable ATTACHER_IMAGE is missing"},
+		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "nobody needs environment variable ATACHER_IMAGE"},
+		{cso + "10_deployment.yaml", "value: 0.0.1-snapshot", "value: 0.0.1", "which nobody replaces"},
+		{cso + "10_deployment.yaml", "origin-csi-external-attacher:latest", "origin-attacher:latest", "it does not have image quay.io/openshift/origin-attacher:latest"},
+		{ReferencesFile, "origin-csi-external-attacher:latest", "origin-attacher:latest", "no manifest has image quay.io/openshift/origin-attacher:latest"},
+		{cso + "08_rbac.yaml", "- storageclasses", `- "*"`, "a rule holds *"},
+		{cso + "08_rbac.yaml", "  - bind\n", "  - escalate\n", "nobody holds escalate"},
+		{cso + "08_rbac.yaml", "- persistentvolumes\n  verbs:\n  - list\n", "- persistentvolumes\n  verbs:\n  - bind\n", "bind is not narrowed by names"},
+		{cso + "08_rbac.yaml", "- storageclasses", `- secrets`, "ClusterRole cluster-storage-operator gives a right to the Secrets of all namespaces"},
+		{cso + "08_rbac.yaml", "kind: ClusterRole\n  name: cluster-storage-operator", "kind: ClusterRole\n  name: cluster-admin", "binds ClusterRole cluster-admin, which no manifest has"},
+		{
+			cso + "08_rbac-azure-file-csi-driver-operator.yaml", "name: azure-file-csi-driver-operator-config-role", "name: other",
+			"the catalogue binds ClusterRole azure-file-csi-driver-operator-config-role, which no manifest has",
+		},
+		{
+			cso + "08_shared-roles.yaml", "- configmaps", "- secrets",
+			"ClusterRole openshift-csi-provisioner-configmap-and-secret-reader-role gives a right to the Secrets of all namespaces",
+		},
+		{cso + "08_rbac-manila-csi-driver-operator.yaml", "  - nodes\n", "  - nodes\n  - nodes\n  verbs:\n  - delete\n- resources:\n  - pods\n", "no operator writes nodes"},
+		{cso + "03_credentials-request-manila-csi-driver-operator.yaml", "name: manila-cloud-credentials", "name: other", "no CredentialsRequest asks for Secret"},
+		{cso + "03_credentials-request-aws-ebs-csi-driver-operator.yaml", "ec2:AttachVolume", "ec2:Attach*", "asks for ec2:Attach*: name the actions"},
+	} {
+		release, files := committed(t)
+		text := string(files[tc.file])
+		if !strings.Contains(text, tc.before) {
+			t.Errorf("%s has no %q", tc.file, tc.before)
+			continue
+		}
+		times := 1
+		if strings.HasPrefix(tc.after, "exclude") {
+			times = -1
+		}
+		files[tc.file] = []byte(strings.Replace(text, tc.before, tc.after, times))
+		err := release.Check(files)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s, %q: error %v, want %s", tc.file, tc.after, err, tc.want)
+		}
+	}
+}
+
+func TestNamesPutManifestsInOrder(t *testing.T) {
+	for _, name := range []string{"10_deployment.yaml", "0000_50_other_10_deployment.yaml", "0000_60_cluster-storage-operator_10_deployment.yaml"} {
+		release, files := committed(t)
+		files[name] = files["0000_50_cluster-storage-operator_07_service-account.yaml"]
+		if err := release.Check(files); err == nil || !strings.Contains(err.Error(), name+": the name must begin with") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}

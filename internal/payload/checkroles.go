@@ -1,0 +1,159 @@
+package payload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+// checkRoles finds rights that nobody may have, and roles that are bound and do not exist.
+func (m manifests) checkRoles() error {
+	roles := map[string][]rbacv1.PolicyRule{}
+	var problems []error
+	for _, kind := range []string{"ClusterRole", "Role"} {
+		m.each(kind, func(file string, object *unstructured.Unstructured) {
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %s: %w", file, title(object), err))
+			}
+			roles[title(object)] = role.Rules
+			for _, rule := range role.Rules {
+				if problem := tooMuch(rule); problem != "" {
+					problems = append(problems, fmt.Errorf("%s: %s: %s: %v", file, title(object), problem, rule))
+				}
+			}
+		})
+	}
+	bound, err := m.boundEverywhere(roles)
+	problems = append(problems, err)
+	for _, name := range bound {
+		if slices.ContainsFunc(roles[name], grantsSecrets) {
+			problems = append(problems, fmt.Errorf("%s gives a right to the Secrets of all namespaces", name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func tooMuch(rule rbacv1.PolicyRule) string {
+	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+		if slices.Contains(list, "*") {
+			return "a rule holds *"
+		}
+	}
+	for _, verb := range rule.Verbs {
+		switch {
+		case verb == "escalate" || verb == "impersonate":
+			return "nobody holds " + verb
+		case verb == "bind" && len(rule.ResourceNames) == 0:
+			return "bind is not narrowed by names"
+		}
+	}
+	if slices.Contains(rule.Resources, "nodes") && slices.ContainsFunc(rule.Verbs, func(verb string) bool {
+		return !slices.Contains([]string{"get", "list", "watch"}, verb)
+	}) {
+		return "no operator writes nodes"
+	}
+	return ""
+}
+
+func grantsSecrets(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "secrets") }
+
+// boundEverywhere are the roles whose rights are not held to a namespace: by a binding of the release or of the catalogue, or because
+// an operator may bind them.
+func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
+	var bound []string
+	var problems []error
+	look := func(where, namespace, kind, name string) {
+		role := kind + " " + name
+		if kind == "Role" {
+			role = kind + " " + namespace + "/" + name
+		}
+		if _, exists := roles[role]; !exists {
+			problems = append(problems, fmt.Errorf("%s binds %s, which no manifest has", where, role))
+		}
+		if namespace == "" {
+			bound = append(bound, role)
+		}
+	}
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
+		m.each(kind, func(file string, object *unstructured.Unstructured) {
+			role, _, _ := unstructured.NestedStringMap(object.Object, "roleRef")
+			look(file, object.GetNamespace(), role["kind"], role["name"])
+		})
+	}
+	for _, entry := range m.Entries {
+		objects, err := entry.Everything(m.Scheme)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			switch binding := object.(type) {
+			case *rbacv1.ClusterRoleBinding:
+				look("the catalogue", "", binding.RoleRef.Kind, binding.RoleRef.Name)
+			case *rbacv1.RoleBinding:
+				look("the catalogue", binding.Namespace, binding.RoleRef.Kind, binding.RoleRef.Name)
+			}
+		}
+	}
+	// Whoever may bind a role may do so everywhere. The cluster-storage-operator is trusted to do it where the catalogue says.
+	for _, role := range sorted(roles) {
+		for _, rule := range roles[role] {
+			if role == "ClusterRole "+catalogue.Operator || !slices.Contains(rule.Verbs, "bind") {
+				continue
+			}
+			for _, name := range rule.ResourceNames {
+				look(role, "", "ClusterRole", name)
+			}
+		}
+	}
+	return bound, errors.Join(problems...)
+}
+
+// checkRequests compares the requests for credentials with the Secrets of the catalogue, and refuses rights without an end.
+func (m manifests) checkRequests() error {
+	asked := map[string]bool{}
+	var problems []error
+	m.each("CredentialsRequest", func(file string, object *unstructured.Unstructured) {
+		secret, _, _ := unstructured.NestedStringMap(object.Object, "spec", "secretRef")
+		asked[secret["namespace"]+"/"+secret["name"]] = true
+		rights, _, _ := unstructured.NestedMap(object.Object, "spec", "providerSpec")
+		for _, action := range actions(rights) {
+			if strings.Contains(action, "*") {
+				problems = append(problems, fmt.Errorf("%s: %s asks for %s: name the actions", file, title(object), action))
+			}
+		}
+	})
+	for _, entry := range m.Entries {
+		for _, secret := range entry.Secrets {
+			if !asked[secret.Namespace+"/"+secret.Name] {
+				problems = append(problems, fmt.Errorf("no CredentialsRequest asks for Secret %s/%s of %s", secret.Namespace, secret.Name, entry.Name))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// actions are the rights in the words of any cloud.
+func actions(rights map[string]any) []string {
+	predefined, _, _ := unstructured.NestedStringSlice(rights, "predefinedRoles")
+	permissions, _, _ := unstructured.NestedStringSlice(rights, "permissions")
+	found := slices.Concat(predefined, permissions)
+	for _, list := range []string{"statementEntries", "policies"} {
+		entries, _, _ := unstructured.NestedSlice(rights, list)
+		for _, each := range entries {
+			if entry, ok := each.(map[string]any); ok {
+				allowed, _, _ := unstructured.NestedStringSlice(entry, "action")
+				roles, _, _ := unstructured.NestedStringSlice(entry, "roles")
+				found = slices.Concat(found, allowed, roles)
+			}
+		}
+	}
+	return found
+}

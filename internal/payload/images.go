@@ -1,0 +1,96 @@
+package payload
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+const (
+	// ImagesFile has the images of the release, from the root of the repository.
+	ImagesFile = "images/payload.yaml"
+	// builtinImage is the name of the image with the operator of all drivers of this repository.
+	builtinImage = "csi-driver-operator"
+)
+
+// Image is one of a release.
+type Image struct {
+	// Name is that in the release, Image what stands for it until the release is built.
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	// Variable is that of the cluster-storage-operator's environment; empty if it is not told.
+	Variable string `json:"variable,omitempty"`
+}
+
+// LoadImages reads ImagesFile of a repository.
+func LoadImages(repository fs.FS) ([]Image, error) {
+	text, err := fs.ReadFile(repository, ImagesFile)
+	if err != nil {
+		return nil, fmt.Errorf("images of the release: %w", err)
+	}
+	var list struct {
+		Images []Image `json:"images"`
+	}
+	if err := yaml.UnmarshalStrict(text, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", ImagesFile, err)
+	}
+	return list.Images, nil
+}
+
+// variables are those that the entries need, with their images. Every image has to be needed, and every need met.
+func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
+	known, found := map[string]string{}, map[string]string{}
+	names := map[string]string{}
+	var problems []error
+	for _, image := range images {
+		if names[image.Name] != "" {
+			problems = append(problems, fmt.Errorf("%s: a second image is named %s", ImagesFile, image.Name))
+		}
+		if image.Variable != "" && known[image.Variable] != "" {
+			problems = append(problems, fmt.Errorf("%s: a second image has %s", ImagesFile, image.Variable))
+		}
+		names[image.Name], known[image.Variable] = image.Image, image.Image
+	}
+	for _, name := range []string{catalogue.Operator, builtinImage} {
+		if names[name] == "" {
+			problems = append(problems, fmt.Errorf("%s: there is no image %s", ImagesFile, name))
+		}
+	}
+	for _, entry := range entries {
+		if entry.Builtin {
+			known[entry.Image] = names[builtinImage]
+		}
+		for _, variable := range entry.Variables() {
+			if found[variable] = known[variable]; found[variable] == "" {
+				problems = append(problems, fmt.Errorf("%s: no image has variable %s, which %s needs: add it", ImagesFile, variable, entry.Name))
+			}
+		}
+	}
+	for _, variable := range slices.Sorted(maps.Keys(known)) {
+		if _, needed := found[variable]; !needed && variable != "" {
+			problems = append(problems, fmt.Errorf("%s: no driver needs %s: remove it", ImagesFile, variable))
+		}
+	}
+	return found, errors.Join(problems...)
+}
+
+// references is the file by which the images are replaced when a release is built.
+func references(images []Image) ([]byte, error) {
+	tags := make([]any, 0, len(images))
+	for _, image := range images {
+		tags = append(tags, map[string]any{"name": image.Name, "from": map[string]any{"kind": "DockerImage", "name": image.Image}})
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "spec": map[string]any{"tags": tags},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the image references: %w", err)
+	}
+	return append([]byte(header), text...), nil
+}

@@ -1,0 +1,171 @@
+package payload
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+// requests are those for credentials. They are there when a cluster is installed, and can be extracted before.
+func (r Release) requests() ([]file, error) {
+	var files []file
+	for _, entry := range r.Entries {
+		var objects []client.Object
+		var err error
+		if entry.Builtin {
+			var operated driver.Driver
+			if operated, err = r.driver(entry); err == nil {
+				objects, err = operated.PayloadRequests(r.Scheme, catalogue.Namespace)
+			}
+		} else {
+			objects, err = r.load("credentials/"+entry.Operator+".yaml", nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(objects) == 0 {
+			continue
+		}
+		profiles := []string{selfManaged, singleNode}
+		if entry.Platform == configv1.IBMCloudPlatformType || entry.Platform == configv1.PowerVSPlatformType {
+			profiles = []string{selfManaged}
+		}
+		files = append(files, file{
+			name: usual + "03_credentials-request-" + entry.Operator + ".yaml", profiles: profiles, objects: objects,
+			capability: string(configv1.ClusterVersionCapabilityStorage + "+" + configv1.ClusterVersionCapabilityCloudCredential),
+		})
+	}
+	return files, nil
+}
+
+// driver finds that of an entry.
+func (r Release) driver(entry catalogue.Entry) (driver.Driver, error) {
+	at := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Name == entry.Name })
+	if at < 0 {
+		return driver.Driver{}, fmt.Errorf("the catalogue says that %s is a driver of this repository, but there is none", entry.Name)
+	}
+	return r.Drivers[at], nil
+}
+
+// roles are those of the cluster-storage-operator, and of the operators that it starts. It binds the latter, and writes none.
+func (r Release) roles() ([]file, error) {
+	own, err := r.ownRoles()
+	if err != nil {
+		return nil, err
+	}
+	capability := string(configv1.ClusterVersionCapabilityStorage)
+	files := []file{{name: usual + "08_rbac.yaml", profiles: allProfiles(), capability: capability, objects: own}}
+	for _, entry := range r.Entries {
+		make := r.foreignRoles
+		if entry.Builtin {
+			make = r.builtinRoles
+		}
+		objects, err := make(entry)
+		if err != nil {
+			return nil, fmt.Errorf("roles of %s: %w", entry.Operator, err)
+		}
+		files = append(files, file{
+			name: usual + "08_rbac-" + entry.Operator + ".yaml", profiles: allProfiles(), capability: capability, objects: objects,
+		})
+	}
+	return files, nil
+}
+
+// builtinRoles are made of what the driver consists of.
+func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
+	operated, err := r.driver(entry)
+	if err != nil {
+		return nil, err
+	}
+	everywhere, inside, err := clustercsidriver.Rights(operated, r.Scheme, catalogue.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Predecessor != nil {
+		everywhere = append(everywhere, rule("", []string{"nodes"}, nil, "get"))
+		inside = append(
+			inside,
+			// The pods of the driver before are replaced one by one, in the namespace where they are, and the right to do so is given back.
+			rule("", []string{"pods"}, nil, "delete"),
+			rule("apps", []string{"controllerrevisions"}, nil, "list", "delete"),
+			rule(rbacv1.GroupName, []string{"rolebindings"}, []string{entry.Operator + "-role"}, "delete"),
+		)
+	}
+	return []client.Object{
+		clusterRole(entry.ClusterRole(), everywhere), clusterRole(entry.Operator+"-role", inside),
+	}, nil
+}
+
+// foreignRoles are the same for all operators of others, but for names and what only one of them needs.
+func (r Release) foreignRoles(entry catalogue.Entry) ([]client.Object, error) {
+	values := manifest.Values{
+		"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name, "PREFIX": entry.Foreign.Prefix, "SHORT_PREFIX": entry.Foreign.ShortPrefix,
+	}
+	everywhere, err := r.rulesOf("foreign/clusterrole.yaml", values)
+	if err != nil {
+		return nil, err
+	}
+	further := "foreign/" + entry.Operator + "/further.yaml"
+	if _, err := fs.Stat(embedded, "assets/"+further); err == nil {
+		more, err := r.rulesOf(further, values)
+		if err != nil {
+			return nil, err
+		}
+		everywhere = append(everywhere, more...)
+	}
+	objects := []client.Object{clusterRole(entry.ClusterRole(), everywhere)}
+	for _, binding := range entry.Bindings {
+		asset := "foreign/role.yaml"
+		if strings.HasPrefix(binding.Namespace, "openshift-config") {
+			asset = "foreign/config-role.yaml"
+		}
+		loaded, err := r.load(asset, values.With(manifest.Values{"ROLE": binding.Role}))
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, loaded...)
+	}
+	return objects, nil
+}
+
+// rulesOf are those of all roles in an asset.
+func (r Release) rulesOf(asset string, values manifest.Values) ([]rbacv1.PolicyRule, error) {
+	objects, err := r.load(asset, values)
+	if err != nil {
+		return nil, err
+	}
+	var rules []rbacv1.PolicyRule
+	for _, object := range objects {
+		role, ok := object.(*rbacv1.ClusterRole)
+		if !ok {
+			return nil, fmt.Errorf("asset %s: %T is not a ClusterRole", asset, object)
+		}
+		rules = append(rules, role.Rules...)
+	}
+	return rules, nil
+}
+
+func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules,
+	}
+}
+
+func rule(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
+}
+
+func sorted[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }

@@ -1,0 +1,235 @@
+// Package payload makes the manifests of this repository's part of a cluster's release. The cluster-version operator applies them in
+// the order of their names.
+//
+// What can be made of the catalogue and of the drivers is: roles, requests for credentials, images. The rest is in assets.
+package payload
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manifest"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+const (
+	header = "# Made by make manifests. Do not change it here.\n"
+	// Folder has the manifests, from the root of the repository.
+	Folder = "manifests"
+	// ReferencesFile maps the images.
+	ReferencesFile = "image-references"
+	// Version stands for that of the release until it is built.
+	Version = "0.0.1-snapshot"
+
+	deleteAnnotation     = "release.openshift.io/delete"
+	capabilityAnnotation = "capability.openshift.io/name"
+	profilePrefix        = "include.release.openshift.io/"
+)
+
+// Profiles are kinds of clusters.
+const (
+	selfManaged = "self-managed-high-availability"
+	singleNode  = "single-node-developer"
+	ibmManaged  = "ibm-cloud-managed"
+)
+
+// Run levels: the cluster-version operator goes to the next one when all of one is there.
+const (
+	shared     = "0000_49_cluster-storage-operator_"
+	usual      = "0000_50_cluster-storage-operator_"
+	monitoring = "0000_90_cluster-storage-operator_"
+)
+
+// Release is what the manifests are made of.
+type Release struct {
+	Scheme *runtime.Scheme
+	// Entries are the drivers of a cluster, Drivers those of them that this repository has.
+	Entries []catalogue.Entry
+	Drivers []driver.Driver
+	Images  []Image
+}
+
+// file is one manifest.
+type file struct {
+	name       string
+	profiles   []string
+	capability string
+	objects    []client.Object
+}
+
+// Files are the manifests, by their names. They have no folder.
+func (r Release) Files() (map[string][]byte, error) {
+	files, err := r.files()
+	if err != nil {
+		return nil, err
+	}
+	made := map[string][]byte{}
+	for _, one := range files {
+		if made[one.name], err = one.text(); err != nil {
+			return nil, fmt.Errorf("manifest %s: %w", one.name, err)
+		}
+	}
+	made[ReferencesFile], err = references(r.Images)
+	return made, err
+}
+
+func (r Release) files() ([]file, error) {
+	files, err := r.fixed()
+	if err != nil {
+		return nil, err
+	}
+	requests, err := r.requests()
+	if err != nil {
+		return nil, err
+	}
+	roles, err := r.roles()
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := r.deployments()
+	return slices.Concat(files, requests, roles, deployments), err
+}
+
+func allProfiles() []string { return []string{selfManaged, singleNode, ibmManaged} }
+
+// fixed are those that depend on nothing.
+func (r Release) fixed() ([]file, error) {
+	var files []file
+	for _, one := range []struct {
+		level, asset string
+		values       manifest.Values
+		suffix       string
+	}{
+		{level: shared, asset: "release/01_namespace.yaml"},
+		{level: usual, asset: "release/02_csi-drivers-namespace.yaml"},
+		{level: usual, asset: "release/06_storage.yaml"},
+		{level: usual, asset: "release/07_service-account.yaml"},
+		{level: usual, asset: "release/08_former-rbac.yaml"},
+		{level: usual, asset: "release/08_shared-roles.yaml"},
+		{level: usual, asset: "release/09_metrics-service.yaml"},
+		{level: usual, asset: "release/09_network-policies.yaml", values: namespace(catalogue.OperatorNamespace)},
+		{level: usual, asset: "release/09_network-policies.yaml", values: namespace(catalogue.Namespace), suffix: "-csi-drivers"},
+		{level: usual, asset: "release/09_network-policies-of-drivers.yaml"},
+		{level: usual, asset: "release/11_cluster-operator.yaml"},
+		{level: monitoring, asset: "monitoring/01_prometheus-rbac.yaml", values: namespace(catalogue.OperatorNamespace)},
+		{level: monitoring, asset: "monitoring/01_prometheus-rbac.yaml", values: namespace(catalogue.Namespace), suffix: "-csi-drivers"},
+		{level: monitoring, asset: "monitoring/02_service-monitor.yaml"},
+		{level: monitoring, asset: "monitoring/03_alerts.yaml"},
+		{level: monitoring, asset: "monitoring/10_default-deny.yaml"},
+	} {
+		objects, err := r.load(one.asset, one.values)
+		if err != nil {
+			return nil, err
+		}
+		base := one.asset[strings.Index(one.asset, "/")+1:]
+		next := file{
+			name:     one.level + strings.TrimSuffix(base, ".yaml") + one.suffix + ".yaml",
+			profiles: allProfiles(), capability: string(configv1.ClusterVersionCapabilityStorage), objects: objects,
+		}
+		if one.level == shared {
+			next.capability = ""
+		}
+		files = append(files, next)
+	}
+	return files, nil
+}
+
+func namespace(name string) manifest.Values { return manifest.Values{"NAMESPACE": name} }
+
+// load reads one asset.
+func (r Release) load(name string, values manifest.Values) ([]client.Object, error) {
+	assets, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		return nil, fmt.Errorf("assets: %w", err)
+	}
+	return manifest.LoadFile(assets, name, values, r.Scheme)
+}
+
+// deployments are those of the cluster-storage-operator: clusters whose control plane somebody else runs have no nodes for it.
+func (r Release) deployments() ([]file, error) {
+	found, err := variables(r.Entries, r.Images)
+	if err != nil {
+		return nil, err
+	}
+	var own string
+	for _, image := range r.Images {
+		if image.Name == catalogue.Operator {
+			own = image.Image
+		}
+	}
+	var files []file
+	for _, one := range []struct {
+		suffix   string
+		profiles []string
+	}{{"", []string{selfManaged, singleNode}}, {"-" + ibmManaged, []string{ibmManaged}}} {
+		objects, err := r.load("release/10_deployment.yaml", manifest.Values{"IMAGE": own})
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			deployment, ok := object.(*appsv1.Deployment)
+			if !ok {
+				return nil, fmt.Errorf("asset 10_deployment.yaml: %T is not a Deployment", object)
+			}
+			pod := &deployment.Spec.Template.Spec
+			for _, name := range sorted(found) {
+				pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: name, Value: found[name]})
+			}
+			if one.suffix != "" {
+				pod.Affinity = nil
+			}
+		}
+		files = append(files, file{
+			name: usual + "10_deployment" + one.suffix + ".yaml", profiles: one.profiles,
+			capability: string(configv1.ClusterVersionCapabilityStorage), objects: objects,
+		})
+	}
+	return files, nil
+}
+
+// text is what is written. Comments are in the assets.
+func (f file) text() ([]byte, error) {
+	stream := bytes.NewBufferString(header)
+	for _, object := range f.objects {
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		for _, profile := range f.profiles {
+			annotations[profilePrefix+profile] = "true"
+		}
+		if f.capability != "" {
+			annotations[capabilityAnnotation] = f.capability
+		}
+		object.SetAnnotations(annotations)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return nil, fmt.Errorf("convert %s: %w", object.GetName(), err)
+		}
+		if _, reports := object.(*configv1.ClusterOperator); !reports {
+			delete(fields, "status")
+		}
+		text, err := yaml.Marshal(fields)
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", object.GetName(), err)
+		}
+		stream.WriteString("---\n")
+		stream.Write(text)
+	}
+	return stream.Bytes(), nil
+}

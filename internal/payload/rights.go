@@ -1,0 +1,136 @@
+package payload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+)
+
+// right is what an operator may do with one object.
+type right struct {
+	// namespace is that of the role; empty means everywhere.
+	namespace, group, resource, name string
+	// verbs are separated by spaces.
+	verbs string
+}
+
+const manage = "create delete get patch"
+
+// ownRoles are those of the cluster-storage-operator: what assets have, and what follows from the catalogue.
+func (r Release) ownRoles() ([]client.Object, error) {
+	objects, err := r.load("operator/rights.yaml", nil)
+	if err != nil {
+		return nil, err
+	}
+	rights, err := r.rights()
+	if err != nil {
+		return nil, err
+	}
+	byNamespace := map[string][]rbacv1.PolicyRule{}
+	for _, one := range rights {
+		rules := byNamespace[one.namespace]
+		// Sorted rights that differ in their name alone are next to each other.
+		if last := len(rules) - 1; last >= 0 && rules[last].APIGroups[0] == one.group && rules[last].Resources[0] == one.resource &&
+			strings.Join(rules[last].Verbs, " ") == one.verbs {
+			rules[last].ResourceNames = append(rules[last].ResourceNames, one.name)
+			continue
+		}
+		byNamespace[one.namespace] = append(rules, rule(one.group, []string{one.resource}, []string{one.name}, strings.Fields(one.verbs)...))
+	}
+	var bindings []client.Object
+	for _, object := range objects {
+		switch role := object.(type) {
+		case *rbacv1.ClusterRole:
+			role.Rules = append(role.Rules, byNamespace[""]...)
+			delete(byNamespace, "")
+		case *rbacv1.Role:
+			role.Rules = append(role.Rules, byNamespace[role.Namespace]...)
+			delete(byNamespace, role.Namespace)
+			loaded, err := r.load("operator/binding.yaml", namespace(role.Namespace))
+			if err != nil {
+				return nil, err
+			}
+			bindings = append(bindings, loaded...)
+		}
+	}
+	if left := sorted(byNamespace); len(left) > 0 {
+		return nil, fmt.Errorf("assets/operator/rights.yaml has no role for %s: add one with what is watched there", strings.Join(left, ", "))
+	}
+	return append(objects, bindings...), nil
+}
+
+// rights are those that follow from the catalogue, sorted.
+func (r Release) rights() ([]right, error) {
+	var rights []right
+	for _, entry := range r.Entries {
+		objects, err := entry.Everything(r.Scheme)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			kind := object.GetObjectKind().GroupVersionKind()
+			resource, _ := meta.UnsafeGuessKindToResource(kind)
+			verbs := manage
+			if kind.Kind == "Namespace" {
+				// A namespace stays: somebody else may have something in it.
+				verbs = "create get patch"
+			}
+			rights = append(rights, right{roleNamespace(kind.Kind, object.GetNamespace()), kind.Group, resource.Resource, object.GetName(), verbs})
+		}
+		rights = append(rights, ofDriver(entry)...)
+	}
+	slices.SortFunc(rights, func(a, b right) int {
+		return cmp.Or(
+			strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource),
+			strings.Compare(a.verbs, b.verbs), strings.Compare(a.name, b.name),
+		)
+	})
+	return slices.Compact(rights), nil
+}
+
+// roleNamespace is where the right to an object is given. A namespace that the operator makes, or that is not there in all clusters, can
+// have no Role when the release is applied; bindings are all together.
+func roleNamespace(kind, object string) string {
+	if object != catalogue.Namespace || kind == "RoleBinding" {
+		return ""
+	}
+	return object
+}
+
+// ofDriver are the rights to what is about a driver, and not about its operator alone.
+func ofDriver(entry catalogue.Entry) []right {
+	rights := []right{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
+	for _, role := range entry.Roles() {
+		rights = append(rights, right{"", rbacv1.GroupName, "clusterroles", role, "bind"})
+	}
+	// What is left of a driver that nobody wants any more, once its operator has gone.
+	rights = append(rights, right{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
+	for _, workload := range entry.Workloads {
+		resource := strings.ToLower(workload.Kind) + "s"
+		rights = append(rights, right{roleNamespace(workload.Kind, workload.Namespace), "apps", resource, workload.Name, "delete get"})
+	}
+	if former := entry.Predecessor; former != nil {
+		rights = append(
+			rights,
+			right{"", former.Configuration.Group, former.Resource, "cluster", "delete get patch"},
+			// It may be in any namespace.
+			right{"", "apps", "deployments", former.Deployment, "list"},
+		)
+	}
+	if entry.Predecessor != nil && entry.Builtin {
+		// The operator of the driver hands over in the namespace of the old driver, which most clusters do not have.
+		rights = append(rights, right{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
+		for _, workload := range entry.Workloads {
+			rights = append(rights, right{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})
+		}
+	}
+	return rights
+}
