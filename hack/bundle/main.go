@@ -1,11 +1,13 @@
 // Command bundle writes what OLM installs from: the bundles, the catalog and the lists for mirrors. It refuses what OLM would
-// refuse, drop without a word, or fail on later. It works on the repository in the current folder.
+// refuse, drop without a word, or fail on later. It works on the repository in the current folder, or on the tree of one driver.
 //
-//	bundle                  writes those of the version in the file VERSION
-//	bundle release 5.1.1    makes that the version, and adds it to the catalog
+//	bundle                               writes those of the version in the file VERSION
+//	bundle release 5.1.1                 makes that the version, and adds it to the catalog
+//	bundle -root packages/sample         writes those of a driver that hack/new-driver made for OLM
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -20,12 +22,18 @@ func main() {
 }
 
 func run(args []string) error {
+	flags := flag.NewFlagSet("bundle", flag.ContinueOnError)
+	root := flags.String("root", ".", "`folder` of the tree with config/, images/ and VERSION")
+	if err := flags.Parse(args); err != nil {
+		return err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	args = flags.Args()
 	switch {
 	case len(args) == 0:
-		return olm.Make(".")
+		return olm.Make(*root)
 	case len(args) == 2 && args[0] == "release":
-		return olm.Release(".", args[1])
+		return olm.Release(*root, args[1])
 	default:
-		return fmt.Errorf("usage: bundle [release VERSION], not %q", args)
+		return fmt.Errorf("usage: bundle [-root FOLDER] [release VERSION], not %q", args)
 	}
 }

@@ -1,5 +1,6 @@
 // Command new-driver writes a driver that builds and passes its tests: its folder in internal/driver with the Driver value, assets and
-// golden files, its host ports, and its place in the lists of drivers. What is there already, it never overwrites.
+// golden files, its host ports, and its place in the lists of drivers. For a driver of the release it also writes its entry in the
+// catalogue and the manifests, for one that administrators install what OLM installs. What is there already, it never overwrites.
 //
 //	new-driver NAME [flags]
 package main
@@ -17,7 +18,8 @@ import (
 
 const usage = `Usage: go run ./hack/new-driver NAME [flags]
 
-Writes the CSI driver NAME into internal/driver/NAME and makes it known to csi-driver-operator.
+Writes the CSI driver NAME into internal/driver/NAME and makes it known to csi-driver-operator, and to the release with its manifests.
+With --delivery olm it is no part of the release: what OLM installs it from is in packages/NAME.
 
 Flags:
 `
@@ -45,9 +47,14 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, `%[1]s has the driver %[2]s, with ports %[3]d and %[4]d of the nodes. Next:
-  go test ./%[1]s ./cmd/csi-driver-operator ./test/rules
+  go test ./%[1]s ./internal/catalogue ./internal/payload ./cmd/csi-driver-operator ./test/rules
   docs/add-a-driver.md says what to change.
 `, folder(wanted.Package), wanted.CSIName, made.names.NodePort, made.names.RegistrarPort)
+	if err == nil && wanted.OLM() {
+		_, err = fmt.Fprintf(out, `%[1]s has its package for OLM. After each change:
+  make package NAME=%[2]s
+`, packageFolder(wanted.Package), wanted.Package)
+	}
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
@@ -64,6 +71,8 @@ func parse(args []string) (wanted names, repository string, err error) {
 	flags.StringVar(&wanted.Prefix, "prefix", "", "start of the names of namespaced objects (default NAME-csi-driver)")
 	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "start of the names of objects without namespace (default NAME)")
 	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "start of the types of conditions (default NAME in capitals)")
+	flags.StringVar(&wanted.Delivery, "delivery", "", "payload, for a driver that is part of OpenShift and stays, or olm, for one that "+
+		"administrators\ninstall and remove (default payload)")
 	if err := flags.Parse(args); err != nil {
 		return wanted, "", err //nolint:wrapcheck // The flag package has printed the usage with it.
 	}

@@ -16,7 +16,10 @@ import (
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, folder := range []string{"api", "internal", "cmd/csi-driver-operator", "test/env", "test/rights", "test/rules"} {
+	for _, folder := range []string{
+		"api", "internal", "cmd/csi-driver-operator", "hack/bundle", "hack/payload", "images", "manifests", "test/env", "test/rights",
+		"test/rules",
+	} {
 		if err := os.CopyFS(filepath.Join(root, folder), os.DirFS(filepath.Join("../..", folder))); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +77,8 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/sample", "./cmd/csi-driver-operator", "./test/rules")
+	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
+		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
 	for name, text := range before {
@@ -82,8 +86,18 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 			changed = append(changed, name)
 		}
 	}
-	if len(changed) != 3 {
-		t.Errorf("changed are %v, want the three files that know all drivers", changed)
+	if len(changed) != 10 {
+		t.Errorf("changed are %v, want the three files that know all drivers, the three that know those of a release, and four manifests", changed)
+	}
+	for name, want := range map[string]string{
+		"internal/catalogue/testdata/sample-csi-driver-operator/base.yaml":                   "--driver=disk.example.com",
+		"manifests/0000_50_cluster-storage-operator_08_rbac-sample-csi-driver-operator.yaml": "name: sample-csi-driver-operator-clusterrole",
+		"manifests/0000_50_cluster-storage-operator_10_deployment.yaml":                      "name: SAMPLE_DRIVER_OPERATOR_IMAGE",
+		"manifests/image-references": "origin-sample-csi-driver:latest",
+	} {
+		if !strings.Contains(after[name], want) {
+			t.Errorf("%s lacks %q", name, want)
+		}
 	}
 	base := after["internal/driver/sample/testdata/base.yaml"]
 	for _, want := range []string{
@@ -112,19 +126,86 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	}
 }
 
+// What administrators install by OLM is removable, has its roles and a bundle that OLM takes, and is in no catalogue.
+func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "-vet=off -ldflags=-w")
+	root, out := tree(t), &bytes.Buffer{}
+	before := files(t, root)
+	args := []string{"smb", "--repository", root, "--csi-name=smb.csi.k8s.io", "--delivery=olm"}
+	if err := run(t.Context(), out, args); err != nil {
+		t.Fatal(err)
+	}
+	if want := "packages/smb has its package for OLM. After each change:\n  make package NAME=smb\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("it says %q, not %q", out, want)
+	}
+	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
+	after := files(t, root)
+	for name, text := range before {
+		if after[name] != text && name != portsFile && name != operatorFile && name != rulesFile {
+			t.Errorf("%s is changed", name)
+		}
+	}
+	if !strings.Contains(after["internal/driver/smb/smb.go"], "\tRemovable: ") {
+		t.Error("nobody can remove the driver")
+	}
+	const version = "packages/smb/bundle/smb-csi-driver-operator/manifests/smb-csi-driver-operator.clusterserviceversion.yaml"
+	for _, want := range []string{
+		"name: smb-csi-driver-operator.v0.1.0\n", "- --driver=smb.csi.k8s.io\n", "name: SNAPSHOTTER_IMAGE\n", "- smb-csi-driver-controller-metrics\n",
+		"customresourcedefinitions: {}\n", "image: registry.k8s.io/sig-storage/csi-attacher:v",
+	} {
+		if !strings.Contains(after[version], want) {
+			t.Errorf("the ClusterServiceVersion lacks %q", want)
+		}
+	}
+	// A container engine gives the image what the folder says, and nothing else counts for OLM.
+	const annotation = "operators.operatorframework.io.bundle."
+	containerfile := after["packages/smb/images/bundle/Containerfile"]
+	for line := range strings.Lines(after["packages/smb/bundle/smb-csi-driver-operator/metadata/annotations.yaml"]) {
+		key, value, isLabel := strings.Cut(strings.TrimSpace(line), ": ")
+		if isLabel && strings.HasPrefix(key, annotation) && !strings.Contains(containerfile, key+`="`+value+`"`) {
+			t.Errorf("the bundle's Containerfile lacks %s=%s", key, value)
+		}
+	}
+	if labels := strings.Count(containerfile, annotation); labels != 6 {
+		t.Errorf("%d labels", labels)
+	}
+
+	// Made once more, nothing changes; the next release follows this one.
+	command(t, root, "run", "./hack/bundle", "-root", "packages/smb")
+	if diff := cmp.Diff(after, files(t, root)); diff != "" {
+		t.Errorf("the bundle made again:\n%s", diff)
+	}
+	command(t, root, "run", "./hack/bundle", "-root", "packages/smb", "release", "0.2.0")
+	if channel := files(t, root)["packages/smb/bundle/catalog/smb-csi-driver-operator/channel.yaml"]; !strings.Contains(channel,
+		"- name: smb-csi-driver-operator.v0.2.0\n  replaces: smb-csi-driver-operator.v0.1.0\n") {
+		t.Errorf("the channel does not go on:\n%s", channel)
+	}
+	// Roles that are not those of the driver any more are refused.
+	role := filepath.Join(root, "packages/smb/config/rbac/role.yaml")
+	if err := os.WriteFile(role, []byte(strings.Replace(after["packages/smb/config/rbac/role.yaml"], "kind: ClusterRole", "kind: Role", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), "go", "-C", root, "run", "./hack/bundle", "-root", "packages/smb").CombinedOutput(); err == nil {
+		t.Errorf("a package without a ClusterRole is made: %s", output)
+	}
+}
+
 // Here there is no Go to write the golden files with.
 func TestWhatCannotBeFinishedLeavesNothing(t *testing.T) {
 	root := tree(t)
 	before := files(t, root)
 	t.Setenv("PATH", t.TempDir())
-	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "sample"}); err == nil || !strings.Contains(err.Error(), "nothing has been changed") {
+	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--delivery", "olm", "sample"}); err == nil || !strings.Contains(err.Error(), "nothing has been changed") {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, files(t, root)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-	if _, err := os.Stat(filepath.Join(root, "internal/driver/sample")); err == nil {
-		t.Error("the folder is left")
+	for _, folder := range []string{"internal/driver/sample", "packages/sample"} {
+		if _, err := os.Stat(filepath.Join(root, folder)); err == nil {
+			t.Errorf("%s is left", folder)
+		}
 	}
 }
 
@@ -161,6 +242,7 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --condition-prefix a": "begin with a capital, such as GCPPD",
 		"a --platform aws":       "it must be one of AWS, Azure, BareMetal, External",
 		"a --platform":           "flag needs an argument",
+		"a --delivery helm":      `--delivery "helm": it must be payload or olm`,
 		"a --csi-name a." + strings.Repeat("a", 62): "it has 64 characters, and CSI allows 63",
 		"a --prefix " + strings.Repeat("a", 45):     "it has 45 characters: 44 leave room",
 		"a --csi-name pd.csi.storage.gke.io":        "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd has it",

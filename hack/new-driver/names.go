@@ -22,11 +22,20 @@ const (
 	longestCSIName = 63
 )
 
+// How a driver comes into a cluster: with a release of OpenShift, or when an administrator installs it.
+const (
+	withPayload = "payload"
+	withOLM     = "olm"
+)
+
 // names are those of a driver, and its ports; the templates use them.
 type names struct {
-	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix string
-	NodePort, RegistrarPort                                          int
+	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
+	NodePort, RegistrarPort                                                    int
 }
+
+// OLM tells whether administrators install the driver, and can remove it.
+func (n names) OLM() bool { return n.Delivery == withOLM }
 
 // Operator, DaemonSet and Deployment follow from the prefix.
 func (n names) Operator() string { return n.Prefix + "-operator" }
@@ -37,11 +46,31 @@ func (n names) DaemonSet() string { return n.Prefix + "-node" }
 // Deployment is the name of the controller.
 func (n names) Deployment() string { return n.Prefix + "-controller" }
 
+// variable starts the names of the variables with the driver's images, in the environment of the cluster-storage-operator.
+func (n names) variable() string { return strings.ToUpper(n.Package) + "_DRIVER" }
+
+// entry is the driver's place in the catalogue.
+func (n names) entry() string {
+	return fmt.Sprintf(`{
+	Name: %q, Title: %q, Condition: %q, Platform: configv1.%sPlatformType,
+	Operator: %q, Builtin: true, Image: %q,
+	Images:    images(%q, allSidecars()),
+	Bindings:  own(),
+	Workloads: workloads(%q, %q),
+},`, n.CSIName, n.ConditionPrefix, n.ConditionPrefix, n.Platform, n.Operator(), n.variable()+"_OPERATOR_IMAGE", n.variable()+"_IMAGE",
+		n.Deployment(), n.DaemonSet())
+}
+
+// image is the driver's place in the list of images.
+func (n names) image() string {
+	return fmt.Sprintf("  - name: %[1]s\n    image: quay.io/openshift/origin-%[1]s:latest\n    variable: %[2]s_IMAGE\n", n.Prefix, n.variable())
+}
+
 // complete fills in what the command line has left out.
 func (n names) complete() names {
 	for value, standard := range map[*string]string{
 		&n.CSIName: n.Package + ".csi.example.com", &n.Prefix: n.Package + "-csi-driver", &n.ShortPrefix: n.Package,
-		&n.ConditionPrefix: strings.ToUpper(n.Package),
+		&n.ConditionPrefix: strings.ToUpper(n.Package), &n.Delivery: withPayload,
 	} {
 		if *value == "" {
 			*value = standard
@@ -92,6 +121,9 @@ func (n names) check() error {
 	}
 	if !slices.Contains(platforms(), n.Platform) {
 		refuse("platform", n.Platform, "it must be one of "+strings.Join(platforms(), ", "))
+	}
+	if n.Delivery != withPayload && n.Delivery != withOLM {
+		refuse("delivery", n.Delivery, "it must be "+withPayload+" or "+withOLM)
 	}
 	return errors.Join(problems...)
 }

@@ -16,7 +16,7 @@ import (
 	"text/template"
 )
 
-//go:embed templates
+//go:embed templates package
 var templates embed.FS
 
 // The files that know all drivers.
@@ -26,11 +26,24 @@ const (
 	rulesFile    = "test/rules/drivers_test.go"
 )
 
+// The files that know those of a release of OpenShift.
+const (
+	catalogueFile = "internal/catalogue/entries.go"
+	payloadFile   = "hack/payload/main.go"
+	imagesFile    = "images/payload.yaml"
+)
+
+// namespace is where operators of drivers run, unless an administrator chooses another one.
+const namespace = "openshift-cluster-csi-drivers"
+
 // firstHealthPort is where hostports.go begins with ports for health.
 const firstHealthPort = 10300
 
 // folder is that of a driver.
 func folder(name string) string { return path.Join("internal/driver", name) }
+
+// packageFolder is where OLM's package of a driver is.
+func packageFolder(name string) string { return path.Join("packages", name) }
 
 // scaffold is a driver that is not written yet, by the paths of its files in the repository.
 type scaffold struct {
@@ -43,9 +56,11 @@ type scaffold struct {
 func prepare(repository string, wanted names) (scaffold, error) {
 	tree := os.DirFS(repository)
 	s := scaffold{names: wanted, made: map[string][]byte{}, edited: map[string][]byte{}, before: map[string][]byte{}}
-	if _, err := fs.Stat(tree, folder(wanted.Package)); !errors.Is(err, fs.ErrNotExist) {
-		return s, fmt.Errorf("%s exists: nothing is overwritten: take another name, or remove the folder and what the lists of drivers have of it",
-			folder(wanted.Package))
+	for _, folder := range []string{folder(wanted.Package), packageFolder(wanted.Package)} {
+		if _, err := fs.Stat(tree, folder); !errors.Is(err, fs.ErrNotExist) {
+			return s, fmt.Errorf("%s exists: nothing is overwritten: take another name, or remove the folder and what the lists of drivers have of it",
+				folder)
+		}
 	}
 	if err := checkTaken(tree, wanted); err != nil {
 		return s, err
@@ -53,7 +68,12 @@ func prepare(repository string, wanted names) (scaffold, error) {
 	if err := s.register(tree); err != nil {
 		return s, err
 	}
-	return s, s.render()
+	if wanted.OLM() {
+		if err := s.render("package", packageFolder(wanted.Package)); err != nil {
+			return s, err
+		}
+	}
+	return s, s.render("templates", folder(wanted.Package))
 }
 
 // checkTaken refuses names that another driver has: the objects of both would be the same ones.
@@ -83,32 +103,48 @@ func checkTaken(tree fs.FS, wanted names) error {
 	return nil
 }
 
+// list is one that the driver is added to, in a function of a Go file.
+type list struct{ file, function, line, imported string }
+
 // register adds the driver to the lists, and chooses its ports: those that no driver of any platform has.
 func (s *scaffold) register(tree fs.FS) error {
-	for file, list := range map[string]struct{ function, line, imported string }{
-		portsFile:    {function: "HostPorts"},
-		operatorFile: {"drivers", s.names.Package + ".Driver,", s.names.Package},
-		rulesFile:    {"drivers", fmt.Sprintf("%q: %s.Driver,", s.names.Package, s.names.Package), s.names.Package},
-	} {
-		text, err := fs.ReadFile(tree, file)
+	name := s.names.Package
+	lists := []list{
+		{file: portsFile, function: "HostPorts"},
+		{operatorFile, "drivers", name + ".Driver,", name},
+		{rulesFile, "drivers", fmt.Sprintf("%q: %s.Driver,", name, name), name},
+	}
+	if !s.names.OLM() {
+		lists = append(lists, list{payloadFile, "drivers", name + ".Driver,", name}, list{catalogueFile, "All", s.names.entry(), ""})
+	}
+	for _, list := range lists {
+		text, err := fs.ReadFile(tree, list.file)
 		if err != nil {
 			return fmt.Errorf("%w: run this in the folder of the repository", err)
 		}
-		parsed, err := read(file, text, list.function)
+		parsed, err := read(list.file, text, list.function)
 		if err != nil {
 			return err
 		}
 		if list.imported != "" && parsed.uses(list.imported) {
-			return fmt.Errorf("name %q: %s uses the word already: take another", list.imported, file)
+			return fmt.Errorf("name %q: %s uses the word already: take another", list.imported, list.file)
 		}
-		if file == portsFile {
+		if list.file == portsFile {
 			list.line = s.ports(parsed.numbers())
 		}
-		s.before[file] = text
-		if s.edited[file], err = parsed.add(list.line, list.imported); err != nil {
+		s.before[list.file] = text
+		if s.edited[list.file], err = parsed.add(list.line, list.imported); err != nil {
 			return err
 		}
 	}
+	if s.names.OLM() {
+		return nil
+	}
+	images, err := fs.ReadFile(tree, imagesFile)
+	if err != nil {
+		return fmt.Errorf("%w: run this in the folder of the repository", err)
+	}
+	s.before[imagesFile], s.edited[imagesFile] = images, append(bytes.Clone(images), s.names.image()...)
 	return nil
 }
 
@@ -129,10 +165,10 @@ func (s *scaffold) ports(taken map[int]bool) string {
 	return "\n" + line(s.names.NodePort, "health of the driver") + "\n" + line(s.names.RegistrarPort, "health of the node-driver-registrar")
 }
 
-// render makes the driver's own files of the templates.
-func (s *scaffold) render() error {
+// render makes files in a folder of the templates in another.
+func (s *scaffold) render(from, to string) error {
 	parsed := template.New("").Option("missingkey=error")
-	err := fs.WalkDir(templates, "templates", func(file string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(templates, from, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -148,14 +184,14 @@ func (s *scaffold) render() error {
 		if err := one.Execute(filled, s.names); err != nil {
 			return err //nolint:wrapcheck // It names the file.
 		}
-		name, result := strings.TrimPrefix(file, "templates/"), filled.Bytes()
+		name, result := strings.TrimPrefix(file, from+"/"), filled.Bytes()
 		if code, isGo := strings.CutSuffix(name, ".tmpl"); isGo {
 			name = strings.Replace(code, "driver", s.names.Package, 1)
 			if result, err = format.Source(result); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 		}
-		s.made[path.Join(folder(s.names.Package), name)] = result
+		s.made[path.Join(to, name)] = result
 		return nil
 	})
 	if err != nil {
@@ -177,7 +213,8 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, writeAll(tree, s.before), tree.RemoveAll(own))
+			err = errors.Join(err, writeAll(tree, s.before), tree.RemoveAll(own), tree.RemoveAll(packageFolder(s.names.Package)),
+				tree.RemoveAll(path.Join(path.Dir(catalogueFile), "testdata", s.names.Operator())))
 		}
 		err = errors.Join(err, tree.Close())
 	}()
@@ -190,7 +227,13 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	if err := tree.Mkdir(path.Join(own, "testdata"), 0o750); err != nil {
 		return fmt.Errorf("folder of the golden files: %w", err)
 	}
-	return writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(own)))
+	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(own))); err != nil {
+		return err
+	}
+	if s.names.OLM() {
+		return s.writePackage(ctx, tree, repository)
+	}
+	return writeManifests(ctx, repository)
 }
 
 func writeAll(tree *os.Root, files map[string][]byte) error {
@@ -207,10 +250,42 @@ func writeAll(tree *os.Root, files map[string][]byte) error {
 
 // writeGolden lets the driver's test write what it is compared with from now on.
 func writeGolden(ctx context.Context, own string) error {
-	command := exec.CommandContext(ctx, "go", "test", "-count=1", ".")
-	command.Dir, command.Env = own, append(os.Environ(), "UPDATE=1")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: nothing has been changed:\n%s", command, err, output)
+	_, err := goCommand(ctx, own, "test", "-count=1", ".")
+	return err
+}
+
+// writeManifests lets the programs write what the release has of the driver. The last of them writes all or nothing.
+func writeManifests(ctx context.Context, repository string) error {
+	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFile)))); err != nil {
+		return err
 	}
-	return nil
+	_, err := goCommand(ctx, repository, "run", "./"+path.Dir(payloadFile))
+	return err
+}
+
+// writePackage lets the programs write what is made of the driver: the roles of its operator, and then the bundle.
+func (s *scaffold) writePackage(ctx context.Context, tree *os.Root, repository string) error {
+	roles, err := goCommand(ctx, repository, "run", "./cmd/csi-driver-operator", "rights", "--driver", s.names.CSIName, "--namespace", namespace)
+	if err != nil {
+		return err
+	}
+	own := packageFolder(s.names.Package)
+	if err := writeAll(tree, map[string][]byte{path.Join(own, "config/rbac/role.yaml"): roles}); err != nil {
+		return err
+	}
+	_, err = goCommand(ctx, repository, "run", "./hack/bundle", "-root", own)
+	return err
+}
+
+// goCommand runs go in a folder, and returns what it prints.
+func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
+	problems := &bytes.Buffer{}
+	//nolint:gosec // The arguments are ours, and names that have been checked.
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir, command.Env, command.Stderr = folder, append(os.Environ(), "UPDATE=1"), problems
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: nothing has been changed:\n%s%s", command, err, output, problems)
+	}
+	return output, nil
 }

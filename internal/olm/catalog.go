@@ -143,7 +143,7 @@ func (b bundle) properties(p Package) ([]Property, error) {
 		"annotations": b.csv.Metadata.Annotations, "labels": b.csv.Metadata.Labels, "displayName": spec.DisplayName,
 		"description": spec.Description, "keywords": spec.Keywords, "links": spec.Links, "maintainers": spec.Maintainers,
 		"maturity": spec.Maturity, "provider": spec.Provider, "minKubeVersion": spec.MinKubeVersion, "installModes": spec.InstallModes,
-		"nativeAPIs": spec.NativeAPIs, "crdDescriptions": map[string]any{"owned": spec.CRDs.Owned},
+		"nativeAPIs": spec.NativeAPIs, "crdDescriptions": spec.CRDs,
 	}}), nil
 }
 

@@ -69,7 +69,7 @@ type InstallMode struct {
 
 // CRDs are those that come with the bundle.
 type CRDs struct {
-	Owned []OwnedCRD `json:"owned"`
+	Owned []OwnedCRD `json:"owned,omitempty"`
 }
 
 // OwnedCRD describes a kind to users of the console.

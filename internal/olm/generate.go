@@ -23,6 +23,11 @@ const (
 	namespaceFile = "config/manifests/namespace.yaml"
 	managerFile   = "config/manager/manager.yaml"
 	roleFile      = "config/rbac/role.yaml"
+	samplesFolder = "config/samples"
+
+	crdFolder        = "config/crd"
+	monitoringFolder = "config/prometheus"
+	roleFolder       = "config/rbac"
 )
 
 // Annotations that are made of other files.
@@ -142,7 +147,7 @@ func (s source) grant(install *InstallSpec) error {
 
 // annotate adds the examples, and what the console makes or offers to make.
 func (s source) annotate(annotations map[string]string) error {
-	examples, err := s.objects("config/samples")
+	examples, err := s.objects(samplesFolder)
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func (s source) annotate(annotations map[string]string) error {
 		annotations[suggestedAnnotation] = s.pkg.Namespace
 		encode(namespaceAnnotation, namespace)
 	}
-	var shown []map[string]any
+	shown := []map[string]any{}
 	for _, example := range examples {
 		if example.GetKind() == "ClusterCSIDriver" {
 			// The console offers to make it. Validators refuse an example of a kind that the bundle does not own.
@@ -176,14 +181,14 @@ func (s source) annotate(annotations map[string]string) error {
 // addManifests adds what is installed beside the operator: definitions, the roles of users, metrics and alerts. OLM sets the
 // namespace.
 func (s source) addManifests(files Files) error {
-	for _, folder := range []string{"config/crd", "config/prometheus", "config/rbac"} {
+	for _, folder := range s.pkg.Manifests {
 		objects, err := s.objects(folder)
 		if err != nil {
 			return err
 		}
 		for i := range objects {
 			object := &objects[i]
-			if folder == "config/rbac" && !strings.Contains(object.GetName(), "sharedvolume") {
+			if folder == roleFolder && !strings.Contains(object.GetName(), "sharedvolume") {
 				// What the operator itself needs is in the ClusterServiceVersion.
 				continue
 			}

@@ -10,16 +10,13 @@ import (
 // CatalogDir is where the catalog's image has it.
 const CatalogDir = "/configs"
 
-// catalogSource is the name of the CatalogSource, in the namespace where those of all namespaces are.
-const (
-	catalogSource      = "csi-operators"
-	catalogSourceSpace = "openshift-marketplace"
-)
+// catalogSourceSpace is the namespace where the CatalogSources of all namespaces are.
+const catalogSourceSpace = "openshift-marketplace"
 
 // Installation are the objects that an administrator applies to install the operator without the console: the catalog, the
 // namespace, the OperatorGroup of all namespaces and the Subscription.
 func Installation(repository fs.FS, r release.Release, p Package) (Files, error) {
-	catalog, err := r.Find(catalogImage)
+	catalog, err := r.Find(p.Catalog)
 	if err != nil {
 		return nil, fmt.Errorf("installation: %w", err)
 	}
@@ -35,8 +32,8 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 	}
 	files := Files{}
 	for name, object := range map[string]any{
-		"1-catalogsource.yaml": object("CatalogSource", "v1alpha1", catalogSource, catalogSourceSpace, map[string]any{
-			"sourceType": "grpc", "image": catalog.PullSpec(), "displayName": "csi-operators", "publisher": "csi-operators",
+		"1-catalogsource.yaml": object("CatalogSource", "v1alpha1", p.Source, catalogSourceSpace, map[string]any{
+			"sourceType": "grpc", "image": catalog.PullSpec(), "displayName": p.Source, "publisher": p.Source,
 			// The image has nothing but the catalog, not even a cache; OLM's own server reads it.
 			"grpcPodConfig": map[string]any{
 				"securityContextConfig": "restricted",
@@ -48,7 +45,7 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{
 			// Without installPlanApproval, which is Automatic then, so that applying it again takes nobody's Manual away.
-			"channel": Channel, "name": p.Name, "source": catalogSource, "sourceNamespace": catalogSourceSpace,
+			"channel": Channel, "name": p.Name, "source": p.Source, "sourceNamespace": catalogSourceSpace,
 		}),
 	} {
 		if err := files.add(name, object); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release"
 )
 
-// Make writes the bundles, the catalog and the lists for mirrors of a repository's version into it. Nothing is written if
-// anything is wrong.
+// Make writes the bundles, the catalog and the lists for mirrors of a tree's version into it. Nothing is written if anything is wrong.
+// The tree is this repository, or one with a PackageFile.
 func Make(root string) error {
 	repository := os.DirFS(root)
 	current, err := release.Load(repository)
@@ -43,10 +43,16 @@ func Release(root, version string) error {
 	if !before.Version.LT(next) {
 		return fmt.Errorf("version %s is not newer than %s, which is in the file %s", next, before.Version, release.VersionFile)
 	}
-	stored := path.Join(Bundles, Packages()[0].Name, "manifests", definition+".crd.yaml")
-	text, err := fs.ReadFile(repository, stored)
+	packages, err := packagesOf(repository)
 	if err != nil {
-		return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
+		return err
+	}
+	versions := Files{release.VersionFile: []byte(next.String() + "\n")}
+	stored := path.Join(Bundles, packages[0].Name, "manifests", definition+".crd.yaml")
+	if packages[0].defines() {
+		if versions[StoredFile], err = fs.ReadFile(repository, stored); err != nil {
+			return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
+		}
 	}
 	current, err := release.LoadAt(repository, next)
 	if err != nil {
@@ -62,13 +68,13 @@ func Release(root, version string) error {
 	if err := write(root, made); err != nil {
 		return err
 	}
-	return write(root, map[string]Files{".": {release.VersionFile: []byte(next.String() + "\n"), StoredFile: text}})
+	return write(root, map[string]Files{".": versions})
 }
 
 // checkDigests refuses the digest of an image that is built for each release: it is that of the one before.
 func checkDigests(next, before release.Release) error {
 	var problems []error
-	for _, image := range slices.Concat(next.Images, next.Packaging) {
+	for _, image := range next.All() {
 		if image.Own && image.Digest != "" {
 			problems = append(problems, fmt.Errorf("%s: %s: digest: it is that of version %s: remove it", release.ImagesFile, image.Name, before.Version))
 		}
@@ -81,9 +87,13 @@ const definition = "sharedvolumes.aws-efs.managed.openshift.io"
 
 // makeAll makes the contents of each folder, and checks them.
 func makeAll(repository fs.FS, current release.Release, stored string) (map[string]Files, error) {
+	packages, err := packagesOf(repository)
+	if err != nil {
+		return nil, err
+	}
 	made := map[string]Files{}
 	var problems []error
-	for _, p := range Packages() {
+	for _, p := range packages {
 		bundle, catalog, err := makePackage(repository, current, p, stored)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("package %s:\n%w", p.Name, err))
@@ -91,9 +101,9 @@ func makeAll(repository fs.FS, current release.Release, stored string) (map[stri
 		}
 		made[path.Join(Bundles, p.Name)], made[path.Join(Catalog, p.Name)] = bundle, catalog
 	}
-	lists, err := Mirror(current)
+	lists, err := Mirror(current, packages)
 	problems = append(problems, err)
-	installation, err := Installation(repository, current, Packages()[0])
+	installation, err := Installation(repository, current, packages[0])
 	made[path.Join(Bundles, "disconnected")], made[path.Join(Bundles, "install")] = lists, installation
 	return made, errors.Join(append(problems, err)...)
 }

@@ -10,18 +10,15 @@ import (
 // mirrorRegistry stands for the registry of a disconnected cluster in the lists; its users replace it.
 const mirrorRegistry = "mirror.example.com:5000"
 
-// catalogImage is what the release calls the catalog.
-const catalogImage = "csi-operators-catalog"
-
 // Mirror are the lists from which a disconnected cluster gets every image: a configuration for oc-mirror, and for those who
 // copy by hand a list for "oc image mirror" with the ImageTagMirrorSet and the ImageDigestMirrorSet that belong to it.
-func Mirror(r release.Release) (Files, error) {
-	catalog, err := r.Find(catalogImage)
+func Mirror(r release.Release, packages []Package) (Files, error) {
+	catalog, err := r.Find(packages[0].Catalog)
 	if err != nil {
 		return nil, fmt.Errorf("lists for mirrors: %w", err)
 	}
 	images := append([]release.Image{}, r.Images...)
-	for _, p := range Packages() {
+	for _, p := range packages {
 		bundle, err := r.Find(p.ImageName())
 		if err != nil {
 			return nil, fmt.Errorf("lists for mirrors: %w", err)
@@ -46,8 +43,8 @@ func Mirror(r release.Release) (Files, error) {
 			// As it is: for a choice of packages oc-mirror makes a catalog of its own, with the opm of ours, which has none.
 			"mirror": map[string]any{"operators": []any{map[string]any{"catalog": catalog.PullSpec(), "full": true}}},
 		},
-		"image-tag-mirror-set.yaml":    mirrorSet("ImageTagMirrorSet", "imageTagMirrors", mirrors),
-		"image-digest-mirror-set.yaml": mirrorSet("ImageDigestMirrorSet", "imageDigestMirrors", mirrors),
+		"image-tag-mirror-set.yaml":    mirrorSet(packages[0].Source, "ImageTagMirrorSet", "imageTagMirrors", mirrors),
+		"image-digest-mirror-set.yaml": mirrorSet(packages[0].Source, "ImageDigestMirrorSet", "imageDigestMirrors", mirrors),
 	} {
 		if err := files.add(name, object); err != nil {
 			return nil, err
@@ -56,9 +53,9 @@ func Mirror(r release.Release) (Files, error) {
 	return files, nil
 }
 
-func mirrorSet(kind, field string, mirrors []any) map[string]any {
+func mirrorSet(name, kind, field string, mirrors []any) map[string]any {
 	return map[string]any{
-		"apiVersion": "config.openshift.io/v1", "kind": kind, "metadata": map[string]any{"name": "csi-operators"},
+		"apiVersion": "config.openshift.io/v1", "kind": kind, "metadata": map[string]any{"name": name},
 		"spec": map[string]any{field: mirrors},
 	}
 }

@@ -230,7 +230,7 @@ func TestWhatIsWrongInTheSourcesIsNamed(t *testing.T) {
 func TestEveryImageIsInTheListsForMirrors(t *testing.T) {
 	current, err := release.Load(os.DirFS(root))
 	must(t, err)
-	lists, err := olm.Mirror(current)
+	lists, err := olm.Mirror(current, olm.Packages())
 	must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(lists["mirror.txt"])), "\n")
 	// Nobody pulls the base of another image.

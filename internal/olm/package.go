@@ -3,7 +3,10 @@
 package olm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 
 	"github.com/blang/semver/v4"
 )
@@ -16,6 +19,9 @@ const (
 	Bundles = "bundle"
 	Catalog = "bundle/catalog"
 )
+
+// PackageFile describes the package of a tree of its own, such as that of a driver which this repository does not ship.
+const PackageFile = "config/package.yaml"
 
 // Package is a name under which the operator is in the catalog.
 type Package struct {
@@ -33,12 +39,19 @@ type Package struct {
 	// Former are versions of older operators from which an upgrade must lead to the newest one, by the name of the package in
 	// which they are. They are examples of what is out there, not a complete list.
 	Former map[string][]string
+	// Manifests are the folders with what is installed beside the operator.
+	Manifests []string
+	// Catalog is what the release calls the image of the catalog, and Source the name of the CatalogSource.
+	Catalog, Source string
+	// OwnVersions says that releases have other numbers than OpenShift's.
+	OwnVersions bool
 }
 
 // Packages are the operator's own, and the one in which the community published its operator: a Subscription to that
 // reaches this operator when nothing but its source is changed (seed 000, "Upgrade from the community operator").
 func Packages() []Package {
 	community := []string{"0.0.6", "0.0.7", "0.0.8", "0.1.1-4f3c2d1", "0.1.209-9c87267"}
+	manifests := []string{crdFolder, monitoringFolder, roleFolder}
 	return []Package{
 		{
 			Name: "aws-efs-csi-driver-operator", Namespace: "openshift-cluster-csi-drivers", Title: "AWS EFS CSI Driver Operator",
@@ -46,6 +59,7 @@ func Packages() []Package {
 				"aws-efs-csi-driver-operator": {"4.9.0-202110121402", "4.16.0-202410111039", "4.20.3", "5.0.0"},
 				"aws-efs-operator":            community,
 			},
+			Manifests: manifests, Catalog: "csi-operators-catalog", Source: "csi-operators",
 		},
 		{
 			Name: "aws-efs-operator", Namespace: "openshift-operators", Title: "AWS EFS Operator (upgrade to AWS EFS CSI Driver Operator)",
@@ -53,10 +67,46 @@ func Packages() []Package {
 			Preface: "This is the AWS EFS CSI Driver Operator, under the name of the community's AWS EFS Operator and for its users " +
 				"only: when they change the source of their Subscription to this catalog, they get it as an upgrade. If you have " +
 				"never used the community's operator, install package aws-efs-csi-driver-operator.\n\n",
-			Former: map[string][]string{"aws-efs-operator": community},
+			Former:    map[string][]string{"aws-efs-operator": community},
+			Manifests: manifests, Catalog: "csi-operators-catalog", Source: "csi-operators",
 		},
 	}
 }
+
+// described is PackageFile.
+type described struct {
+	// Driver is the CSI name; hack/bundle does not need it, but whoever makes the roles does.
+	Driver    string `json:"driver"`
+	Name      string `json:"name"`
+	Title     string `json:"title"`
+	Namespace string `json:"namespace"`
+}
+
+// packagesOf are those that are made of a tree: the one that it describes, which has neither a definition nor a predecessor, or else
+// the operator's own.
+func packagesOf(repository fs.FS) ([]Package, error) {
+	text, err := fs.ReadFile(repository, PackageFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Packages(), nil
+	}
+	var found described
+	if err == nil {
+		err = unmarshal(text, &found)
+	}
+	if err == nil && (found.Driver == "" || found.Name == "" || found.Title == "" || found.Namespace == "") {
+		err = errors.New("driver, name, title and namespace must be set")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", PackageFile, err)
+	}
+	return []Package{{
+		Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
+		Catalog: found.Name + "-catalog", Source: found.Name, OwnVersions: true,
+	}}, nil
+}
+
+// defines tells whether the package brings definitions of kinds.
+func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
 // Version is that of the package in a release.
 func (p Package) Version(release semver.Version) semver.Version {
