@@ -32,6 +32,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(journal); path != "" {
+		os.Exit(runAsProgram(path))
+	}
 	if _, err := os.Stat(binary()); err != nil {
 		fmt.Fprintf(os.Stderr, "the devcluster binary is missing (%v): run `make bin/devcluster` first, or set DEVCLUSTER to its path\n", err)
 		os.Exit(1)

@@ -11,6 +11,7 @@ import (
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/pki"
+	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
 // Files that components read, relative to the cluster's directory, which is their working directory.
@@ -45,9 +46,29 @@ rules:
 - level: Metadata
 `
 
+// podDelete lets a pod go at once, unless a program still runs for it.
+const podDelete = `apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-delete
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: '.metadata.deletionTimestamp'
+      operator: Exists
+    - key: '.metadata.finalizers.[]'
+      operator: NotIn
+      values: ["` + program.Finalizer + `"]
+  next:
+    delete: true
+`
+
 // writeFiles writes all that the components read.
 func (l layout) writeFiles(url string) error {
-	for _, dir := range []string{pkiDir, kubeconfigs, etcdDir, l.rel(l.logs()), l.rel(l.requests())} {
+	for _, dir := range []string{pkiDir, kubeconfigs, etcdDir, l.rel(l.logs()), l.rel(l.requests()), l.rel(l.programs())} {
 		if err := os.MkdirAll(l.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make directory %s: %w", l.path(dir), err)
 		}
@@ -61,7 +82,7 @@ func (l layout) writeFiles(url string) error {
 	}
 	stages := []string{
 		nodefast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease,
-		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete,
+		podfast.DefaultPodReady, podfast.DefaultPodComplete, podDelete,
 	}
 	return l.write(map[string][]byte{
 		auditPolicyFile: []byte(auditPolicy),

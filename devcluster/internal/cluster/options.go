@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
 // Names of the components. Each is a hidden sub-command of the devcluster binary.
@@ -16,6 +17,8 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kwok              = "kwok"
 	StandIns          = "stand-ins"
+	// Programs runs what --program names. It is there only if a program is named.
+	Programs = "programs"
 	// Supervisor is the parent of the others.
 	Supervisor = "supervisor"
 )
@@ -31,6 +34,8 @@ type Options struct {
 	Port int `json:"port"`
 	// OwnerPID is the process whose end takes the cluster down; 0 means none.
 	OwnerPID int `json:"ownerPID,omitempty"`
+	// Programs are run for pods of their images.
+	Programs []program.Program `json:"programs,omitempty"`
 }
 
 // Validate says what is wrong with the options, in terms of the flags that set them.
@@ -40,6 +45,9 @@ func (o Options) Validate() error {
 	}
 	if o.OwnerPID < 0 {
 		return fmt.Errorf("--owner-pid is %d: it must be the ID of a running process", o.OwnerPID)
+	}
+	if err := program.Validate(o.Programs); err != nil {
+		return err
 	}
 	return o.Profile.Validate()
 }
@@ -65,6 +73,8 @@ func (l layout) marker() string { return l.path("devcluster.lock") }
 func (l layout) state() string { return l.path("state.json") }
 
 func (l layout) logs() string { return l.path("logs") }
+
+func (l layout) programs() string { return l.path("programs") }
 
 func (l layout) requests() string { return l.path("requests") }
 

@@ -23,6 +23,8 @@ func (l layout) process(name string, state *State) supervise.Process {
 		args = l.kwokArgs()
 	case StandIns:
 		args = l.standInArgs()
+	case Programs:
+		args = l.programArgs(state)
 	}
 	return supervise.Process{Name: name, Args: append([]string{name}, args...)}
 }
@@ -121,6 +123,18 @@ func (l layout) kwokArgs() []string {
 		"--node-lease-duration-seconds=1200",
 		"--cidr=10.128.0.0/14",
 	}
+}
+
+func (l layout) programArgs(state *State) []string {
+	args := []string{
+		"--kubeconfig=" + l.rel(l.kubeconfig(Programs)),
+		"--dir=" + l.rel(l.programs()),
+		"--logs=" + l.rel(l.logs()),
+	}
+	for _, p := range state.Options.Programs {
+		args = append(args, p.Flag())
+	}
+	return args
 }
 
 func (l layout) standInArgs() []string {

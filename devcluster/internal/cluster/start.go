@@ -96,7 +96,11 @@ func answers(ctx context.Context, client *http.Client, url string) bool {
 }
 
 func (s *supervisor) startControllers(context.Context) error {
-	for _, name := range []string{ControllerManager, Scheduler, Kwok, StandIns} {
+	names := []string{ControllerManager, Scheduler, Kwok, StandIns}
+	if len(s.state.Options.Programs) > 0 {
+		names = append(names, Programs)
+	}
+	for _, name := range names {
 		if err := s.group.Start(s.layout.process(name, s.state)); err != nil {
 			return err
 		}

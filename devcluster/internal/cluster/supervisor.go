@@ -178,7 +178,12 @@ func exitError(exit supervise.Status) error {
 	return fmt.Errorf("%s ended while the cluster was starting (%s): its log is %s%s", exit.Name, exit.Exit, exit.Log, lastLine(exit.Log))
 }
 
-// environment keeps the user's configuration files, proxies and kubeconfig away from the components.
+// environment keeps the user's configuration files, proxies and kubeconfig away from the components. GOGC is passed on: who has the
+// memory for it spends less on collecting garbage.
 func environment(dir string) []string {
-	return []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
+	all := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NO_PROXY=*"} //nolint:forbidigo // Programs are found in the PATH.
+	if percent := os.Getenv("GOGC"); percent != "" {                          //nolint:forbidigo // As Go reads it.
+		all = append(all, "GOGC="+percent)
+	}
+	return all
 }

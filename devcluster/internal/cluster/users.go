@@ -37,6 +37,7 @@ func (l layout) users() []user {
 		{name: "system:kube-scheduler", file: l.kubeconfig(Scheduler)},
 		{name: Kwok, group: mastersGroup, file: l.kubeconfig(Kwok)},
 		{name: StandIns, group: mastersGroup, file: l.kubeconfig(StandIns)},
+		{name: Programs, group: mastersGroup, file: l.kubeconfig(Programs)},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
+	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 )
 
 const defaultNodes = 6
@@ -22,6 +23,8 @@ type upFlags struct {
 	port            int
 	credentialsMode string
 	ownerPID        int
+	programs        []string
+	foreign         []string
 }
 
 func newUp(dir *string, streams Streams) *cobra.Command {
@@ -37,7 +40,15 @@ Topologies:
   External         workers only, as where the control plane is hosted elsewhere`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			kubeconfig, err := cluster.Up(command.Context(), *dir, flags.options(command.Flags().Changed("nodes")), streams.Err)
+			options := flags.options(command.Flags().Changed("nodes"))
+			var err error
+			if options.Programs, err = program.Parse(flags.programs, flags.foreign); err != nil {
+				return err
+			}
+			if warning := options.Profile.Warning(); warning != "" {
+				_, _ = fmt.Fprintln(streams.Err, warning)
+			}
+			kubeconfig, err := cluster.Up(command.Context(), *dir, options, streams.Err)
 			if err != nil {
 				return err
 			}
@@ -56,6 +67,10 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.region, "region", "us-east-1", "region of the nodes")
 	set.IntVar(&f.port, "port", 0, "port of the API server; 0 takes any free one")
 	set.StringVar(&f.credentialsMode, "credentials-mode", string(openshift.Mint), "Mint, Manual, or STS (manual with an issuer that the cloud trusts)")
+	set.StringArrayVar(&f.programs, program.OwnFlag, nil,
+		"IMAGE=PATH: run this operator for each pod of that image, outside of any pod; can be given again")
+	set.StringArrayVar(&f.foreign, program.ForeignFlag, nil,
+		"IMAGE=PATH: the same for a program that does not know the operators' flags: it gets the pod's arguments and $KUBECONFIG")
 	set.IntVar(&f.ownerPID, "owner-pid", 0, "take the cluster down and remove its directory when this process ends")
 }
 

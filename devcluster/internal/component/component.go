@@ -23,6 +23,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
+	"github.com/csi-operators/csi-operators/devcluster/internal/program"
 	"github.com/csi-operators/csi-operators/devcluster/internal/standin"
 )
 
@@ -48,7 +49,8 @@ func components() map[string]func(args []string) int {
 		cluster.ControllerManager: command(controllermanager.NewControllerManagerCommand),
 		cluster.Scheduler:         command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 		cluster.Kwok:              runKwok,
-		cluster.StandIns:          runStandIns,
+		cluster.StandIns:          untilSignal(standin.Run),
+		cluster.Programs:          untilSignal(program.Run),
 	}
 }
 
@@ -66,12 +68,14 @@ func Kubectl(args []string) int {
 	return 0
 }
 
-func runStandIns(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := standin.Run(ctx, args); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+func untilSignal(run func(ctx context.Context, args []string) error) func(args []string) int {
+	return func(args []string) int {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		if err := run(ctx, args); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
 	}
-	return 0
 }

@@ -56,9 +56,38 @@ func definitions(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, erro
 		if definition.Kind != "CustomResourceDefinition" {
 			return nil, fmt.Errorf("decode the embedded file %s: it holds a %q", name, definition.Kind)
 		}
+		if definition.Spec.Names.Kind == "Infrastructure" {
+			allowAnyPlatform(definition)
+		}
 		all = append(all, definition)
 	}
 	return all, nil
+}
+
+// allowAnyPlatform lets the Infrastructure name a platform that this version does not know, as that of a later version may.
+func allowAnyPlatform(definition *apiextensionsv1.CustomResourceDefinition) {
+	for i := range definition.Spec.Versions {
+		root := definition.Spec.Versions[i].Schema.OpenAPIV3Schema
+		for _, path := range [][]string{
+			{"spec", "platformSpec", "type"}, {"status", "platformStatus", "type"}, {"status", "platform"},
+		} {
+			without(root, path)
+		}
+	}
+}
+
+// without drops the list of values that the field at the path can have.
+func without(schema *apiextensionsv1.JSONSchemaProps, path []string) {
+	field, found := schema.Properties[path[0]]
+	if !found {
+		return
+	}
+	if len(path) == 1 {
+		field.Enum = nil
+	} else {
+		without(&field, path[1:])
+	}
+	schema.Properties[path[0]] = field
 }
 
 func established(definition *apiextensionsv1.CustomResourceDefinition) bool {

@@ -32,7 +32,8 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 		"external":                   {profile(configv1.ExternalTopologyMode, 2), ""},
 		"no nodes":                   {profile(configv1.ExternalTopologyMode, 0), "--nodes is 0"},
 		"unknown topology":           {profile("Flat", 6), "HighlyAvailable, SingleReplica, External"},
-		"unknown platform":           {edited(func(p *Profile) { p.Platform = "aws" }), `--platform is "aws"`},
+		"unknown platform":           {edited(func(p *Profile) { p.Platform = "Moon" }), ""},
+		"no platform":                {edited(func(p *Profile) { p.Platform = "" }), "--platform is empty"},
 		"no region":                  {edited(func(p *Profile) { p.Region = "" }), "--region"},
 		"a region that is no label":  {edited(func(p *Profile) { p.Region = "us east" }), "--region"},
 		"unknown mode":               {edited(func(p *Profile) { p.CredentialsMode = "Magic" }), "--credentials-mode"},
@@ -43,6 +44,27 @@ func TestProfileIsCheckedInTermsOfFlags(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
+	}
+}
+
+func TestPlatformThatNobodyKnowsIsAllowedWithAWarning(t *testing.T) {
+	p := profile(configv1.HighlyAvailableTopologyMode, 6)
+	if got := p.Warning(); got != "" {
+		t.Errorf("AWS: warned: %s", got)
+	}
+	p.Platform = "Moon"
+	if got := p.Warning(); !strings.Contains(got, "--platform Moon") {
+		t.Errorf("got %q", got)
+	}
+	data := `{"kind": "CustomResourceDefinition", "spec": {"names": {"kind": "Infrastructure"}, "versions": [{"schema": {"openAPIV3Schema":
+		{"properties": {"status": {"properties": {"platform": {"enum": ["AWS"]}, "cpuPartitioning": {"enum": ["None"]}}}}}}}]}}`
+	all, err := definitions(fstest.MapFS{"crds/infrastructures.yaml": {Data: []byte(data)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := all[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties
+	if len(fields["platform"].Enum) != 0 || len(fields["cpuPartitioning"].Enum) != 1 {
+		t.Errorf("fields are %+v", fields)
 	}
 }
 

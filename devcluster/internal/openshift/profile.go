@@ -53,8 +53,8 @@ func (p Profile) Validate() error {
 		configv1.HighlyAvailableTopologyMode, configv1.SingleReplicaTopologyMode, configv1.ExternalTopologyMode); err != nil {
 		return err
 	}
-	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
-		return err
+	if p.Platform == "" {
+		return fmt.Errorf("--platform is empty: name a platform, as AWS, or None")
 	}
 	if err := oneOf("--credentials-mode", p.CredentialsMode, Mint, Manual, STS); err != nil {
 		return err
@@ -77,6 +77,14 @@ func (p Profile) Validate() error {
 			p.Nodes, p.Topology, configv1.SingleReplicaTopologyMode)
 	}
 	return nil
+}
+
+// Warning says what is odd about the profile but allowed; empty if nothing is. Operators must cope with platforms that nobody knows.
+func (p Profile) Warning() string {
+	if err := oneOf("--platform", p.Platform, platforms()...); err != nil {
+		return fmt.Sprintf("--platform %s is none that OpenShift has: the cluster has it nevertheless", p.Platform)
+	}
+	return ""
 }
 
 // ControlPlaneNodes is the number of nodes that are masters. In a small highly available cluster one worker is kept, so
@@ -102,9 +110,10 @@ func (p Profile) Issuer() string {
 
 func platforms() []configv1.PlatformType {
 	return []configv1.PlatformType{
-		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.GCPPlatformType,
-		configv1.IBMCloudPlatformType, configv1.NonePlatformType, configv1.NutanixPlatformType,
-		configv1.OpenStackPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
+		configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.BareMetalPlatformType, configv1.ExternalPlatformType,
+		configv1.GCPPlatformType, configv1.IBMCloudPlatformType, configv1.KubevirtPlatformType, configv1.LibvirtPlatformType,
+		configv1.NonePlatformType, configv1.NutanixPlatformType, configv1.OpenStackPlatformType, configv1.OvirtPlatformType,
+		configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
 	}
 }
 

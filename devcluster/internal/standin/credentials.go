@@ -33,8 +33,8 @@ const (
 	sts
 )
 
-// credentials stands in for cloud-credential-operator on AWS. In mint mode each CredentialsRequest gets a Secret with an
-// access key, an obviously fake one. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
+// credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with the keys of
+// its cloud, obviously fake ones. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
 // issuer that the cloud trusts, a request that names a role gets a Secret that says how to assume it.
 type credentials struct{ client client.Client }
 

@@ -33,6 +33,7 @@ type requestFields struct {
 			Name      string `json:"name"`
 		} `json:"secretRef"`
 		ProviderSpec struct {
+			Kind          string `json:"kind"`
 			STSIAMRoleARN string `json:"stsIAMRoleARN"`
 		} `json:"providerSpec"`
 		CloudTokenPath string `json:"cloudTokenPath"`
@@ -131,13 +132,7 @@ func secretData(request *credentialsRequest, mode mode) map[string][]byte {
 	switch {
 	case mode == mint:
 		sum := sha256.Sum256([]byte(request.key()))
-		id := "AKIAFAKE" + strings.ToUpper(hex.EncodeToString(sum[:6]))
-		secret := "not-a-real-secret-" + hex.EncodeToString(sum[6:16])
-		return map[string][]byte{
-			"aws_access_key_id":     []byte(id),
-			"aws_secret_access_key": []byte(secret),
-			"credentials":           fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", id, secret),
-		}
+		return minted(request.Spec.ProviderSpec.Kind, hex.EncodeToString(sum[:6]), "not-a-real-secret-"+hex.EncodeToString(sum[6:16]))
 	case mode == sts && request.Spec.ProviderSpec.STSIAMRoleARN != "":
 		return map[string][]byte{
 			"credentials": fmt.Appendf(nil, "[default]\nsts_regional_endpoints = regional\nrole_arn = %s\nweb_identity_token_file = %s\n",
@@ -145,6 +140,41 @@ func secretData(request *credentialsRequest, mode mode) map[string][]byte {
 		}
 	default:
 		return nil
+	}
+}
+
+// minted is what the Secret of a cloud holds, by the kind of the request. The keys are those that drivers read.
+func minted(kind, id, secret string) map[string][]byte {
+	switch kind {
+	case "GCPProviderSpec":
+		return map[string][]byte{"service_account.json": fmt.Appendf(nil,
+			`{"type":"service_account","project_id":"fake","client_email":"%s@fake.iam.gserviceaccount.com","private_key":"%s"}`, id, secret)}
+	case "AzureProviderSpec":
+		return map[string][]byte{
+			"azure_client_id": []byte(id), "azure_client_secret": []byte(secret), "azure_tenant_id": []byte("fake-tenant"),
+			"azure_subscription_id": []byte("fake-subscription"), "azure_region": []byte("fake-region"),
+			"azure_resourcegroup": []byte("fake-rg"), "azure_resource_prefix": []byte("fake"),
+		}
+	case "OpenStackProviderSpec":
+		return map[string][]byte{
+			"clouds.yaml": fmt.Appendf(nil, "clouds:\n  openstack:\n    auth:\n      auth_url: https://fake.invalid:5000\n"+
+				"      username: %s\n      password: %s\n", id, secret),
+			"clouds.conf": fmt.Appendf(nil, "[Global]\nauth-url = https://fake.invalid:5000\nusername = %s\npassword = %s\n", id, secret),
+		}
+	case "IBMCloudProviderSpec", "IBMCloudPowerVSProviderSpec":
+		return map[string][]byte{
+			"ibmcloud_api_key":    []byte(secret),
+			"ibm-credentials.env": fmt.Appendf(nil, "IBMCLOUD_AUTHTYPE=iam\nIBMCLOUD_APIKEY=%s\n", secret),
+		}
+	case "VSphereProviderSpec":
+		return map[string][]byte{"vcenter.fake.invalid.username": []byte(id), "vcenter.fake.invalid.password": []byte(secret)}
+	default:
+		id = "AKIAFAKE" + strings.ToUpper(id)
+		return map[string][]byte{
+			"aws_access_key_id":     []byte(id),
+			"aws_secret_access_key": []byte(secret),
+			"credentials":           fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", id, secret),
+		}
 	}
 }
 

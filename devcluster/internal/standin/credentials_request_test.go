@@ -1,9 +1,12 @@
 package standin
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -45,6 +48,31 @@ func TestStatusThatIsTrueIsNotWrittenAgain(t *testing.T) {
 		wanted.SetGeneration(4)
 		if _, changed, err := decode(t, wanted).withStatus(provisioned); err != nil || changed != provisioned {
 			t.Errorf("provisioned %v: next generation: changed %v (%v)", provisioned, changed, err)
+		}
+	}
+}
+
+func TestMintedSecretHasTheKeysOfItsCloud(t *testing.T) {
+	for kind, want := range map[string][]string{
+		"":                            {"aws_access_key_id", "aws_secret_access_key", "credentials"},
+		"AWSProviderSpec":             {"aws_access_key_id", "aws_secret_access_key", "credentials"},
+		"GCPProviderSpec":             {"service_account.json"},
+		"IBMCloudProviderSpec":        {"ibm-credentials.env", "ibmcloud_api_key"},
+		"IBMCloudPowerVSProviderSpec": {"ibm-credentials.env", "ibmcloud_api_key"},
+		"OpenStackProviderSpec":       {"clouds.conf", "clouds.yaml"},
+		"VSphereProviderSpec":         {"vcenter.fake.invalid.password", "vcenter.fake.invalid.username"},
+		"AzureProviderSpec": {
+			"azure_client_id", "azure_client_secret", "azure_region", "azure_resource_prefix", "azure_resourcegroup",
+			"azure_subscription_id", "azure_tenant_id",
+		},
+	} {
+		r := request(t, "")
+		r.Spec.ProviderSpec.Kind = kind
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(secretData(r, mint)))); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", kind, diff)
+		}
+		if secretData(r, manual) != nil {
+			t.Errorf("%q: a Secret in manual mode", kind)
 		}
 	}
 }

@@ -29,8 +29,12 @@ const (
 type Process struct {
 	// Name is unique in a group; it names the log file.
 	Name string
-	// Args are the arguments of the group's executable.
+	// Args are the arguments of the executable.
 	Args []string
+	// Executable is what runs; empty means the group's.
+	Executable string
+	// Env is the whole environment; nil means the group's.
+	Env []string
 }
 
 // Status is what is known about a child.
@@ -44,7 +48,7 @@ type Status struct {
 	Log string `json:"log"`
 }
 
-// Group is a set of children of one executable. A child never outlives the process that holds the group: where the
+// Group is a set of children, most of them of one executable. A child never outlives the process that holds the group: where the
 // system can do so (Linux), it is killed together with its parent.
 type Group struct {
 	executable string
@@ -70,13 +74,13 @@ type child struct {
 
 // Options configures a group.
 type Options struct {
-	// Executable is what every child runs.
+	// Executable is what every child runs that names no other.
 	Executable string
 	// Dir is the working directory of the children; their arguments can be relative to it, however long it is.
 	Dir string
 	// Logs is the directory of the log files.
 	Logs string
-	// Env is the children's whole environment.
+	// Env is the whole environment of children that have none of their own.
 	Env []string
 	// Changed is called, without overlap, after a child started or ended.
 	Changed func([]Status)
@@ -127,9 +131,8 @@ func (g *Group) Start(process Process) error {
 	}
 	defer func() { _ = log.Close() }()
 
-	command := exec.Command(g.executable, process.Args...)
-	command.Dir, command.Env, command.Stdout, command.Stderr = g.dir, g.env, log, log
-	command.SysProcAttr = attributes()
+	command := g.command(process)
+	command.Stdout, command.Stderr = log, log
 	started := make(chan error)
 	g.spawn <- func() { started <- command.Start() }
 	if err := <-started; err != nil {
@@ -146,6 +149,19 @@ func (g *Group) Start(process Process) error {
 	go g.wait(c)
 	g.notify()
 	return nil
+}
+
+func (g *Group) command(process Process) *exec.Cmd {
+	executable, env := process.Executable, process.Env
+	if executable == "" {
+		executable = g.executable
+	}
+	if env == nil {
+		env = g.env
+	}
+	command := exec.Command(executable, process.Args...)
+	command.Dir, command.Env, command.SysProcAttr = g.dir, env, attributes()
+	return command
 }
 
 func (g *Group) wait(c *child) {
@@ -175,6 +191,24 @@ func (g *Group) Restart(name string) error {
 		return fmt.Errorf("start %s: there is no such process", name)
 	}
 	return g.Start(c.process)
+}
+
+// Forget drops what is known about a process that has ended.
+func (g *Group) Forget(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.children = slices.DeleteFunc(g.children, func(c *child) bool { return c.process.Name == name && c.status.State != Running })
+	g.notify()
+}
+
+// Status is what is known about one process, and whether there ever was one.
+func (g *Group) Status(name string) (Status, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.find(name); c != nil {
+		return c.status, true
+	}
+	return Status{}, false
 }
 
 // Stop asks one process to end and kills it when it has not done so in time. Stopping a process that has ended, or

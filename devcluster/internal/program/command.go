@@ -1,0 +1,110 @@
+package program
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+)
+
+// outside are the flags that an operator of this repository needs where there is no pod around it: there is no ServiceAccount's file
+// with the namespace, and all pods share the ports of one machine. The last one wins, so they come after the pod's.
+func outside(pod *corev1.Pod) []string {
+	return []string{"--namespace=" + pod.Namespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"}
+}
+
+// inside are flags that name a file that only a pod has. They are left out.
+func inside() []string { return []string{"metrics-cert-dir"} }
+
+// arguments are those of the pod's process. Variables in them are replaced as a kubelet does.
+func (p Program) arguments(pod *corev1.Pod, environment map[string]string) []string {
+	container := pod.Spec.Containers[0]
+	given := container.Args
+	if len(container.Command) > 0 {
+		// Its first word is the program in the image.
+		given = append(append([]string{}, container.Command[1:]...), container.Args...)
+	}
+	var all []string
+	mapping := expansion.MappingFuncFor(environment)
+	for _, argument := range given {
+		all = append(all, expansion.Expand(argument, mapping))
+	}
+	if p.Foreign {
+		return all
+	}
+	for _, name := range inside() {
+		all = without(all, name)
+	}
+	return append(all, outside(pod)...)
+}
+
+// without drops a flag with its value, which is in the same or in the next argument.
+func without(arguments []string, name string) []string {
+	var kept []string
+	for i := 0; i < len(arguments); i++ {
+		flag, found := strings.CutPrefix(arguments[i], "-")
+		flag = strings.TrimPrefix(flag, "-")
+		switch {
+		case found && flag == name:
+			i++
+		case found && strings.HasPrefix(flag, name+"="):
+		default:
+			kept = append(kept, arguments[i])
+		}
+	}
+	return kept
+}
+
+// environment is that of the container, as far as it says things that are known here.
+func environment(pod *corev1.Pod) (map[string]string, error) {
+	container := pod.Spec.Containers[0]
+	if len(container.EnvFrom) > 0 {
+		return nil, fmt.Errorf("container %s has envFrom, which a devcluster does not follow", container.Name)
+	}
+	all := map[string]string{}
+	mapping := expansion.MappingFuncFor(all)
+	for _, variable := range container.Env {
+		switch from := variable.ValueFrom; {
+		case from == nil:
+			all[variable.Name] = expansion.Expand(variable.Value, mapping)
+		case from.FieldRef != nil:
+			value, known := fields(pod)[from.FieldRef.FieldPath]
+			if !known {
+				return nil, fmt.Errorf("variable %s comes from field %s, which a devcluster does not know", variable.Name, from.FieldRef.FieldPath)
+			}
+			all[variable.Name] = value
+		default:
+			return nil, fmt.Errorf("variable %s comes from a place that a devcluster does not follow: only values and fields of the pod are known",
+				variable.Name)
+		}
+	}
+	return all, nil
+}
+
+func fields(pod *corev1.Pod) map[string]string {
+	return map[string]string{
+		"metadata.name":           pod.Name,
+		"metadata.namespace":      pod.Namespace,
+		"metadata.uid":            string(pod.UID),
+		"spec.nodeName":           pod.Spec.NodeName,
+		"spec.serviceAccountName": pod.Spec.ServiceAccountName,
+		"status.podIP":            pod.Status.PodIP,
+		"status.hostIP":           pod.Status.HostIP,
+	}
+}
+
+// variables is the whole environment of the process. Of this process' own there is only what programs need to run at all.
+func variables(container map[string]string, home, kubeconfig string) []string {
+	all := []string{
+		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // Programs are found in the PATH.
+		"HOME=" + home,
+		// A program with the race detector ends at the first race; to others it means nothing.
+		"GORACE=halt_on_error=1",
+	}
+	for name, value := range container {
+		all = append(all, name+"="+value)
+	}
+	return append(all, "KUBECONFIG="+kubeconfig)
+}

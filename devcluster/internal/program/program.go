@@ -1,0 +1,77 @@
+// Package program runs programs of this machine for pods of a devcluster, whose nodes are fake. A pod whose only container has a known
+// image gets a process: with the container's arguments and environment, and with the rights of the pod's ServiceAccount. The process
+// ends before the pod goes, so that a roll-out replaces processes as on a real node.
+package program
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// OwnFlag names operators of this repository on the command line.
+	OwnFlag = "program"
+	// ForeignFlag names other programs.
+	ForeignFlag = "foreign-program"
+	// Finalizer keeps a pod until its process has ended.
+	Finalizer = "devcluster/program"
+	// PIDAnnotation of a pod is the number of its process.
+	PIDAnnotation = "devcluster/pid"
+)
+
+// Program is what runs for pods of an image.
+type Program struct {
+	// Image is the reference in the pod, letter by letter.
+	Image string `json:"image"`
+	// Path is an absolute path.
+	Path string `json:"path"`
+	// Foreign programs don't know the flags of this repository's operators.
+	Foreign bool `json:"foreign,omitempty"`
+}
+
+// Flag is the flag that names the program.
+func (p Program) Flag() string {
+	name := OwnFlag
+	if p.Foreign {
+		name = ForeignFlag
+	}
+	return "--" + name + "=" + p.Image + "=" + p.Path
+}
+
+// Parse reads the values IMAGE=PATH of the two flags. Paths become absolute.
+func Parse(own, foreign []string) ([]Program, error) {
+	var all []Program
+	for i, value := range append(append([]string{}, own...), foreign...) {
+		p := Program{Foreign: i >= len(own)}
+		var found bool
+		p.Image, p.Path, found = strings.Cut(value, "=")
+		if !found || p.Image == "" || p.Path == "" {
+			return nil, fmt.Errorf("--%s and --%s are IMAGE=PATH, not %q", OwnFlag, ForeignFlag, value)
+		}
+		absolute, err := filepath.Abs(p.Path)
+		if err != nil {
+			return nil, fmt.Errorf("find the absolute path of program %s: %w", p.Path, err)
+		}
+		p.Path = absolute
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Validate says what is wrong with programs, in terms of the flags that name them.
+func Validate(programs []Program) error {
+	seen := map[string]bool{}
+	for _, p := range programs {
+		if seen[p.Image] {
+			return fmt.Errorf("--%s: image %s is given twice", OwnFlag, p.Image)
+		}
+		seen[p.Image] = true
+		info, err := os.Stat(p.Path)
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return fmt.Errorf("--%s: image %s: %s is no program that can be run: build it first", OwnFlag, p.Image, p.Path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/csi-operators/csi-operators/devcluster/internal/supervise"
+)
+
+// shutdown is how long the programs may take to end with the cluster. It is less than this process is given itself.
+const shutdown = 700 * time.Millisecond
+
+// atOnce is how many processes can be waited for at the same time.
+const atOnce = 16
+
+// Run runs the programs of the flags until the context ends.
+func Run(ctx context.Context, args []string) error {
+	var kubeconfig, dir, logs string
+	var own, foreign []string
+	flags := pflag.NewFlagSet("programs", pflag.ContinueOnError)
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
+	flags.StringVar(&dir, "dir", "", "folder for the files of the programs")
+	flags.StringVar(&logs, "logs", "", "folder for what they print")
+	flags.StringArrayVar(&own, OwnFlag, nil, "IMAGE=PATH of an operator")
+	flags.StringArrayVar(&foreign, ForeignFlag, nil, "IMAGE=PATH of another program")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("programs: read the flags: %w", err)
+	}
+	programs, err := Parse(own, foreign)
+	if err != nil {
+		return err
+	}
+	for _, path := range []*string{&dir, &logs} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("programs: find the absolute path of %s: %w", *path, err)
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("programs: read the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: clientgoscheme.Scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		return fmt.Errorf("programs: make the controller manager: %w", err)
+	}
+	r := &runner{
+		client: client.WithFieldOwner(manager.GetClient(), "programs"), config: config, dir: dir, programs: map[string]Program{},
+		group:   supervise.NewGroup(supervise.Options{Dir: dir, Logs: logs}),
+		records: map[types.NamespacedName]*record{},
+	}
+	for _, p := range programs {
+		r.programs[p.Image] = p
+	}
+	// A reconcile that waits for the end of a program goes on when all of them are ended.
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		r.group.StopAll(shutdown)
+		close(stopped)
+	})
+	if err := r.setup(manager); err != nil {
+		return fmt.Errorf("programs: set up the controller: %w", err)
+	}
+	if err := manager.Start(ctx); err != nil {
+		return fmt.Errorf("programs: run: %w", err)
+	}
+	<-stopped
+	return nil
+}
+
+func (r *runner) setup(manager ctrl.Manager) error {
+	ended := make(chan event.GenericEvent)
+	err := ctrl.NewControllerManagedBy(manager).
+		Named("programs").
+		For(&corev1.Pod{}).
+		WatchesRawSource(source.Channel(ended, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for exit := range r.group.Exits() {
+			if key, known := r.keyOf(exit.Name); known {
+				ended <- event.GenericEvent{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+			}
+		}
+	}()
+	return nil
+}
