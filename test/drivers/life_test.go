@@ -73,6 +73,7 @@ func live(t *testing.T, s scene) {
 		{"Removed is refused with a condition, and removes nothing", refusesRemoved},
 		{"nothing goes with the ClusterCSIDriver, and the next one finds it all", outlivesItsCR},
 		{"Unmanaged leaves the driver to the administrator", leavesUnmanagedAlone},
+		{"the driver goes when the cluster is one of another platform, and comes back with its own", goesWithItsPlatform},
 		{"when the cluster begins to serve classes of snapshots, the driver gets some", getsSnapshots},
 	}
 	for _, step := range steps {
@@ -147,7 +148,11 @@ func writesNothing(t *testing.T, s *scene) {
 	env.Quiet(t, s.operator)
 	requests, err := s.cluster.Audit.Since(mark, "system:serviceaccount:"+env.OperatorNamespace+":"+s.driver.Operator)
 	env.Must(t, err)
-	if writes := env.Filter(requests, env.Request.IsWrite); len(requests) == 0 || len(writes) > 0 {
+	writes := env.Filter(requests, func(r env.Request) bool {
+		// To ask what one may do changes nothing.
+		return r.IsWrite() && r.Object.Resource != "selfsubjectaccessreviews"
+	})
+	if len(requests) == 0 || len(writes) > 0 {
 		t.Errorf("%d requests, among them %d writes:\n%s", len(requests), len(writes), env.Describe(writes))
 	}
 }

@@ -5,13 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,38 +19,12 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// get asks an address and returns the code; empty token: none is sent.
-func get(ctx context.Context, url, token string, config *tls.Config) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, fmt.Errorf("request: %w", err)
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	// A connection of its own, so that a changed TLS profile counts.
-	httpClient := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	response, err := httpClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
-}
-
-// trusting skips the check of a certificate that the operator has made up.
-func trusting(most uint16) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MaxVersion: most}
-}
-
 // listening returns a free address for the operator.
 func listening(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := env.FreeAddress(t.Context())
 	env.Must(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // account makes a ServiceAccount and returns a token of it.
@@ -61,9 +32,9 @@ func account(t *testing.T, cluster *env.Cluster, name string) string {
 	t.Helper()
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	keep(t, cluster, object)
-	token := &authenticationv1.TokenRequest{}
-	env.Must(t, cluster.Client.SubResource("token").Create(t.Context(), object, token))
-	return token.Status.Token
+	token, err := cluster.Token(t.Context(), object.Namespace, name)
+	env.Must(t, err)
+	return token
 }
 
 func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
@@ -85,7 +56,7 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "reader"}},
 	})
 	env.Eventually(t, "the endpoint answers", func() error {
-		_, err := get(t.Context(), url, "", trusting(0))
+		_, err := env.Ask(t.Context(), url, "", env.Trusting(0))
 		return err
 	})
 	mark, err := cluster.Audit.Now()
@@ -100,7 +71,7 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 		"an account with the right":  {account(t, cluster, "reader"), http.StatusOK},
 	} {
 		for range 10 {
-			code, err := get(t.Context(), url, tc.token, trusting(0))
+			code, err := env.Ask(t.Context(), url, tc.token, env.Trusting(0))
 			if err != nil || code != tc.want {
 				t.Errorf("%s gets %d (%v), want %d", who, code, err, tc.want)
 			}
@@ -115,7 +86,7 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 	if asked["tokenreviews"] != 3 || asked["subjectaccessreviews"] != 2 {
 		t.Errorf("40 scrapes of 4 scrapers asked the API server %v, want 3 tokenreviews and 2 subjectaccessreviews", asked)
 	}
-	if code, err := get(t.Context(), "http://"+address+"/metrics", "", nil); err == nil && code == http.StatusOK {
+	if code, err := env.Ask(t.Context(), "http://"+address+"/metrics", "", nil); err == nil && code == http.StatusOK {
 		t.Error("plain HTTP is answered")
 	}
 }
@@ -130,7 +101,7 @@ func TestTheOperatorsOwnEndpointFollowsTheTLSProfile(t *testing.T) {
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })
 	old := func() error {
-		_, err := get(t.Context(), "https://"+address+"/metrics", "", trusting(tls.VersionTLS12))
+		_, err := env.Ask(t.Context(), "https://"+address+"/metrics", "", env.Trusting(tls.VersionTLS12))
 		return err
 	}
 	refused := func() error {
@@ -186,7 +157,7 @@ func TestProbesAnswer(t *testing.T) {
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })
 	for _, path := range []string{"/healthz", "/readyz"} {
 		env.Eventually(t, path, func() error {
-			code, err := get(t.Context(), "http://"+address+path, "", nil)
+			code, err := env.Ask(t.Context(), "http://"+address+path, "", nil)
 			if err == nil && code != http.StatusOK {
 				err = fmt.Errorf("code %d", code)
 			}

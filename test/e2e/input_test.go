@@ -183,7 +183,7 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 	} {
 		deleteDefinition(t, cluster, name)
 	}
-	dashboards := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.DashboardNamespace}}
+	dashboards := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.ManagedNamespace}}
 	env.Must(t, cluster.Client.Delete(t.Context(), dashboards))
 	env.Eventually(t, "no namespace for dashboards", func() error { return cluster.Gone(t.Context(), dashboards) })
 	// Without a cloud-credential-operator the administrator makes it.
@@ -246,7 +246,7 @@ func isNotReadyWithoutARight(t *testing.T, cluster *env.Cluster) {
 	})
 	for path, want := range map[string]int{"/readyz": http.StatusInternalServerError, "/healthz": http.StatusOK} {
 		env.Eventually(t, path, func() error {
-			code, err := get(t.Context(), "http://"+address+path, "", nil)
+			code, err := env.Ask(t.Context(), "http://"+address+path, "", nil)
 			if err == nil && code != want {
 				err = fmt.Errorf("code %d, want %d", code, want)
 			}

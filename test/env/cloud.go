@@ -54,9 +54,7 @@ func NewCloud(t *testing.T, moto string) *Cloud {
 	})
 	settings := sdk.Config{
 		Region: AWSRegion, BaseEndpoint: &moto, HTTPClient: c.HTTP,
-		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
-			return sdk.Credentials{AccessKeyID: "testing", SecretAccessKey: "testing"}, nil
-		}),
+		Credentials: madeUpKey(),
 		Retryer: func() sdk.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts, o.MaxBackoff, o.RateLimiter = tries, 10*time.Millisecond, ratelimit.None
@@ -66,6 +64,13 @@ func NewCloud(t *testing.T, moto string) *Cloud {
 	}
 	c.EFS, c.EC2 = efs.NewFromConfig(settings), ec2.NewFromConfig(settings)
 	return c
+}
+
+// madeUpKey is what tests sign with.
+func madeUpKey() sdk.CredentialsProvider {
+	return sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
+		return sdk.Credentials{AccessKeyID: "testing", SecretAccessKey: "testing"}, nil
+	})
 }
 
 // In is the same for a subtest, which then is the one that fails.

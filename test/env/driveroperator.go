@@ -15,9 +15,9 @@ import (
 // RaceDriverOperator is the program that operates drivers of the payload, with the race detector.
 const RaceDriverOperator = "race/csi-driver-operator"
 
-// StartDriverOperator starts csi-driver-operator for a driver, under the ServiceAccount that is called as the driver's operator. That
-// is an administrator: its roles come with the cluster-storage-operator, which makes them.
-func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver) (*Operator, error) {
+// PutDriverAccount makes the ServiceAccount that is called as the driver's operator. It is an administrator: its roles come with the
+// cluster-storage-operator.
+func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Operator},
@@ -26,8 +26,16 @@ func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver) (*Op
 	}
 	for _, object := range []client.Object{account, binding} {
 		if err := c.Client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
-			return nil, fmt.Errorf("account of %s: %w", d.Operator, err)
+			return fmt.Errorf("account of %s: %w", d.Operator, err)
 		}
+	}
+	return nil
+}
+
+// StartDriverOperator starts csi-driver-operator for a driver, under its account.
+func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver, args ...string) (*Operator, error) {
+	if err := c.PutDriverAccount(ctx, d); err != nil {
+		return nil, err
 	}
 	binary, err := Binary(RaceDriverOperator)
 	if err != nil {
@@ -37,5 +45,5 @@ func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver) (*Op
 	for _, variable := range d.Images() {
 		environment = append(environment, variable+"=registry.example/"+variable+":1.0.0")
 	}
-	return c.outsidePod(ctx, binary, OperatorNamespace, d.Operator, []string{"--driver", d.Name, "--leader-elect=false"}, environment)
+	return c.outsidePod(ctx, binary, OperatorNamespace, d.Operator, append([]string{"--driver", d.Name, "--leader-elect=false"}, args...), environment)
 }

@@ -26,8 +26,10 @@ func Await(ctx context.Context, what string, check func() error) error {
 func AwaitFor(ctx context.Context, limit time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
+	// What comes soon is seen at once. To look for long as often would take the processor from what is waited for.
+	delay := 20 * time.Millisecond
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	for {
 		err := check()
 		if err == nil {
@@ -36,7 +38,9 @@ func AwaitFor(ctx context.Context, limit time.Duration, what string, check func(
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
-		case <-ticker.C:
+		case <-timer.C:
+			delay = min(delay*11/10, 150*time.Millisecond)
+			timer.Reset(delay)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package env
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
 // Venv is the path of a program in the virtual environment with what tests need of PyPI.
@@ -60,6 +63,9 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 	late := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
 	endpoint, err = endpointIn(output)
 	late.Stop()
+	if err == nil {
+		err = awaitSTS(endpoint)
+	}
 	if err != nil {
 		stop()
 		return "", nil, err
@@ -67,6 +73,18 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 	// It writes a line for each request; a full pipe would stop it.
 	go func() { _, _ = io.Copy(io.Discard, output) }()
 	return endpoint, stop, nil
+}
+
+// awaitSTS has the stand-in load what it needs for STS, which takes seconds on a busy machine. An operator waits for AWS no longer
+// than that. What it needs for EFS and EC2 is loaded when a test makes something there.
+func awaitSTS(endpoint string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	service := sts.New(sts.Options{Region: AWSRegion, BaseEndpoint: &endpoint, Credentials: madeUpKey()})
+	if _, err := service.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); err != nil {
+		return fmt.Errorf("ask the stand-in for AWS: %w", err)
+	}
+	return nil
 }
 
 // endpointIn reads what a server says until it says where it listens.

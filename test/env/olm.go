@@ -36,11 +36,13 @@ const (
 // that rights which are enough here are enough there.
 //
 // The pod of the operator's Deployment is as fake as all pods. In its place runs the operator as a process, with the command,
-// arguments and environment of the Deployment as the API server returns it; see startPod for what differs.
+// arguments and environment of the Deployment as the API server returns it; see startPod for what differs. Other operators run if
+// Runs says so.
 type OLM struct {
 	cluster   *Cluster
 	installed map[string]*installation
-	pod       pod
+	// pods are those of the operators that run as processes; ours is the first.
+	pods []*pod
 }
 
 // installation is a ClusterServiceVersion in a namespace. The environment is that of its Subscription.
@@ -52,7 +54,12 @@ type installation struct {
 
 // NewOLM is a stand-in that has installed nothing.
 func NewOLM(cluster *Cluster) *OLM {
-	return &OLM{cluster: cluster, installed: map[string]*installation{}}
+	return &OLM{cluster: cluster, installed: map[string]*installation{}, pods: []*pod{{name: OperatorName, command: OperatorName}}}
+}
+
+// Runs makes the stand-in run a program for the Deployment of another operator, whose container has that command.
+func (o *OLM) Runs(deployment, command, binary string) {
+	o.pods = append(o.pods, &pod{name: deployment, command: command, binary: binary})
 }
 
 // Install installs a ClusterServiceVersion in a namespace, and starts the operator if it is ours.
@@ -89,10 +96,35 @@ func (o *OLM) Uninstall(ctx context.Context, name string) error {
 }
 
 // Operator is the process of the operator that was installed last; nil if there is none.
-func (o *OLM) Operator() *Operator { return o.pod.process }
+func (o *OLM) Operator() *Operator { return o.OperatorOf(OperatorName) }
 
-// Stop ends the operator and leaves what is installed.
-func (o *OLM) Stop() error { return o.pod.stop() }
+// OperatorOf is the process for a Deployment; nil if there is none.
+func (o *OLM) OperatorOf(deployment string) *Operator {
+	for _, pod := range o.pods {
+		if pod.name == deployment {
+			return pod.process
+		}
+	}
+	return nil
+}
+
+// Stop ends the operators and leaves what is installed.
+func (o *OLM) Stop() error {
+	var problems []error
+	for _, pod := range o.pods {
+		problems = append(problems, pod.stop())
+	}
+	return errors.Join(problems...)
+}
+
+// follow makes the processes what the Deployments in a namespace ask for.
+func (o *OLM) follow(ctx context.Context, namespace string) error {
+	var problems []error
+	for _, pod := range o.pods {
+		problems = append(problems, pod.follow(ctx, o.cluster, namespace))
+	}
+	return errors.Join(problems...)
+}
 
 // place installs what replaces another version, or nothing.
 func (o *OLM) place(ctx context.Context, wanted *installation, replaces string) error {
@@ -117,7 +149,7 @@ func (o *OLM) place(ctx context.Context, wanted *installation, replaces string) 
 			return fmt.Errorf("%s: install %s %s: %w", wanted.csv.Name, object.GetKind(), object.GetName(), err)
 		}
 	}
-	if err := o.pod.follow(ctx, o.cluster, wanted.namespace); err != nil {
+	if err := o.follow(ctx, wanted.namespace); err != nil {
 		return err
 	}
 	old := o.installed[replaces]
@@ -199,7 +231,7 @@ func (o *OLM) remove(ctx context.Context, old *installation, keep []*unstructure
 		err := o.cluster.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		problems = append(problems, client.IgnoreNotFound(err))
 		if object.GetKind() == "Deployment" {
-			problems = append(problems, o.pod.follow(ctx, o.cluster, old.namespace))
+			problems = append(problems, o.follow(ctx, old.namespace))
 		}
 	}
 	return errors.Join(problems...)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,7 +159,7 @@ func (c *Cluster) outsidePod(ctx context.Context, binary, namespace, account str
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	port, err := FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -322,31 +320,20 @@ func (o *Operator) end(signal syscall.Signal) error {
 
 // AccountKubeconfig writes a kubeconfig with a token of a ServiceAccount.
 func (c *Cluster) AccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	day := int64(24 * 60 * 60)
-	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
-	if err := c.Client.SubResource("token").Create(ctx, account, token); err != nil {
-		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w", namespace, name, err)
+	token, err := c.Token(ctx, namespace, name)
+	if err != nil {
+		return "", err
 	}
 	admin, err := clientcmd.LoadFromFile(c.Kubeconfig())
 	if err != nil {
 		return "", fmt.Errorf("administrator's kubeconfig: %w", err)
 	}
 	for user := range admin.AuthInfos {
-		admin.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+		admin.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	}
 	file := filepath.Join(c.Dir, namespace+"-"+name+".kubeconfig")
 	if err := clientcmd.WriteToFile(*admin, file); err != nil {
 		return "", fmt.Errorf("kubeconfig of ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	return file, nil
-}
-
-func freePort(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }

@@ -14,18 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pod is the process that stands for the one pod of the operator's Deployment.
+// pod is the process that stands for the one pod of an operator's Deployment.
 type pod struct {
-	process *Operator
+	// name is that of the Deployment, command what its container must run, and binary the program that is run; none means ours.
+	name, command, binary string
+	process               *Operator
 	// template is what the process was started by, and namespace where.
 	template, namespace string
 }
 
-// follow makes the process what the operator's Deployment in a namespace asks for. As with strategy Recreate, the old one has
+// follow makes the process what the Deployment in a namespace asks for. As with strategy Recreate, the old one has
 // ended before a new one starts. What is in other namespaces stays.
 func (p *pod) follow(ctx context.Context, cluster *Cluster, namespace string) error {
 	deployment := &appsv1.Deployment{}
-	err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: OperatorName}, deployment)
+	err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, deployment)
 	if apierrors.IsNotFound(err) {
 		if p.namespace != namespace {
 			return nil
@@ -46,7 +48,7 @@ func (p *pod) follow(ctx context.Context, cluster *Cluster, namespace string) er
 		return err
 	}
 	p.template, p.namespace = string(template), namespace
-	p.process, err = cluster.startPod(ctx, namespace, deployment.Spec.Template.Spec)
+	p.process, err = cluster.startPod(ctx, namespace, *p, deployment.Spec.Template.Spec)
 	return err
 }
 
@@ -62,12 +64,12 @@ func (p *pod) stop() error {
 // startPod runs the operator's program with the arguments and the environment of a pod, and nothing else of this process'
 // environment; but it reaches no AWS. A process outside a pod needs an address and a token of the API server and its namespace as flags, shares its ports
 // with others, and has no volume with a certificate for the metrics, so that they are served without.
-func (c *Cluster) startPod(ctx context.Context, namespace string, spec corev1.PodSpec) (*Operator, error) {
+func (c *Cluster) startPod(ctx context.Context, namespace string, wanted pod, spec corev1.PodSpec) (*Operator, error) {
 	if len(spec.Containers) != 1 {
 		return nil, fmt.Errorf("the operator's pod has %d containers", len(spec.Containers))
 	}
 	container := spec.Containers[0]
-	if !slices.Equal(container.Command, []string{OperatorName}) || len(container.Args) == 0 || container.Args[0] != "start" {
+	if !slices.Equal(container.Command, []string{wanted.command}) || len(container.Args) == 0 || container.Args[0] != "start" {
 		return nil, fmt.Errorf("command %v with arguments %v is not how the operator starts", container.Command, container.Args)
 	}
 	environment := append(noAWS(), haltOnRace)
@@ -78,9 +80,12 @@ func (c *Cluster) startPod(ctx context.Context, namespace string, spec corev1.Po
 		environment = append(environment, variable.Name+"="+variable.Value)
 	}
 	args := slices.DeleteFunc(slices.Clone(container.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "--metrics-cert-dir") })
-	binary, err := Binary(c.Operator)
-	if err != nil {
-		return nil, err
+	binary := wanted.binary
+	if binary == "" {
+		var err error
+		if binary, err = Binary(c.Operator); err != nil {
+			return nil, err
+		}
 	}
 	return c.outsidePod(ctx, binary, namespace, spec.ServiceAccountName, args, environment)
 }

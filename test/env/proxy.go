@@ -13,6 +13,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -65,7 +66,13 @@ func NewProxy(t *testing.T, cluster *Cluster) *Proxy {
 // Kubeconfig is the access of the operator of a namespace through the proxy.
 func (p *Proxy) Kubeconfig(t *testing.T, cluster *Cluster, namespace string) string {
 	t.Helper()
-	direct, err := cluster.AccountKubeconfig(t.Context(), namespace, OperatorName)
+	return p.KubeconfigOf(t, cluster, namespace, OperatorName)
+}
+
+// KubeconfigOf is the access of any account through the proxy.
+func (p *Proxy) KubeconfigOf(t *testing.T, cluster *Cluster, namespace, account string) string {
+	t.Helper()
+	direct, err := cluster.AccountKubeconfig(t.Context(), namespace, account)
 	Must(t, err)
 	config, err := clientcmd.LoadFromFile(direct)
 	Must(t, err)
@@ -112,6 +119,30 @@ func (p *Proxy) Set(disturb func(*http.Request) Fault) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.disturb, p.passed, p.opened = disturb, nil, 0
+}
+
+// KillAt kills an operator at its n-th request that matches, never if n is negative, and drops the connection of that one, which arrives at
+// the API server or does not. Who learns that the kill is certain has to wait for the operator's end. After another Set, the answer is final.
+func (p *Proxy) KillAt(match func(*http.Request) bool, n int, arrives bool, kill func()) (certain func() bool) {
+	var killed atomic.Bool
+	p.Set(func(r *http.Request) Fault {
+		if !match(r) {
+			return nil
+		}
+		if n--; n != 0 {
+			return nil
+		}
+		// Before anything happens: else the operator could be killed after somebody has seen that it was not.
+		killed.Store(true)
+		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			if arrives {
+				forward(httptest.NewRecorder())
+			}
+			kill()
+			Drop(w)
+		}
+	})
+	return killed.Load
 }
 
 // Work returns the requests that have reached the API server since Set.

@@ -123,6 +123,11 @@ func (s Snapshot) Differs(later Snapshot) error {
 // Owned lists all objects of the driver: they carry the operator's label and were applied by it. The label alone is not
 // enough: the endpoints of a Service inherit its labels.
 func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error) {
+	return c.OwnedOf(ctx, OperatorName)
+}
+
+// OwnedOf is Owned for the operator of another driver.
+func (c *Cluster) OwnedOf(ctx context.Context, operator string) ([]unstructured.Unstructured, error) {
 	kinds, err := c.Kinds()
 	if err != nil {
 		return nil, err
@@ -131,7 +136,7 @@ func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		err := c.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/managed-by": OperatorName})
+		err := c.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/managed-by": operator})
 		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 			continue
 		}
@@ -139,7 +144,7 @@ func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {
-			if appliedByOperator(&list.Items[i]) && !belongsToDefinition(&list.Items[i]) {
+			if appliedBy(&list.Items[i], operator) && !belongsToDefinition(&list.Items[i]) {
 				found = append(found, list.Items[i])
 			}
 		}
@@ -157,9 +162,9 @@ func belongsToDefinition(object metav1.Object) bool {
 	return false
 }
 
-func appliedByOperator(object client.Object) bool {
+func appliedBy(object client.Object, operator string) bool {
 	for _, entry := range object.GetManagedFields() {
-		if entry.Manager == OperatorName && entry.Operation == metav1.ManagedFieldsOperationApply {
+		if entry.Manager == operator && entry.Operation == metav1.ManagedFieldsOperationApply {
 			return true
 		}
 	}

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -50,8 +48,9 @@ func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 type moment struct {
 	phase *phase
 	name  string
-	// at finds the request with which it is killed, and arrives tells whether the API server gets that.
-	at      func(*http.Request) bool
+	// It is killed at the n-th request that matches. Arrives tells whether the API server gets that.
+	match   func(*http.Request) bool
+	n       int
 	arrives bool
 	// must is false if the operator may be done before that.
 	must bool
@@ -64,19 +63,12 @@ func moments(random *rand.Rand, count int, phases []*phase) []moment {
 	for i := range count {
 		p := phases[i%len(phases)]
 		n, arrives := 1+random.IntN(p.cost), random.IntN(2) == 1
-		all = append(all, moment{phase: p, name: fmt.Sprintf("at request %d, arrives %t", n, arrives), at: nth(n), arrives: arrives})
+		all = append(all, moment{phase: p, name: fmt.Sprintf("at request %d, arrives %t", n, arrives), match: env.IsWork, n: n, arrives: arrives})
 		if i == 1 {
-			all = append(all, moment{phase: p, name: "between two writes", at: isTakeover, arrives: true, must: true})
+			all = append(all, moment{phase: p, name: "between two writes", match: isTakeover, n: 1, arrives: true, must: true})
 		}
 	}
 	return all
-}
-
-func nth(n int) func(*http.Request) bool {
-	return func(*http.Request) bool {
-		n--
-		return n == 0
-	}
 }
 
 // isTakeover is true for the request that moves fields of others to the operator.
@@ -87,28 +79,12 @@ func isTakeover(r *http.Request) bool {
 // kill begins the phase and kills the operator.
 func (m moment) kill(t *testing.T, cluster *env.Cluster, through *env.Proxy, operator *env.Operator) {
 	t.Helper()
-	var killed atomic.Bool
-	kill := func() {
-		killed.Store(true)
-		operator.Kill()
-	}
-	through.Set(func(r *http.Request) env.Fault {
-		if !env.IsWork(r) || !m.at(r) {
-			return nil
-		}
-		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
-			if m.arrives {
-				forward(httptest.NewRecorder())
-			}
-			kill()
-			env.Drop(w)
-		}
-	})
+	certain := through.KillAt(m.match, m.n, m.arrives, operator.Kill)
 	m.phase.begin(t, cluster)
 	env.Eventually(t, "the operator killed", func() error {
 		select {
 		case <-operator.Done():
-			if !killed.Load() {
+			if !certain() {
 				t.Fatal("the operator ended by itself")
 			}
 			return nil
@@ -116,7 +92,7 @@ func (m moment) kill(t *testing.T, cluster *env.Cluster, through *env.Proxy, ope
 		}
 		// It may need fewer requests than the one that was not disturbed: then it is killed at the end.
 		if m.phase.finished(t.Context(), cluster) == nil {
-			kill()
+			operator.Kill()
 			if m.must {
 				t.Fatal("the operator has finished, and the moment to kill it has not come")
 			}

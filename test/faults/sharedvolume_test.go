@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -71,21 +70,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 		}
 		t.Logf("round %d: creates %t, killed at request %d, which arrives %t", round+1, creates, n, arrives)
 		env.Eventually(t, "the operator works", operator.Started)
-		var killed sync.Once
-		kill := func() { killed.Do(operator.Kill) }
-		at := nth(n)
-		through.Set(func(r *http.Request) env.Fault {
-			if !env.IsWork(r) || !ofSharedVolumes(r) || !at(r) {
-				return nil
-			}
-			return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
-				if arrives {
-					forward(httptest.NewRecorder())
-				}
-				kill()
-				env.Drop(w)
-			}
-		})
+		through.KillAt(ofSharedVolumes, n, arrives, operator.Kill)
 		for _, sv := range all {
 			if creates {
 				env.Must(t, cluster.Client.Create(t.Context(), sv.(*v1alpha1.SharedVolume).DeepCopy())) //nolint:forcetypeassert // Made above.
@@ -101,7 +86,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 				return settled(t.Context(), cluster, want)
 			}
 		})
-		kill()
+		operator.Kill()
 		through.Set(nil)
 		operator = operate(t, cluster, through, alone)
 		env.Eventually(t, "finished by the next operator", func() error { return settled(t.Context(), cluster, want) })
@@ -112,9 +97,9 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 	env.Eventually(t, "nothing left", func() error { return settled(t.Context(), cluster, 0) })
 }
 
-// ofSharedVolumes is true for requests about them, their volumes and their claims.
+// ofSharedVolumes is true for work on them, their volumes and their claims.
 func ofSharedVolumes(r *http.Request) bool {
-	return strings.Contains(r.URL.Path, "/sharedvolumes") || strings.Contains(r.URL.Path, "/persistentvolume")
+	return env.IsWork(r) && (strings.Contains(r.URL.Path, "/sharedvolumes") || strings.Contains(r.URL.Path, "/persistentvolume"))
 }
 
 // A thousand are created, and every second one deleted at once, while the API server goes and comes back; then the rest.

@@ -51,13 +51,13 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 		env.Must(t, operator.Stop())
 	})
 
-	mark := settled(t, cluster, 0, operator.Started)
-	waitIdle(t, cluster, mark, 2, "without a ClusterCSIDriver")
+	mark := settled(t, cluster, env.OperatorUser, 0, operator.Started)
+	waitIdle(t, cluster, env.OperatorUser, mark, 2, "without a ClusterCSIDriver")
 
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
 	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
-	settled(t, cluster, mark, func() error { return cluster.Settled(t.Context()) })
+	settled(t, cluster, env.OperatorUser, mark, func() error { return cluster.Settled(t.Context()) })
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
 	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() && r.Verb != "watch" })
@@ -71,10 +71,10 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
 	// There are credentials, and no AWS: that is told once, after the second try.
-	settled(t, cluster, mark, func() error { return errors.Join(shared(t, cluster), unreachable(t, cluster)) })
+	settled(t, cluster, env.OperatorUser, mark, func() error { return errors.Join(shared(t, cluster), unreachable(t, cluster)) })
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
-	waitIdle(t, cluster, mark, renewals, "with an installed driver and SharedVolumes")
+	waitIdle(t, cluster, env.OperatorUser, mark, renewals, "with an installed driver and SharedVolumes")
 
 	if memory, known := resident(t, operator.PID()); known && memory > mostMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostMemory)
@@ -116,13 +116,25 @@ func unreachable(t *testing.T, cluster *env.Cluster) error {
 	return errors.New("nothing is said of AWS yet")
 }
 
+// following returns the requests of one user since a mark, at each call. What was read once is not read again: the log grows by what
+// everybody asks for.
+func following(cluster *env.Cluster, user string, mark env.Mark) func() ([]env.Request, error) {
+	var requests []env.Request
+	return func() ([]env.Request, error) {
+		more, next, err := cluster.Audit.Next(mark, user)
+		requests, mark = append(requests, more...), next
+		return requests, err
+	}
+}
+
 // settled waits until a condition holds and the operator makes no more requests: the next renewal of its lease follows
 // on the one before without anything between. It returns the place in the audit log.
-func settled(t *testing.T, cluster *env.Cluster, mark env.Mark, condition func() error) env.Mark {
+func settled(t *testing.T, cluster *env.Cluster, user string, mark env.Mark, condition func() error) env.Mark {
 	t.Helper()
 	env.Eventually(t, "settled", condition)
+	read := following(cluster, user, mark)
 	env.Must(t, env.AwaitFor(t.Context(), 3*time.Minute, "no more requests", func() error {
-		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+		requests, err := read()
 		if err != nil {
 			return err
 		}
@@ -138,11 +150,12 @@ func settled(t *testing.T, cluster *env.Cluster, mark env.Mark, condition func()
 }
 
 // waitIdle waits for a number of lease renewals and allows nothing else but watches that are opened again.
-func waitIdle(t *testing.T, cluster *env.Cluster, mark env.Mark, renewals int, when string) {
+func waitIdle(t *testing.T, cluster *env.Cluster, user string, mark env.Mark, renewals int, when string) {
 	t.Helper()
 	limit := time.Duration(renewals+1) * 30 * time.Second
+	read := following(cluster, user, mark)
 	env.Must(t, env.AwaitFor(t.Context(), limit, fmt.Sprintf("%d renewals of the lease %s", renewals, when), func() error {
-		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+		requests, err := read()
 		if err != nil {
 			return err
 		}
@@ -152,7 +165,7 @@ func waitIdle(t *testing.T, cluster *env.Cluster, mark env.Mark, renewals int, w
 		}
 		return nil
 	}))
-	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	requests, err := read()
 	env.Must(t, err)
 	watches := env.Filter(requests, func(r env.Request) bool { return r.Verb == "watch" })
 	others := env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" && !r.IsLease() })

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -164,7 +165,7 @@ func TestTheDriversImageIsWhatItsPodsExpect(t *testing.T) {
 
 // What a file does not pin, it takes from an argument; nothing is "latest", and nothing that is run as a program comes from a bare URL.
 func TestContainerfilesNameVersions(t *testing.T) {
-	for _, name := range []string{"aws-efs-utils", "aws-efs-csi-driver", "aws-efs-csi-driver-operator"} {
+	for _, name := range append(slices.Collect(maps.Keys(programs())), "aws-efs-utils", "aws-efs-csi-driver") {
 		names := []string{"scratch"}
 		for _, s := range stages(t, name)[1:] {
 			if !strings.HasPrefix(s.from, "${") && !slices.Contains(names, s.from) {
@@ -185,19 +186,32 @@ func TestContainerfilesNameVersions(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsContainerfileSaysWhatTheLayoutSays(t *testing.T) {
-	all := stages(t, "aws-efs-csi-driver-operator")
-	last := all[len(all)-1]
-	for _, pattern := range []string{
-		`^COPY --from=build /tree/ /$`, `^USER 65532:65532$`, `^WORKDIR /$`, `^ENV PATH=/usr/bin$`, `^ENTRYPOINT \["/` + program + `"\]$`,
-		`^LABEL org.opencontainers.image.title="aws-efs-csi-driver-operator" org.opencontainers.image.version="\$\{VERSION\}" ` +
-			`org.opencontainers.image.source="https://github.com/csi-operators/csi-operators" org.opencontainers.image.licenses="Apache-2.0"$`,
-	} {
-		if !last.has(pattern) {
-			t.Errorf("no instruction matches %s: %v", pattern, last.instructions)
+func TestTheContainerfilesOfProgramsSayWhatTheLayoutsSay(t *testing.T) {
+	for name := range programs() {
+		all := stages(t, name)
+		last := all[len(all)-1]
+		for _, pattern := range []string{
+			`^COPY --from=build /tree/ /$`, `^USER 65532:65532$`, `^WORKDIR /$`, `^ENV PATH=/usr/bin$`, `^ENTRYPOINT \["/` + program(name) + `"\]$`,
+			`^LABEL org.opencontainers.image.title="` + name + `" org.opencontainers.image.version="\$\{VERSION\}" ` +
+				`org.opencontainers.image.source="https://github.com/csi-operators/csi-operators" org.opencontainers.image.licenses="Apache-2.0"$`,
+		} {
+			if !last.has(pattern) {
+				t.Errorf("%s: no instruction matches %s: %v", name, pattern, last.instructions)
+			}
+		}
+		if last.from != "scratch" || !all[1].has(`go run ./hack/images -only `+name+` .*-tree /tree$`) {
+			t.Errorf("%s is built otherwise than by make images: %v", name, all)
 		}
 	}
-	if last.from != "scratch" || !all[1].has(`go run ./hack/images -only `+env.OperatorName+` .*-tree /tree$`) {
-		t.Errorf("it is built otherwise than by make images: %v", all)
+}
+
+// Who adds a program, or a folder, adds the other as well.
+func TestEveryImageOfAProgramHasAContainerfileAndATest(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	folders, err := filepath.Glob(filepath.Join(root, "images", "*-operator", "Containerfile"))
+	env.Must(t, err)
+	if len(folders) != len(programs()) {
+		t.Errorf("Containerfiles %v, and programs %v", folders, slices.Sorted(maps.Keys(programs())))
 	}
 }

@@ -24,18 +24,27 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-const (
-	megabyte = 1 << 20
-	program  = "usr/bin/" + env.OperatorName
-	sbom     = "usr/share/sbom/" + env.OperatorName + ".cdx.json"
-)
+const megabyte = 1 << 20
 
-// build writes the layout of the operator's image from the sources in a folder, as make images does, and returns its digest.
-func build(t *testing.T, root, folder string) string {
+// programs are those that are shipped in an image of their own, with how to see that each runs: what its help or its output has.
+func programs() map[string]map[string]string {
+	return map[string]map[string]string{
+		env.OperatorName:           {"start -h": "-leader-elect", "iam-policy node": "elasticfilesystem:DescribeMountTargets"},
+		"cluster-storage-operator": {"start -h": "-leader-elect"},
+		"csi-driver-operator":      {"start -h": "ebs.csi.aws.com, pd.csi.storage.gke.io"},
+	}
+}
+
+// program is where the image of a program has it, sbom where it lists what that is made of.
+func program(name string) string { return "usr/bin/" + name }
+func sbom(name string) string    { return "usr/share/sbom/" + name + ".cdx.json" }
+
+// build writes the layout of a program's image from the sources in a folder, as make images does, and returns its digest.
+func build(t *testing.T, name, root, folder string) string {
 	t.Helper()
 	found, err := release.Load(os.DirFS(root))
 	env.Must(t, err)
-	described, err := found.Find(env.OperatorName)
+	described, err := found.Find(name)
 	env.Must(t, err)
 	license, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	env.Must(t, err)
@@ -74,43 +83,61 @@ func readBack(t *testing.T, folder string) v1.Image {
 	}
 }
 
-func TestTheOperatorsImage(t *testing.T) {
+func TestTheImageOfEachProgram(t *testing.T) {
+	t.Parallel()
+	root, err := env.Root()
+	env.Must(t, err)
+	for name, examples := range programs() {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			build(t, name, root, filepath.Join(dir, "layout"))
+			built := readBack(t, filepath.Join(dir, "layout"))
+			tree := filepath.Join(dir, "tree")
+			env.Must(t, image.Unpack(built, tree))
+
+			t.Run("says who it is and who runs in it", func(t *testing.T) { configuration(t, name, root, built) })
+			t.Run("has few and harmless files", func(t *testing.T) { files(t, name, tree) })
+			t.Run("has a static program", func(t *testing.T) { static(t, filepath.Join(tree, program(name))) })
+			t.Run("lists what it is made of", func(t *testing.T) { parts(t, name, tree) })
+			// On a Mac there is nothing that could run it.
+			if runtime.GOOS == "linux" {
+				t.Run("runs", func(t *testing.T) { runs(t, tree, built, examples) })
+			}
+			if name != env.OperatorName {
+				t.Run("is what the release starts", func(t *testing.T) { startable(t, root, name, tree, built) })
+				return
+			}
+			t.Run("is what the bundles start", func(t *testing.T) { deployed(t, root, tree, built) })
+			if runtime.GOOS == "linux" {
+				t.Run("installs the driver", func(t *testing.T) { installs(t, root, filepath.Join(tree, program(name))) })
+			}
+		})
+	}
+}
+
+// All programs are built by the same function, so one of them is enough.
+func TestAnImageIsTheSameFromAnotherFolder(t *testing.T) {
 	t.Parallel()
 	root, err := env.Root()
 	env.Must(t, err)
 	dir := t.TempDir()
-	digest := build(t, root, filepath.Join(dir, "layout"))
-	built := readBack(t, filepath.Join(dir, "layout"))
-	tree := filepath.Join(dir, "tree")
-	env.Must(t, image.Unpack(built, tree))
-
-	t.Run("says who it is and who runs in it", func(t *testing.T) { configuration(t, root, built) })
-	t.Run("has few and harmless files", func(t *testing.T) { files(t, tree) })
-	t.Run("has a static program", func(t *testing.T) { static(t, filepath.Join(tree, program)) })
-	t.Run("lists what it is made of", func(t *testing.T) { parts(t, tree) })
-	t.Run("is what the bundles start", func(t *testing.T) { deployed(t, root, tree, built) })
-	// On a Mac there is nothing that could run it.
-	if runtime.GOOS == "linux" {
-		t.Run("runs", func(t *testing.T) { runs(t, tree, built) })
-		t.Run("installs the driver", func(t *testing.T) { installs(t, root, filepath.Join(tree, program)) })
+	digest := build(t, env.OperatorName, root, filepath.Join(dir, "layout"))
+	copied := filepath.Join(dir, "elsewhere")
+	for _, name := range []string{"api", "cmd", "internal", "images"} {
+		env.Must(t, os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join(root, name))))
 	}
-	t.Run("is the same from another folder", func(t *testing.T) {
-		copied := filepath.Join(t.TempDir(), "elsewhere")
-		for _, name := range []string{"api", "cmd", "internal", "images"} {
-			env.Must(t, os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join(root, name))))
-		}
-		for _, name := range []string{"go.mod", "go.sum", "LICENSE", "VERSION"} {
-			text, err := os.ReadFile(filepath.Join(root, name))
-			env.Must(t, err)
-			env.Must(t, os.WriteFile(filepath.Join(copied, name), text, 0o600))
-		}
-		if again := build(t, copied, filepath.Join(dir, "again")); again != digest {
-			t.Errorf("the digest is %s, and was %s", again, digest)
-		}
-	})
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "VERSION"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		env.Must(t, err)
+		env.Must(t, os.WriteFile(filepath.Join(copied, name), text, 0o600))
+	}
+	if again := build(t, env.OperatorName, copied, filepath.Join(dir, "again")); again != digest {
+		t.Errorf("the digest is %s, and was %s", again, digest)
+	}
 }
 
-func configuration(t *testing.T, root string, built v1.Image) {
+func configuration(t *testing.T, name, root string, built v1.Image) {
+	t.Helper()
 	config, err := built.ConfigFile()
 	env.Must(t, err)
 	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
@@ -120,9 +147,9 @@ func configuration(t *testing.T, root string, built v1.Image) {
 	env.Must(t, err)
 	want := v1.Config{
 		// A number, and not 0: so a kubelet can hold runAsNonRoot.
-		User: "65532:65532", Entrypoint: []string{"/" + program}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/",
+		User: "65532:65532", Entrypoint: []string{"/" + program(name)}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/",
 		Labels: map[string]string{
-			"org.opencontainers.image.title":    env.OperatorName,
+			"org.opencontainers.image.title":    name,
 			"org.opencontainers.image.version":  strings.TrimSpace(string(version)),
 			"org.opencontainers.image.source":   "https://github.com/csi-operators/csi-operators",
 			"org.opencontainers.image.licenses": "Apache-2.0",
@@ -133,7 +160,8 @@ func configuration(t *testing.T, root string, built v1.Image) {
 	}
 }
 
-func files(t *testing.T, tree string) {
+func files(t *testing.T, name, tree string) {
+	t.Helper()
 	var total int64
 	found := map[string]string{}
 	env.Must(t, filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
@@ -162,7 +190,7 @@ func files(t *testing.T, tree string) {
 		}
 		return image.CheckFile(image.File{Path: name, Mode: info.Mode(), Content: content})
 	}))
-	want := map[string]string{program: "-r-xr-xr-x", sbom: "-r--r--r--", "licenses/LICENSE": "-r--r--r--"}
+	want := map[string]string{program(name): "-r-xr-xr-x", sbom(name): "-r--r--r--", "licenses/LICENSE": "-r--r--r--"}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -183,8 +211,9 @@ func static(t *testing.T, name string) {
 	}
 }
 
-func parts(t *testing.T, tree string) {
-	text, err := os.ReadFile(filepath.Join(tree, sbom))
+func parts(t *testing.T, name, tree string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(tree, sbom(name)))
 	env.Must(t, err)
 	var bom cyclonedx.BOM
 	env.Must(t, cyclonedx.NewBOMDecoder(bytes.NewReader(text), cyclonedx.BOMFileFormatJSON).Decode(&bom))
@@ -192,7 +221,7 @@ func parts(t *testing.T, tree string) {
 	for _, component := range *bom.Components {
 		listed[component.Name] = component.Version
 	}
-	info, err := buildinfo.ReadFile(filepath.Join(tree, program))
+	info, err := buildinfo.ReadFile(filepath.Join(tree, program(name)))
 	env.Must(t, err)
 	want := map[string]string{"std": strings.TrimPrefix(info.GoVersion, "go")}
 	for _, module := range info.Deps {
@@ -214,17 +243,15 @@ func parts(t *testing.T, tree string) {
 	}
 }
 
-func runs(t *testing.T, tree string, built v1.Image) {
+func runs(t *testing.T, tree string, built v1.Image, examples map[string]string) {
+	t.Helper()
 	config, err := built.ConfigFile()
 	env.Must(t, err)
 	entrypoint := filepath.Join(tree, config.Config.Entrypoint[0])
-	for _, example := range []struct {
-		args []string
-		want string
-	}{{[]string{"start", "-h"}, "-leader-elect"}, {[]string{"iam-policy", "node"}, "elasticfilesystem:DescribeMountTargets"}} {
-		output, err := exec.CommandContext(t.Context(), entrypoint, example.args...).CombinedOutput()
-		if err != nil || !strings.Contains(string(output), example.want) {
-			t.Errorf("%v: %v, and no %s in\n%s", example.args, err, example.want, output)
+	for args, want := range examples {
+		output, err := exec.CommandContext(t.Context(), entrypoint, strings.Fields(args)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(output), want) {
+			t.Errorf("%s: %v, and no %s in\n%s", args, err, want, output)
 		}
 	}
 }

@@ -133,6 +133,26 @@ func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {
 	}
 }
 
+// A cache selects one ConfigMap of the namespace that has both. The other would neither be found nor pruned.
+func TestADriverWithTheCAOfItsCloudHasNoDashboard(t *testing.T) {
+	dashboards, followers := 0, 0
+	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+		has := slices.ContainsFunc(objects, func(object client.Object) bool { return object.GetNamespace() == driver.ManagedNamespace })
+		if has {
+			dashboards++
+		}
+		if d.CloudCAVariable != "" {
+			followers++
+		}
+		if has && d.CloudCAVariable != "" {
+			t.Errorf("%s has both", d.Name)
+		}
+	})
+	if dashboards == 0 || followers == 0 {
+		t.Errorf("%d drivers with a dashboard, %d with a CA", dashboards, followers)
+	}
+}
+
 func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
 		looked := 0

@@ -30,10 +30,14 @@ func allowed() map[string][]string {
 		// One driver is data for package driver and knows nothing else but API types.
 		"internal/driver/": {"internal/driver", "internal/cloudcredential/v1"},
 		// What tests of drivers have in common.
-		"internal/driver/golden": {"internal/driver", "internal/manager", "internal/tlsprofile"},
+		"internal/driver/golden": {"internal/driver", "internal/golden", "internal/manager", "internal/tlsprofile"},
+		// The drivers of a cluster are data as well.
+		"internal/catalogue": {"internal/manifest", "internal/tlsprofile"},
 		"internal/controller/clustercsidriver": {
 			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/snapshot/v1", "internal/status", "internal/tlsprofile",
+			"internal/volume",
 		},
+		"internal/controller/storage":      {"internal/apply", "internal/catalogue", "internal/status", "internal/tlsprofile", "internal/volume"},
 		"internal/controller/filesystem":   {"internal/aws", "internal/driver", "internal/status"},
 		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/aws", "internal/manifest", "internal/status"},
 		// What is shipped, and how. No program of the product knows it.
@@ -41,7 +45,7 @@ func allowed() map[string][]string {
 		// What other modules may call, and what uses it. Neither knows a cluster.
 		"pkg/efscleanup":     {"internal/aws"},
 		"internal/efscreate": {"internal/aws", "pkg/efscleanup"},
-		// What programs that operate one driver have in common.
+		// What the operators have in common.
 		"internal/program": {"internal/controller/clustercsidriver", "internal/driver", "internal/manager"},
 		// Only programs join things.
 		"cmd/":  {"internal/", "api/"},
@@ -51,6 +55,9 @@ func allowed() map[string][]string {
 		"cmd/efs": {"internal/aws", "internal/efscreate", "pkg/efscleanup"},
 		// Programs for the developer: they join what makes a release.
 		"hack/images": {"internal/image", "internal/release"},
+		// What a cluster's release has of this repository. No program of the product knows it.
+		"internal/payload": {"internal/catalogue", "internal/controller/clustercsidriver", "internal/driver", "internal/manifest"},
+		"hack/payload":     {"internal/catalogue", "internal/driver", "internal/driver/", "internal/manager", "internal/payload"},
 		// It reads the tree as text: the list of ports may have changed since it was compiled.
 		"hack/new-driver": {},
 	}
@@ -85,6 +92,10 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"cmd/efs":                              module + "internal/manager",
 		"internal/image":                       module + "internal/release",
 		"hack/images":                          module + "internal/manager",
+		"internal/catalogue":                   module + "internal/driver",
+		"cmd/cluster-storage-operator":         module + "test/env",
+		"internal/olm":                         module + "internal/payload",
+		"internal/payload":                     module + "internal/driver/awsebs",
 	} {
 		if check(module+from, to) == "" {
 			t.Errorf("%s may import %s", from, to)

@@ -3,9 +3,6 @@ package takeover
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,13 +58,14 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 		kept, err := s.uids(t.Context(), s.adopted(driver)...)
 		env.Must(t, err)
 		accepted := false
+		var died func() bool
 		for finished := false; !finished; {
 			// A third, so that an early kill and a late one fall into the same take-over.
 			n, arrives := 1+random.IntN(cost/3+1), random.IntN(2) == 1
 			if killed == kills {
 				n = -1
 			}
-			died := armed(through, operator, n, arrives)
+			died = through.KillAt(env.IsWork, n, arrives, operator.Kill)
 			env.Eventually(t, fmt.Sprintf("killed at request %d, or done", n), func() error {
 				if died() {
 					return nil
@@ -85,12 +83,14 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 			}
 			killed++
 			t.Logf("kill %d: at request %d, which arrives: %t", killed, n, arrives)
+			<-operator.Done()
 			operator = work(t)
 		}
 		through.Set(nil)
-		if died := operatorEnded(operator); died {
+		if died() {
 			// The last request of all was the one.
 			killed++
+			<-operator.Done()
 			operator = work(t)
 		}
 		env.Eventually(t, "the end state", func() error { return s.through(t, nodes) })
@@ -138,29 +138,6 @@ func (s *scene) through(t *testing.T, nodes int) error {
 		return err
 	}
 	return errors.Join(s.communityGone(t.Context()), s.Gone(t.Context(), s.openShiftDaemonSet()))
-}
-
-// armed kills the operator at its n-th request, and tells whether that has happened. Whether the API server gets the request is
-// chance as well.
-func armed(through *env.Proxy, operator *env.Operator, n int, arrives bool) (died func() bool) {
-	var killed atomic.Bool
-	through.Set(func(r *http.Request) env.Fault {
-		if !env.IsWork(r) {
-			return nil
-		}
-		if n--; n != 0 {
-			return nil
-		}
-		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
-			if arrives {
-				forward(httptest.NewRecorder())
-			}
-			operator.Kill()
-			killed.Store(true)
-			env.Drop(w)
-		}
-	})
-	return killed.Load
 }
 
 func operatorEnded(operator *env.Operator) bool {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -56,4 +57,19 @@ func open(t *testing.T, nodes int, namespace string, flags ...string) *scene {
 	env.Must(t, cluster.InstallManifestsIn(t.Context(), namespace))
 	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
 	return s
+}
+
+// newSampler looks at the driver of EFS and at the applications of projects; at most as many nodes as the budget may lack a plugin.
+func newSampler(budget int, projects ...string) *env.Sampler {
+	return env.NewSampler(env.Sampled{Driver: driverName, IsPlugin: isPlugin, IsOld: isOld, Budget: budget, Projects: projects})
+}
+
+// isPlugin is true for the node pods of any operator.
+func isPlugin(pod *corev1.Pod) bool {
+	return pod.Labels["app"] == nodeDaemonSet || pod.Labels["app"] == env.OpenShiftDaemonSet
+}
+
+// isOld is true for node pods of an operator before ours.
+func isOld(pod *corev1.Pod) bool {
+	return pod.Labels["app"] != nodeDaemonSet || pod.Spec.ServiceAccountName != env.NodeAccount
 }

@@ -33,7 +33,7 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	_, err = s.Kubectl(t.Context(), "delete", "clustercsidriver", driverName)
 	env.Must(t, err)
 	// From here on the old operator rolls its pods out as it always did, and does not count nodes.
-	s.sampler.uncounted()
+	s.sampler.Uncounted()
 	env.Must(t, s.Put(t.Context(), env.CommunityName, append(s.community(t), env.CommunityOperator(s.namespace)...)...))
 	env.Eventually(t, "the old driver on all workers", func() error {
 		return errors.Join(s.runs(t.Context(), s.daemonSet()), s.holdsOnly(t.Context(), s.workers...))
@@ -60,9 +60,9 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	for _, object := range env.CommunityOperator(s.namespace) {
 		env.Must(t, s.Client.Delete(t.Context(), object))
 	}
-	s.sampler.counted(1)
+	s.sampler.Counted(1)
 	s.operate(t)
-	s.sampler.accept(true)
+	s.sampler.Accept(true)
 	s.create(t, map[string]string{accepted: "true"})
 	env.Eventually(t, "the driver taken over", func() error { return errors.Join(s.handedOver(t.Context(), few), s.communityGone(t.Context())) })
 }

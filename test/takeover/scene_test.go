@@ -25,7 +25,7 @@ type scene struct {
 	namespace string
 	// workers are the names of the nodes on which applications run.
 	workers []string
-	sampler *sampler
+	sampler *env.Sampler
 	// restarted tells that the API server was: for a moment it does not know who may do what.
 	restarted bool
 }
@@ -107,7 +107,7 @@ func (s *scene) runs(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
 func (s *scene) watch(t *testing.T, nodes int) (stop func()) {
 	t.Helper()
 	s.sampler = newSampler(max(1, nodes/10), projects()...)
-	return s.sampler.follow(t, s.Cluster)
+	return s.sampler.Follow(t, s.Cluster)
 }
 
 // application runs a pod of a project on a node. Its volume is that of the project.
@@ -122,7 +122,7 @@ func (s *scene) application(t *testing.T, project, name, node string) *corev1.Po
 func (s *scene) finish(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	if s.sampler != nil {
-		s.sampler.expect(pod)
+		s.sampler.Expect(pod)
 	}
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 	pod.Status.Phase = corev1.PodSucceeded
@@ -133,7 +133,7 @@ func (s *scene) finish(t *testing.T, pod *corev1.Pod) {
 func (s *scene) stop(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	if s.sampler != nil {
-		s.sampler.expect(pod)
+		s.sampler.Expect(pod)
 	}
 	env.Must(t, s.Client.Delete(t.Context(), pod))
 	env.Eventually(t, "pod "+pod.Name+" gone", func() error { return s.Gone(t.Context(), pod.DeepCopy()) })
@@ -160,7 +160,7 @@ func (s *scene) create(t *testing.T, annotations map[string]string) {
 func (s *scene) acceptRemount(t *testing.T) {
 	t.Helper()
 	if s.sampler != nil {
-		s.sampler.accept(true)
+		s.sampler.Accept(true)
 	}
 	_, err := s.Kubectl(t.Context(), "annotate", "clustercsidriver", driverName, accepted+"=true")
 	env.Must(t, err)

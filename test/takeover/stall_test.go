@@ -130,7 +130,7 @@ func (s *scene) nudge(ctx context.Context, count int) error {
 	waiting := 0
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if isReady(pod) || pod.Spec.NodeName == "" {
+		if env.IsReady(pod) || pod.Spec.NodeName == "" {
 			continue
 		}
 		waiting++

@@ -19,8 +19,8 @@ func TestTheSamplerSeesWhatHappensInACluster(t *testing.T) {
 	sampler := newSampler(1, projects()...)
 	// What it finds is what this test wants, and must not fail it.
 	t.Run("watched", func(t *testing.T) {
-		sampler.silent = true
-		sampler.follow(t, s.Cluster)
+		sampler.Silent = true
+		sampler.Follow(t, s.Cluster)
 		// A finalizer keeps the first from coming back before the last goes.
 		hold := func(finalizers string) {
 			_, err := s.Kubectl(t.Context(), "-n", s.namespace, "patch", "pods", "--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`,
@@ -38,14 +38,14 @@ func TestTheSamplerSeesWhatHappensInACluster(t *testing.T) {
 			for _, want := range []string{
 				"while shop/web uses a volume there", "3 nodes lack a plugin, 1 may: worker-0, worker-1, worker-2", "shop/web was deleted", "the CSIDriver was deleted",
 			} {
-				if !strings.Contains(strings.Join(sampler.violations(), "\n"), want) {
+				if !strings.Contains(strings.Join(sampler.Violations(), "\n"), want) {
 					return errors.New("not " + want)
 				}
 			}
 			return nil
 		})
 	})
-	if replaced, most := sampler.counts(); replaced != len(s.workers) || most != len(s.workers) {
+	if replaced, most := sampler.Counts(); replaced != len(s.workers) || most != len(s.workers) {
 		t.Errorf("%d old plugins were replaced, and %d nodes lacked one; want %d each", replaced, most, len(s.workers))
 	}
 }

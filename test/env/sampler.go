@@ -1,4 +1,4 @@
-package takeover
+package env
 
 import (
 	"context"
@@ -17,21 +17,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// sampler sees every change of every pod, in the order in which the API server made them, and writes down what must never
-// happen while a driver is taken over.
-type sampler struct {
-	mutex sync.Mutex
-	// budget is how many nodes may lack a plugin at a time; negative means that nobody counts.
-	budget int
-	// claims are bound to volumes of the driver, and projects are the namespaces of the applications.
-	claims   map[client.ObjectKey]bool
-	projects map[string]bool
+// Sampled is the driver that a Sampler looks at.
+type Sampled struct {
+	// Driver is its CSI name.
+	Driver string
+	// IsPlugin is true for its node pods, of any operator, and IsOld for those of an operator before ours.
+	IsPlugin, IsOld func(*corev1.Pod) bool
+	// Controller, if set, is the label app of its controllers. Those of two namespaces must never run at once.
+	Controller string
+	// Budget is how many nodes may lack a plugin at a time; negative means that nobody counts.
+	Budget int
+	// Projects are the namespaces of the applications.
+	Projects []string
+}
 
-	pods map[types.UID]*corev1.Pod
+// Sampler sees every change of every pod, in the order in which the API server made them, and writes down what must never
+// happen while a driver is taken over.
+type Sampler struct {
+	Sampled
+
+	// Silent is for the one test that does what is forbidden.
+	Silent bool
+
+	mutex sync.Mutex
+	// claims are bound to volumes of the driver.
+	claims map[client.ObjectKey]bool
+	pods   map[types.UID]*corev1.Pod
 	// served are the nodes that have had a ready plugin. One that never had any lacks nothing.
 	served map[string]bool
 	// accepted is true once the administrator allows old plugins to go from nodes in use.
@@ -42,43 +55,30 @@ type sampler struct {
 	// replaced counts old plugin pods that were deleted, and most is how many nodes lacked a plugin at the worst moment.
 	replaced, most int
 	found          []string
-	// silent is for the one test that does what is forbidden.
-	ended, silent bool
+	ended          bool
 }
 
-func newSampler(budget int, projects ...string) *sampler {
-	s := &sampler{
-		budget: budget, claims: map[client.ObjectKey]bool{}, projects: map[string]bool{},
+// NewSampler makes one that has seen nothing.
+func NewSampler(sampled Sampled) *Sampler {
+	return &Sampler{
+		Sampled: sampled, claims: map[client.ObjectKey]bool{},
 		pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, ending: map[types.UID]bool{},
 	}
-	for _, name := range projects {
-		s.projects[name] = true
-	}
-	return s
-}
-
-// isPlugin is true for the node pods of any operator.
-func isPlugin(pod *corev1.Pod) bool {
-	return pod.Labels["app"] == nodeDaemonSet || pod.Labels["app"] == env.OpenShiftDaemonSet
-}
-
-// isOld is true for node pods of an operator before ours.
-func isOld(pod *corev1.Pod) bool {
-	return pod.Labels["app"] != nodeDaemonSet || pod.Spec.ServiceAccountName != env.NodeAccount
 }
 
 func isFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func isReady(pod *corev1.Pod) bool {
+// IsReady tells whether a pod is ready.
+func IsReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
 // pod takes note of a change.
-func (s *sampler) pod(change watch.EventType, pod *corev1.Pod) {
+func (s *Sampler) pod(change watch.EventType, pod *corev1.Pod) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.pods[pod.UID]
@@ -90,19 +90,21 @@ func (s *sampler) pod(change watch.EventType, pod *corev1.Pod) {
 	// The end begins with the request to delete, and not when the pod has gone.
 	leaves := (change == watch.Deleted || pod.DeletionTimestamp != nil) && (before == nil || before.DeletionTimestamp == nil)
 	switch {
-	case isPlugin(pod):
-		if leaves && isOld(pod) && pod.Spec.NodeName != "" {
+	case s.IsPlugin(pod):
+		if leaves && s.IsOld(pod) && pod.Spec.NodeName != "" {
 			s.replaced++
 			s.judgeRemoval(pod)
 		}
 		s.judgeNodes()
-	case s.projects[pod.Namespace]:
+	case s.Controller != "" && pod.Labels["app"] == s.Controller:
+		s.judgeControllers()
+	case slices.Contains(s.Projects, pod.Namespace):
 		s.judgeApplication(before, pod, leaves)
 	}
 }
 
 // judgeRemoval looks for applications that lose their mounts with an old plugin pod.
-func (s *sampler) judgeRemoval(plugin *corev1.Pod) {
+func (s *Sampler) judgeRemoval(plugin *corev1.Pod) {
 	if s.accepted {
 		return
 	}
@@ -114,22 +116,22 @@ func (s *sampler) judgeRemoval(plugin *corev1.Pod) {
 	}
 }
 
-func (s *sampler) usesVolume(pod *corev1.Pod) bool {
+func (s *Sampler) usesVolume(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil && s.claims[client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}]
 	})
 }
 
 // judgeNodes counts the plugins of each node. A pod that waits for a node has none.
-func (s *sampler) judgeNodes() {
+func (s *Sampler) judgeNodes() {
 	present, ready := map[string][]string{}, map[string]bool{}
 	for _, pod := range s.pods {
 		node := pod.Spec.NodeName
-		if !isPlugin(pod) || node == "" || isFinished(pod) {
+		if !s.IsPlugin(pod) || node == "" || isFinished(pod) {
 			continue
 		}
 		present[node] = append(present[node], pod.Name)
-		if isReady(pod) && pod.DeletionTimestamp == nil {
+		if IsReady(pod) && pod.DeletionTimestamp == nil {
 			ready[node], s.served[node] = true, true
 		}
 	}
@@ -140,9 +142,9 @@ func (s *sampler) judgeNodes() {
 		}
 	}
 	s.most = max(s.most, len(lacking))
-	if s.budget >= 0 && len(lacking) > s.budget {
+	if s.Budget >= 0 && len(lacking) > s.Budget {
 		sort.Strings(lacking)
-		s.violation("%d nodes lack a plugin, %d may: %s", len(lacking), s.budget, strings.Join(lacking, ", "))
+		s.violation("%d nodes lack a plugin, %d may: %s", len(lacking), s.Budget, strings.Join(lacking, ", "))
 	}
 	for node, names := range present {
 		if len(names) > 1 {
@@ -152,7 +154,22 @@ func (s *sampler) judgeNodes() {
 	}
 }
 
-func (s *sampler) judgeApplication(before, pod *corev1.Pod, leaves bool) {
+// judgeControllers looks for controllers of two namespaces: each has leases of its own, so that both would work.
+func (s *Sampler) judgeControllers() {
+	var names []string
+	namespaces := map[string]bool{}
+	for _, pod := range s.pods {
+		if pod.Labels["app"] == s.Controller && pod.Spec.NodeName != "" && !isFinished(pod) {
+			names, namespaces[pod.Namespace] = append(names, pod.Namespace+"/"+pod.Name), true
+		}
+	}
+	if len(namespaces) > 1 {
+		sort.Strings(names)
+		s.violation("controllers of two namespaces run at once: %s", strings.Join(names, ", "))
+	}
+}
+
+func (s *Sampler) judgeApplication(before, pod *corev1.Pod, leaves bool) {
 	if s.ending[pod.UID] {
 		return
 	}
@@ -173,11 +190,11 @@ func (s *sampler) judgeApplication(before, pod *corev1.Pod, leaves bool) {
 }
 
 // driver takes note of a change of the CSIDriver.
-func (s *sampler) driver(change watch.EventType, driver *storagev1.CSIDriver) {
+func (s *Sampler) driver(change watch.EventType, driver *storagev1.CSIDriver) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	switch {
-	case driver.Name != driverName:
+	case driver.Name != s.Driver:
 	case change == watch.Deleted || driver.DeletionTimestamp != nil:
 		s.violation("the CSIDriver was deleted")
 	case s.csiDriver != "" && driver.UID != s.csiDriver:
@@ -188,15 +205,15 @@ func (s *sampler) driver(change watch.EventType, driver *storagev1.CSIDriver) {
 }
 
 // violation is written down once; the first ones tell enough.
-func (s *sampler) violation(format string, args ...any) {
+func (s *Sampler) violation(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if len(s.found) < 20 && !slices.Contains(s.found, text) {
 		s.found = append(s.found, text)
 	}
 }
 
-// expect tells that the test ends these pods of applications.
-func (s *sampler) expect(pods ...*corev1.Pod) {
+// Expect tells that the test ends these pods of applications.
+func (s *Sampler) Expect(pods ...*corev1.Pod) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, pod := range pods {
@@ -204,42 +221,42 @@ func (s *sampler) expect(pods ...*corev1.Pod) {
 	}
 }
 
-// accept tells whether nodes in use may lose their plugin.
-func (s *sampler) accept(yes bool) {
+// Accept tells whether nodes in use may lose their plugin.
+func (s *Sampler) Accept(yes bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.accepted = yes
 }
 
-// counted sets how many nodes may lack a plugin from now on. Nodes that lack one now do not count before they have one again.
-func (s *sampler) counted(budget int) {
+// Counted sets how many nodes may lack a plugin from now on. Nodes that lack one now do not count before they have one again.
+func (s *Sampler) Counted(budget int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.budget, s.served = budget, map[string]bool{}
+	s.Budget, s.served = budget, map[string]bool{}
 }
 
-// uncounted lets nodes lack a plugin.
-func (s *sampler) uncounted() { s.counted(-1) }
+// Uncounted lets nodes lack a plugin.
+func (s *Sampler) Uncounted() { s.Counted(-1) }
 
-// violations are what was found up to now.
-func (s *sampler) violations() []string {
+// Violations are what was found up to now.
+func (s *Sampler) Violations() []string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return slices.Clone(s.found)
 }
 
-// counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment.
-func (s *sampler) counts() (replaced, most int) {
+// Counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment.
+func (s *Sampler) Counts() (replaced, most int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.replaced, s.most
 }
 
-// follow makes the sampler see all that happens from now on, until the function that it returns is called, or the test ends.
+// Follow makes the sampler see all that happens from now on, until the function that it returns is called, or the test ends.
 // What it has found by then fails the test.
-func (s *sampler) follow(t *testing.T, cluster *env.Cluster) (stop func()) {
+func (s *Sampler) Follow(t *testing.T, cluster *Cluster) (stop func()) {
 	t.Helper()
-	env.Must(t, s.readClaims(t.Context(), cluster))
+	Must(t, s.readClaims(t.Context(), cluster))
 	// The context of a test ends before its last checks.
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -260,26 +277,26 @@ func (s *sampler) follow(t *testing.T, cluster *env.Cluster) (stop func()) {
 		s.mutex.Unlock()
 		cancel()
 		group.Wait()
-		for _, text := range s.violations() {
-			if !s.silent {
+		for _, text := range s.Violations() {
+			if !s.Silent {
 				t.Error("forbidden: " + text)
 			}
 		}
-		replaced, most := s.counts()
+		replaced, most := s.Counts()
 		t.Logf("%d old plugins were replaced; at most %d nodes lacked a plugin at a time", replaced, most)
 	})
 	t.Cleanup(stop)
 	return stop
 }
 
-func (s *sampler) readClaims(ctx context.Context, cluster *env.Cluster) error {
+func (s *Sampler) readClaims(ctx context.Context, cluster *Cluster) error {
 	volumes := &corev1.PersistentVolumeList{}
 	if err := cluster.Client.List(ctx, volumes); err != nil {
 		return err
 	}
 	for i := range volumes.Items {
 		spec := volumes.Items[i].Spec
-		if spec.CSI != nil && spec.CSI.Driver == driverName && spec.ClaimRef != nil {
+		if spec.CSI != nil && spec.CSI.Driver == s.Driver && spec.ClaimRef != nil {
 			s.claims[client.ObjectKey{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}] = true
 		}
 	}
@@ -287,7 +304,7 @@ func (s *sampler) readClaims(ctx context.Context, cluster *env.Cluster) error {
 }
 
 // open reads what is there and returns the stream of all changes after that.
-func (s *sampler) open(ctx context.Context, cluster *env.Cluster, list client.ObjectList) (watch.Interface, error) {
+func (s *Sampler) open(ctx context.Context, cluster *Cluster, list client.ObjectList) (watch.Interface, error) {
 	if err := cluster.Client.List(ctx, list); err != nil {
 		return nil, err
 	}
@@ -305,7 +322,7 @@ func (s *sampler) open(ctx context.Context, cluster *env.Cluster, list client.Ob
 }
 
 // read passes the changes on. A stream that breaks would make the sampler blind.
-func (s *sampler) read(stream watch.Interface) {
+func (s *Sampler) read(stream watch.Interface) {
 	for event := range stream.ResultChan() {
 		switch object := event.Object.(type) {
 		case *corev1.Pod:
@@ -319,7 +336,7 @@ func (s *sampler) read(stream watch.Interface) {
 	s.blind(nil)
 }
 
-func (s *sampler) blind(last runtime.Object) {
+func (s *Sampler) blind(last runtime.Object) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if !s.ended {
@@ -328,7 +345,7 @@ func (s *sampler) blind(last runtime.Object) {
 }
 
 // catchUp waits until the sampler has seen all that has happened, by a pod that it must see last.
-func (s *sampler) catchUp(ctx context.Context, cluster *env.Cluster) error {
+func (s *Sampler) catchUp(ctx context.Context, cluster *Cluster) error {
 	marker := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "marker-"},
 		Spec: corev1.PodSpec{
@@ -338,11 +355,11 @@ func (s *sampler) catchUp(ctx context.Context, cluster *env.Cluster) error {
 	if err := cluster.Client.Create(ctx, marker); err != nil {
 		return err
 	}
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.Driver}}
 	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(driver), driver); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	err := env.Await(ctx, "the sampler has seen everything", func() error {
+	err := Await(ctx, "the sampler has seen everything", func() error {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
 		if s.pods[marker.UID] == nil || s.csiDriver != driver.UID && len(s.found) == 0 {

@@ -1,4 +1,4 @@
-package takeover
+package env
 
 import (
 	"strings"
@@ -10,9 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csi-operators/csi-operators/test/env"
 )
+
+// sampledApp is the label of the node pods of both operators.
+const sampledApp = "efs-csi-node"
+
+// sample looks at the driver of EFS, and at controllers.
+func sample(budget int, projects ...string) *Sampler {
+	isPlugin := func(pod *corev1.Pod) bool {
+		return pod.Labels["app"] == sampledApp || pod.Labels["app"] == OpenShiftDaemonSet
+	}
+	isOld := func(pod *corev1.Pod) bool {
+		return pod.Labels["app"] != sampledApp || pod.Spec.ServiceAccountName != NodeAccount
+	}
+	return NewSampler(Sampled{
+		Driver: communityDriverName, IsPlugin: isPlugin, IsOld: isOld, Controller: "controller", Budget: budget, Projects: projects,
+	})
+}
 
 // event is a change of a pod as a stream shows it.
 type event struct {
@@ -36,15 +50,20 @@ func plugin(name, node, app, account string) *corev1.Pod {
 }
 
 func oldPlugin(node string) *corev1.Pod {
-	return plugin("old-"+node, node, nodeDaemonSet, env.CommunityAccount)
+	return plugin("old-"+node, node, sampledApp, CommunityAccount)
 }
 
 func newPlugin(node string) *corev1.Pod {
-	return plugin("new-"+node, node, nodeDaemonSet, env.NodeAccount)
+	return plugin("new-"+node, node, sampledApp, NodeAccount)
 }
 
 func openShiftPlugin(node string) *corev1.Pod {
-	return plugin("openshift-"+node, node, env.OpenShiftDaemonSet, env.NodeAccount)
+	return plugin("openshift-"+node, node, OpenShiftDaemonSet, NodeAccount)
+}
+
+// controller is a controller's pod that has a node.
+func controller(name, namespace string) *corev1.Pod {
+	return with(plugin(name, "master-0", "controller", "any"), func(pod *corev1.Pod) { pod.Namespace = namespace })
 }
 
 // user is a running pod of an application that uses the claim.
@@ -81,10 +100,10 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 	restarted := with(user("a"), func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].RestartCount = 1 })
 	failed := with(user("a"), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
 	unscheduled := with(newPlugin("a"), func(pod *corev1.Pod) { pod.Spec.NodeName = "" })
-	expect := func(s *sampler) { s.expect(user("a")) }
-	accept := func(s *sampler) { s.accept(true) }
+	expect := func(s *Sampler) { s.Expect(user("a")) }
+	accept := func(s *Sampler) { s.Accept(true) }
 	for name, tc := range map[string]struct {
-		before func(*sampler)
+		before func(*Sampler)
 		events []event
 		want   string
 	}{
@@ -123,11 +142,17 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 			events: []event{added(oldPlugin("a")), added(user("a")), changed(leaving(user("a"))), changed(leaving(oldPlugin("a")))},
 			want:   "while shop/app uses a volume there",
 		},
-		"under an application, accepted":        {before: accept, events: []event{added(oldPlugin("a")), added(user("a")), changed(leaving(oldPlugin("a")))}},
-		"under one on another node":             {events: []event{added(oldPlugin("a")), added(user("b")), changed(leaving(oldPlugin("a")))}},
-		"under one that has finished":           {before: expect, events: []event{added(oldPlugin("a")), added(user("a")), changed(finished(user("a"))), changed(leaving(oldPlugin("a")))}},
-		"under one that has gone":               {before: expect, events: []event{added(oldPlugin("a")), added(user("a")), gone(user("a")), changed(leaving(oldPlugin("a")))}},
-		"a plugin of ours, under one":           {events: []event{added(newPlugin("a")), added(user("a")), changed(leaving(newPlugin("a")))}},
+		"under an application, accepted": {before: accept, events: []event{added(oldPlugin("a")), added(user("a")), changed(leaving(oldPlugin("a")))}},
+		"under one on another node":      {events: []event{added(oldPlugin("a")), added(user("b")), changed(leaving(oldPlugin("a")))}},
+		"under one that has finished":    {before: expect, events: []event{added(oldPlugin("a")), added(user("a")), changed(finished(user("a"))), changed(leaving(oldPlugin("a")))}},
+		"under one that has gone":        {before: expect, events: []event{added(oldPlugin("a")), added(user("a")), gone(user("a")), changed(leaving(oldPlugin("a")))}},
+		"a plugin of ours, under one":    {events: []event{added(newPlugin("a")), added(user("a")), changed(leaving(newPlugin("a")))}},
+		"controllers of one namespace":   {events: []event{added(controller("a", "one")), added(controller("b", "one"))}},
+		"a controller after another":     {events: []event{added(controller("a", "one")), gone(controller("a", "one")), added(controller("b", "two"))}},
+		"controllers of two namespaces": {
+			events: []event{added(controller("a", "one")), changed(leaving(controller("a", "one"))), added(controller("b", "two"))},
+			want:   "controllers of two namespaces run at once: one/a, two/b",
+		},
 		"an application is deleted":             {events: []event{added(user("a")), changed(leaving(user("a")))}, want: "application shop/app was deleted"},
 		"an application is deleted at once":     {events: []event{added(user("a")), gone(user("a"))}, want: "application shop/app was deleted"},
 		"an application is deleted by the test": {before: expect, events: []event{added(user("a")), gone(user("a"))}},
@@ -135,7 +160,7 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 		"an application fails":                  {events: []event{added(user("a")), changed(failed)}, want: "application shop/app is Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSampler(1, "shop")
+			s := sample(1, "shop")
 			s.claims[client.ObjectKey{Namespace: "shop", Name: "data"}] = true
 			if tc.before != nil {
 				tc.before(s)
@@ -143,7 +168,7 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 			for _, event := range tc.events {
 				s.pod(event.change, event.pod)
 			}
-			found := s.violations()
+			found := s.Violations()
 			if tc.want == "" && len(found) > 0 || tc.want != "" && (len(found) != 1 || !strings.Contains(found[0], tc.want)) {
 				t.Errorf("found %q, want %q", found, tc.want)
 			}
@@ -155,16 +180,16 @@ func TestTheSamplerFollowsTheCSIDriver(t *testing.T) {
 	driver := func(name, uid string) *storagev1.CSIDriver {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
 	}
-	s := newSampler(1)
-	s.driver(watch.Added, driver(driverName, "1"))
-	s.driver(watch.Modified, driver(driverName, "1"))
+	s := sample(1)
+	s.driver(watch.Added, driver(communityDriverName, "1"))
+	s.driver(watch.Modified, driver(communityDriverName, "1"))
 	s.driver(watch.Deleted, driver("ebs.csi.aws.com", "2"))
-	if found := s.violations(); len(found) > 0 {
+	if found := s.Violations(); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
-	s.driver(watch.Deleted, driver(driverName, "1"))
-	s.driver(watch.Added, driver(driverName, "3"))
-	if found := s.violations(); len(found) != 2 {
+	s.driver(watch.Deleted, driver(communityDriverName, "1"))
+	s.driver(watch.Added, driver(communityDriverName, "3"))
+	if found := s.Violations(); len(found) != 2 {
 		t.Errorf("found %q, want that it was deleted, and that it was made anew", found)
 	}
 }

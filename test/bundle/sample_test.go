@@ -1,0 +1,189 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+const (
+	// sampleDriver is a name that OpenShift allows a ClusterCSIDriver to have, and that no driver here has.
+	sampleDriver   = "smb.csi.k8s.io"
+	sampleOperator = "smb-csi-driver-operator"
+)
+
+// scaffold makes a driver for OLM in a copy of the tree, and returns its bundle and the program that operates it.
+func scaffold(t *testing.T) (csv env.CSV, program string) {
+	t.Helper()
+	tree := t.TempDir()
+	for _, folder := range []string{"api", "internal", "cmd/csi-driver-operator", "hack/bundle", "hack/new-driver", "test/rules"} {
+		env.Must(t, os.CopyFS(filepath.Join(tree, folder), os.DirFS(filepath.Join(root(t), folder))))
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root(t), file))
+		env.Must(t, err)
+		env.Must(t, os.WriteFile(filepath.Join(tree, file), text, 0o600))
+	}
+	program = filepath.Join(tree, "csi-driver-operator")
+	for _, args := range [][]string{
+		{"run", "./hack/new-driver", "smb", "--csi-name", sampleDriver, "--delivery", "olm"},
+		{"build", "-race", "-o", program, "./cmd/csi-driver-operator"},
+	} {
+		command := exec.CommandContext(t.Context(), "go", args...)
+		command.Dir = tree
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, output)
+		}
+	}
+	files, err := olm.ReadFiles(os.DirFS(tree), "packages/smb/bundle/"+sampleOperator)
+	env.Must(t, err)
+	return read(t, files), program
+}
+
+// What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the rights of its bundle, and is
+// removed without a trace and without touching EFS.
+func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
+	t.Parallel()
+	sample, program := scaffold(t)
+	s := open(t, env.OperatorNamespace)
+	s.olm.Runs(sampleOperator, "csi-driver-operator", program)
+	_, efs := released(t)
+
+	env.Must(t, s.olm.Install(t.Context(), efs, s.namespace))
+	env.Must(t, s.olm.Install(t.Context(), sample, s.namespace))
+	for _, csv := range []env.CSV{efs, sample} {
+		s.ask(t, csv)
+	}
+	env.Eventually(t, "both drivers installed", func() error {
+		if err := s.at(t.Context(), efs); err != nil {
+			return err
+		}
+		return s.SettledOf(t.Context(), sampleDriver)
+	})
+	cr := env.CR(sampleDriver, "")
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+	equal(t, "version of the driver", sample.Version.String(), cr.Status.Version)
+
+	kept, granted := s.uids(t, env.OperatorName), s.rolesOf(t, sampleOperator)
+	s.removesTheSample(t)
+	env.Must(t, s.olm.Uninstall(t.Context(), sample.Name))
+	env.Must(t, s.nothingOf(t.Context(), sample))
+	equal(t, "objects of EFS", kept, s.uids(t, env.OperatorName))
+	env.Must(t, s.at(t.Context(), efs))
+	s.needsItsRights(t, sample, granted)
+}
+
+// uids are those of all objects of a driver.
+func (s *scene) uids(t *testing.T, operator string) map[string]string {
+	t.Helper()
+	owned, err := s.OwnedOf(t.Context(), operator)
+	env.Must(t, err)
+	found := map[string]string{}
+	for i := range owned {
+		found[owned[i].GetKind()+" "+owned[i].GetNamespace()+"/"+owned[i].GetName()] = string(owned[i].GetUID())
+	}
+	if len(found) < 20 {
+		t.Fatalf("%d objects of %s: this shows nothing", len(found), operator)
+	}
+	return found
+}
+
+// removesTheSample deletes the ClusterCSIDriver while a pod uses a volume. The driver stays until the pod has ended.
+func (s *scene) removesTheSample(t *testing.T) {
+	t.Helper()
+	volume, claim, pod := env.Workload()
+	volume.Spec.CSI.Driver = sampleDriver
+	for _, object := range []client.Object{volume, claim, pod} {
+		env.Must(t, s.Client.Create(t.Context(), object))
+	}
+	env.Eventually(t, "the claim bound", func() error {
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.Status.Phase != corev1.ClaimBound {
+			return fmt.Errorf("it is %s", claim.Status.Phase)
+		}
+		return nil
+	})
+	before := s.uids(t, sampleOperator)
+	cr := env.CR(sampleDriver, "")
+	env.Must(t, s.Client.Delete(t.Context(), cr))
+	env.Eventually(t, "the pod named", func() error {
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			return err
+		}
+		for _, condition := range cr.Status.Conditions {
+			if condition.Reason == "VolumesInUse" && strings.Contains(condition.Message, pod.Namespace+"/"+pod.Name) {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+	})
+	equal(t, "objects of the driver while a pod uses it", before, s.uids(t, sampleOperator))
+	env.Must(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.CR(sampleDriver, "")) })
+	owned, err := s.OwnedOf(t.Context(), sampleOperator)
+	env.Must(t, err)
+	for i := range owned {
+		t.Errorf("%s %s/%s is left", owned[i].GetKind(), owned[i].GetNamespace(), owned[i].GetName())
+	}
+}
+
+// rolesOf are the roles that an operator has made for its driver.
+func (s *scene) rolesOf(t *testing.T, operator string) []rights.Role {
+	t.Helper()
+	everywhere, inside := &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}
+	label := client.MatchingLabels{"app.kubernetes.io/managed-by": operator}
+	env.Must(t, s.Client.List(t.Context(), everywhere, label))
+	env.Must(t, s.Client.List(t.Context(), inside, label))
+	var found []rights.Role
+	for _, role := range everywhere.Items {
+		found = append(found, rights.Role{Name: role.Name, Rules: role.Rules})
+	}
+	for _, role := range inside.Items {
+		found = append(found, rights.Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
+	}
+	return found
+}
+
+// needsItsRights checks that the operator was refused nothing, and lists what it holds and has neither used nor passed on.
+func (s *scene) needsItsRights(t *testing.T, csv env.CSV, granted []rights.Role) {
+	t.Helper()
+	requests, err := s.Audit.Since(0, "system:serviceaccount:"+s.namespace+":"+sampleOperator)
+	env.Must(t, err)
+	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+	}
+	var held []rights.Role
+	for namespace, permissions := range map[string]any{"": csv.Install.ClusterPermissions, s.namespace: csv.Install.Permissions} {
+		var parts []olm.Permission
+		text, err := json.Marshal(permissions)
+		env.Must(t, err)
+		env.Must(t, json.Unmarshal(text, &parts))
+		for _, part := range parts {
+			held = append(held, rights.Role{Namespace: namespace, Rules: part.Rules})
+		}
+	}
+	idle := []string{}
+	for _, right := range rights.Idle(held, granted, requests) {
+		// Watches begin with a list where the API server can't stream one, snapshots are not served here, and an event is patched
+		// when it comes again.
+		if right.Verb == "list" || strings.Contains(right.String(), "snapshot") || right.Resource == "events" {
+			continue
+		}
+		idle = append(idle, right.String())
+	}
+	equal(t, "rights that nobody needed", []string{}, idle)
+}

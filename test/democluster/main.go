@@ -1,0 +1,219 @@
+// Command democluster shows what a cluster does about storage by itself: a release is applied, the cluster-storage-operator starts the
+// operators of the platform's drivers, these install the drivers, and the ClusterOperator storage says when all of it is there.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+func main() {
+	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, None, ...")
+	nodes := flag.Int("nodes", 6, "`number` of nodes")
+	keep := flag.Bool("keep", false, "leave the cluster running")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *platform, *nodes, *keep)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "democluster:", err)
+		os.Exit(1)
+	}
+}
+
+// fewestNodes are two of the control plane, for the two pods of a driver's controller, and a worker.
+const fewestNodes = 3
+
+// demo is one run.
+type demo struct {
+	cluster  *env.Cluster
+	platform string
+	started  time.Time
+	// told is what was said last of each thing.
+	told map[string]string
+}
+
+func run(ctx context.Context, platform string, nodes int, keep bool) (failure error) {
+	if nodes < fewestNodes {
+		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", nodes, fewestNodes)
+	}
+	d := &demo{platform: platform, started: time.Now(), told: map[string]string{}}
+	defer func() {
+		if d.cluster != nil && (failure != nil || !keep) {
+			failure = errors.Join(failure, d.stop())
+		}
+	}()
+	if err := d.start(ctx, nodes, keep); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{d.install, d.list} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if keep {
+		d.farewell()
+	}
+	return nil
+}
+
+// start brings up the cluster, which knows the programs of the operators and has none of them yet.
+func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
+	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, nodes)
+	d.say("but pods of operators are processes of this machine, with the rights of their ServiceAccounts.")
+	programs, err := env.ReleasePrograms(false, env.ClusterRelease)
+	if err != nil {
+		return err
+	}
+	flags := append(programs, "--nodes", strconv.Itoa(nodes), "--platform", d.platform)
+	if !keep {
+		d.cluster, err = env.Start(ctx, flags...)
+		return err
+	}
+	root, err := env.Root()
+	if err != nil {
+		return err
+	}
+	d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), flags...)
+	return err
+}
+
+// install applies the release and tells what comes of it.
+func (d *demo) install(ctx context.Context) error {
+	d.say("Applying the manifests of release %s, as the cluster-version operator does.", env.ClusterRelease)
+	if err := d.cluster.ApplyRelease(ctx, env.Release{Version: env.ClusterRelease}); err != nil {
+		return err
+	}
+	err := env.AwaitFor(ctx, 5*time.Minute, "ClusterOperator storage is healthy", func() error {
+		if err := d.follow(ctx); err != nil {
+			return err
+		}
+		return d.cluster.Reached(ctx, env.ClusterRelease)
+	})
+	if err != nil {
+		return err
+	}
+	return d.follow(ctx)
+}
+
+// follow tells what has changed.
+func (d *demo) follow(ctx context.Context) error {
+	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
+	for _, namespace := range []string{catalogue.OperatorNamespace, catalogue.Namespace} {
+		for _, list := range []client.ObjectList{deployments, daemonSets} {
+			if err := d.cluster.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return fmt.Errorf("list what runs in %s: %w", namespace, err)
+			}
+		}
+		for i := range deployments.Items {
+			one := &deployments.Items[i]
+			d.tell("Deployment "+one.Name, fmt.Sprintf("%d of %d pods", one.Status.AvailableReplicas, *one.Spec.Replicas))
+		}
+		for i := range daemonSets.Items {
+			one := &daemonSets.Items[i]
+			d.tell("DaemonSet "+one.Name, fmt.Sprintf("%d of %d nodes", one.Status.NumberAvailable, one.Status.DesiredNumberScheduled))
+		}
+	}
+	operator, err := d.cluster.ClusterOperator(ctx)
+	if err != nil {
+		return fmt.Errorf("read the ClusterOperator: %w", err)
+	}
+	var states []string
+	for _, kind := range []configv1.ClusterStatusConditionType{
+		configv1.OperatorAvailable, configv1.OperatorProgressing, configv1.OperatorDegraded, configv1.OperatorUpgradeable,
+	} {
+		if condition := env.OperatorCondition(operator, kind); condition.Status != "" {
+			states = append(states, fmt.Sprintf("%s=%s", kind, condition.Status))
+		}
+	}
+	if len(states) > 0 {
+		d.tell("ClusterOperator storage", strings.Join(states, " "))
+	}
+	return nil
+}
+
+// tell says something once.
+func (d *demo) tell(about, what string) {
+	if d.told[about] != what {
+		d.told[about] = what
+		d.say("  %-52s %s", about, what)
+	}
+}
+
+// list prints what there is in the end.
+func (d *demo) list(ctx context.Context) error {
+	operator, err := d.cluster.ClusterOperator(ctx)
+	if err != nil {
+		return fmt.Errorf("read the ClusterOperator: %w", err)
+	}
+	d.say("Healthy. ClusterOperator storage says:")
+	for _, condition := range operator.Status.Conditions {
+		fmt.Printf("           %-28s %-6s %s\n", condition.Type, condition.Status, strings.ReplaceAll(condition.Message, "\n", "\n"+strings.Repeat(" ", 47)))
+	}
+	versions := map[string]string{}
+	for _, version := range operator.Status.Versions {
+		versions[version.Name] = version.Version
+	}
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		fmt.Printf("           version of %-36s %s\n", name, versions[name])
+	}
+	classes := &storagev1.StorageClassList{}
+	if err := d.cluster.Client.List(ctx, classes); err != nil {
+		return fmt.Errorf("list the StorageClasses: %w", err)
+	}
+	for _, class := range classes.Items {
+		fmt.Printf("           StorageClass %-22s default: %s\n", class.Name, class.Annotations["storageclass.kubernetes.io/is-default-class"])
+	}
+	d.say("The pods of operators and drivers:")
+	for _, namespace := range []string{catalogue.OperatorNamespace, catalogue.Namespace} {
+		text, err := d.cluster.Kubectl(ctx, "get", "pods", "-n", namespace, "-o", "wide", "--ignore-not-found")
+		if err != nil {
+			return err
+		}
+		fmt.Print(text)
+	}
+	return nil
+}
+
+// farewell tells how to go on with the cluster.
+func (d *demo) farewell() {
+	d.say("The cluster and its operators go on. To use and to end them:")
+	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())
+	fmt.Println("bin/devcluster kubectl get clusteroperator storage")
+	fmt.Println("bin/devcluster kubectl get storage cluster -o yaml")
+	fmt.Println("ls .devcluster/logs")
+	fmt.Println("bin/devcluster down")
+}
+
+// stop ends everything that was started.
+func (d *demo) stop() error {
+	d.say("Stopping the cluster and its operators.")
+	if err := d.cluster.Stop(context.Background()); err != nil {
+		return err
+	}
+	d.say("Nothing is left running.")
+	return nil
+}
+
+func (d *demo) say(format string, values ...any) {
+	fmt.Printf("%6.1f s   %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, values...))
+}

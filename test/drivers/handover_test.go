@@ -1,0 +1,161 @@
+package drivers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// acceptRemount is the annotation by which an administrator lets nodes in use go on.
+const acceptRemount = "operator.openshift.io/accept-remount"
+
+// handedNodes is the number of nodes, of which three are the control plane's: one may lack a plugin at a time.
+const handedNodes = 6
+
+// OpenShift 4.5 ran the driver in a namespace of its own, from which nothing can move. Applications notice nothing.
+func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
+	h := newHandover(t)
+	kept := h.identity(t)
+	apps := h.begin(t)
+	operator := h.operate(t)
+	env.Eventually(t, "old plugins on nodes in use only", func() error { return h.holdsOnly(t.Context(), apps...) })
+	env.Eventually(t, "nodes in use named with their pods", func() error {
+		return h.says(t.Context(), "TakingOver", "2 of 6 nodes", "worker-0 (shop/web-0)", "worker-1 (shop/web-1)", "nothing is mounted")
+	})
+	env.Eventually(t, "our controller in place of the old one", func() error {
+		deployment := h.deployment()
+		if err := h.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
+			return err
+		}
+		if deployment.Status.ReadyReplicas != 2 {
+			return fmt.Errorf("%d controllers are ready", deployment.Status.ReadyReplicas)
+		}
+		return h.cluster.Gone(t.Context(), h.oldDeployment())
+	})
+	env.Quiet(t, operator)
+	env.Must(t, h.holdsOnly(t.Context(), apps...))
+	h.end(t, apps[0])
+	env.Eventually(t, "the node that is free follows", func() error { return h.holdsOnly(t.Context(), apps[1]) })
+	h.accept(t)
+	env.Eventually(t, "the driver handed over", func() error { return h.over(t.Context()) })
+	if diff := cmp.Diff(kept, h.identity(t)); diff != "" {
+		t.Errorf("what has no namespace (-before +after):\n%s", diff)
+	}
+	if replaced, most := h.sampler.Counts(); replaced != handedNodes || most != 1 {
+		t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, handedNodes, most)
+	}
+	// What the operator looks at is no more than in any other cluster.
+	env.Quiet(t, operator)
+	mark, err := h.cluster.Audit.Now()
+	env.Must(t, err)
+	_, err = h.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", h.driver.Name, acceptRemount+"-")
+	env.Must(t, err)
+	env.Quiet(t, operator)
+	requests, err := h.cluster.Audit.Since(mark, "system:serviceaccount:"+env.OperatorNamespace+":"+h.driver.Operator)
+	env.Must(t, err)
+	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == env.FormerEBSNamespace }); len(requests) > 0 {
+		t.Errorf("requests to the old namespace after the end:\n%s", env.Describe(requests))
+	}
+}
+
+// The operator is killed without notice at random requests, again and again, and each time another one goes on.
+func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
+	h := newHandover(t)
+	random, kills := env.Dice(t), env.Rounds(t)/2
+	through := env.NewProxy(t, h.cluster)
+	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
+	config := through.KubeconfigOf(t, h.cluster, env.OperatorNamespace, h.driver.Operator)
+	operator := h.operate(t, "--kubeconfig", config)
+	env.Eventually(t, "the operator works", operator.Started)
+	through.Set(nil)
+	apps := h.begin(t)
+	env.Eventually(t, "the hand-over waits", func() error { return h.holdsOnly(t.Context(), apps...) })
+	h.accept(t)
+	env.Eventually(t, "the driver handed over", func() error { return h.over(t.Context()) })
+	env.Quiet(t, operator)
+	cost, want, kept := len(through.Work()), h.content(t), h.identity(t)
+	t.Logf("undisturbed, a hand-over takes %d requests", cost)
+	h.clear(t, operator, apps)
+
+	for killed := 0; killed < kills && !t.Failed(); {
+		apps := h.begin(t)
+		accepted := false
+		for finished := false; !finished; {
+			n := -1
+			if killed < kills {
+				n = 1 + random.IntN(cost/3+1)
+			}
+			died := through.KillAt(env.IsWork, n, random.IntN(2) == 1, operator.Kill)
+			env.Eventually(t, fmt.Sprintf("killed at request %d, or done", n), func() error {
+				if died() {
+					return nil
+				}
+				if !accepted && h.holdsOnly(t.Context(), apps...) == nil {
+					accepted = true
+					h.accept(t)
+				}
+				err := h.over(t.Context())
+				finished = err == nil
+				return err
+			})
+			// It may have come to the request after it was looked at last.
+			through.Set(nil)
+			if died() {
+				killed++
+				t.Logf("kill %d: at request %d", killed, n)
+				<-operator.Done()
+				operator, finished = h.operate(t, "--kubeconfig", config), false
+			}
+		}
+		env.Quiet(t, operator)
+		if diff := cmp.Diff(want, h.content(t)); diff != "" {
+			t.Errorf("the end state (-undisturbed +killed):\n%s", diff)
+		}
+		if diff := cmp.Diff(kept, h.identity(t)); diff != "" {
+			t.Errorf("what has no namespace (-before +after):\n%s", diff)
+		}
+		h.clear(t, operator, apps)
+	}
+}
+
+// Without rights in the old namespace nothing may be started beside what runs there.
+func TestAnOperatorWithoutRightsInTheOldNamespaceWaits(t *testing.T) {
+	h := newHandover(t)
+	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
+	h.restrict(t)
+	h.begin(t)
+	operator := h.operate(t)
+	env.Eventually(t, "what to do", func() error {
+		return h.says(t.Context(), "Waiting", "6 node pods", "bind ClusterRole aws-ebs-csi-driver-operator-role", "namespace "+env.FormerEBSNamespace)
+	})
+	env.Quiet(t, operator)
+	env.Must(t, errors.Join(h.cluster.Gone(t.Context(), h.daemonSet()), h.cluster.Gone(t.Context(), h.deployment())))
+
+	// It is the right that counts, and it goes with the last that needs it.
+	env.Must(t, h.cluster.Client.Create(t.Context(), h.binding()))
+	h.accept(t)
+	env.Eventually(t, "the driver handed over", func() error { return h.over(t.Context()) })
+	env.Eventually(t, "no rights are left", func() error { return h.cluster.Gone(t.Context(), h.binding()) })
+}
+
+// Old pods that the scheduler would evict for ours are not handed over one by one. Nobody loses anything that he has not given up.
+func TestPodsThatOursWouldEvictAreLeftAlone(t *testing.T) {
+	h := newHandover(t)
+	_, err := h.cluster.Kubectl(t.Context(), "-n", env.FormerEBSNamespace, "patch", "daemonset", env.EBSNode, "--type=json", "-p",
+		`[{"op":"remove","path":"/spec/template/spec/priorityClassName"}]`)
+	env.Must(t, err)
+	env.Eventually(t, "old pods without priority", func() error { return h.rolledOut(t.Context()) })
+	h.ask(t)
+	operator := h.operate(t)
+	env.Eventually(t, "what to do", func() error { return h.says(t.Context(), "Waiting", "6 node pods", "priority", acceptRemount) })
+	env.Quiet(t, operator)
+	env.Must(t, errors.Join(h.cluster.Gone(t.Context(), h.daemonSet()), h.cluster.Gone(t.Context(), h.deployment())))
+	h.sampler.Uncounted()
+	h.accept(t)
+	env.Eventually(t, "the driver handed over", func() error { return h.over(t.Context()) })
+}

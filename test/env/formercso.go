@@ -1,0 +1,199 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FormerVersion is the release of OpenShift whose operators FormerCSO leaves behind.
+const FormerVersion = "4.20.0"
+
+// FormerCSO is what OpenShift's own cluster-storage-operator and its operator of EBS have made, without their reports, in the order in
+// which it is made.
+func FormerCSO() []client.Object {
+	const operator = FormerEBSOperator
+	in := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: OperatorNamespace, Name: name}
+	}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: OperatorNamespace, Name: operator}}
+	refer := func(kind, name string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
+	}
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}}
+	yes, no, file := true, false, storagev1.FileFSGroupPolicy
+	remove, late := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
+	return append([]client.Object{
+		&corev1.ServiceAccount{ObjectMeta: in(operator)},
+		&rbacv1.Role{ObjectMeta: in(operator + "-role"), Rules: rules},
+		&rbacv1.RoleBinding{ObjectMeta: in(operator + "-rolebinding"), Subjects: subjects, RoleRef: refer("Role", operator+"-role")},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: operator + "-clusterrole"}, Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: operator + "-clusterrolebinding"}, Subjects: subjects,
+			RoleRef: refer("ClusterRole", operator+"-clusterrole"),
+		},
+		CR(EBSDriver, operatorv1.Managed),
+		&storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: EBSDriver, Annotations: map[string]string{"csi.openshift.io/managed": "true"}},
+			Spec: storagev1.CSIDriverSpec{
+				AttachRequired: &yes, PodInfoOnMount: &no, FSGroupPolicy: &file, SELinuxMount: &yes,
+				VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
+			},
+		},
+		&storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "gp3-csi", Annotations: map[string]string{
+				"storageclass.kubernetes.io/is-default-class": "true",
+			}},
+			Provisioner: EBSDriver, ReclaimPolicy: &remove, VolumeBindingMode: &late,
+			AllowVolumeExpansion: &yes, Parameters: map[string]string{"type": "gp3", "encrypted": "true"},
+		},
+		&corev1.ConfigMap{ObjectMeta: in("aws-ebs-csi-driver-trusted-ca-bundle"), Data: map[string]string{"ca-bundle.crt": "not real"}},
+		&corev1.ServiceAccount{ObjectMeta: in(EBSController + "-sa")}, &corev1.ServiceAccount{ObjectMeta: in(EBSNode + "-sa")},
+		formerOperatorOfEBS(in(operator)),
+	}, formerWorkloadsOfEBS(in)...)
+}
+
+// formerOperatorOfEBS rolls out with an overlap, unlike ours. Its image is no program.
+func formerOperatorOfEBS(meta metav1.ObjectMeta) *appsv1.Deployment {
+	labels, replicas := map[string]string{"name": meta.Name}, int32(1)
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: meta.Name,
+			Containers: []corev1.Container{{
+				Name: meta.Name, Image: "quay.example/openshift/" + meta.Name + ":" + FormerVersion, Args: []string{"start", "-v=2"},
+			}},
+		}},
+	}}
+}
+
+func formerWorkloadsOfEBS(in func(string) metav1.ObjectMeta) []client.Object {
+	template := func(app string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
+		labels := map[string]string{"app": app}
+		return &metav1.LabelSelector{MatchLabels: labels}, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: app + "-sa", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{Name: "csi-driver", Image: "quay.example/openshift/aws-ebs-csi-driver:" + FormerVersion}},
+		}}
+	}
+	replicas := int32(2)
+	deployment, daemonSet := &appsv1.Deployment{ObjectMeta: in(EBSController)}, &appsv1.DaemonSet{ObjectMeta: in(EBSNode)}
+	deployment.Spec.Replicas = &replicas
+	deployment.Spec.Selector, deployment.Spec.Template = template(EBSController)
+	daemonSet.Spec.Selector, daemonSet.Spec.Template = template(EBSNode)
+	daemonSet.Spec.Template.Spec.HostNetwork = true
+	return []client.Object{deployment, daemonSet}
+}
+
+// PutFormerCSO makes all of FormerCSO, waits until it runs, and puts the reports of OpenShift's operators: everything is well, but for
+// conditions that were left as they were when their controllers ended.
+func (c *Cluster) PutFormerCSO(ctx context.Context) error {
+	if err := errors.Join(c.Namespace(ctx, CSONamespace), c.Namespace(ctx, OperatorNamespace)); err != nil {
+		return err
+	}
+	if err := c.Put(ctx, CSO, FormerCSO()...); err != nil {
+		return err
+	}
+	err := Await(ctx, "the driver of OpenShift runs", func() error {
+		daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: EBSNode}, daemonSet); err != nil {
+			return err
+		}
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: EBSController}, deployment); err != nil {
+			return err
+		}
+		nodes := daemonSet.Status
+		if nodes.DesiredNumberScheduled == 0 || nodes.NumberReady != nodes.DesiredNumberScheduled || deployment.Status.ReadyReplicas != 2 {
+			return fmt.Errorf("%d of %d node pods and %d controllers are ready", nodes.NumberReady, nodes.DesiredNumberScheduled, deployment.Status.ReadyReplicas)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.putFormerReports(ctx)
+}
+
+func (c *Cluster) putFormerReports(ctx context.Context) error {
+	driver := CR(EBSDriver, "")
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(driver), driver); err != nil {
+		return err
+	}
+	driver.Status.Conditions = formerConditions(
+		"AWSEBSDriverControllerServiceControllerAvailable", "AWSEBSDriverNodeServiceControllerAvailable",
+	)
+	driver.Status.Conditions = append(driver.Status.Conditions, formerDenials(
+		"AWSEBSDriverControllerServiceControllerProgressing", "AWSEBSDriverControllerServiceControllerDegraded",
+		"AWSEBSDriverNodeServiceControllerProgressing", "AWSEBSDriverNodeServiceControllerDegraded",
+		"AWSEBSDriverControlPlaneStaticResourcesControllerDegraded", "StorageClassControllerDegraded", "ManagementStateDegraded",
+	)...)
+	storage := &operatorv1.Storage{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	storage.Spec.ManagementState = operatorv1.Managed
+	if err := c.Client.Create(ctx, storage, client.FieldOwner(versionOperator)); err != nil {
+		return err
+	}
+	storage.Status.Conditions = append(formerConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, formerHealthy()...)...),
+		formerDenials(FormerStale()[1:]...)...)
+	storage.Status.Conditions = append(storage.Status.Conditions, formerDenials(
+		"AWSEBSCSIDriverOperatorCRProgressing", "AWSEBSCSIDriverOperatorCRDegraded", "DefaultStorageClassControllerProgressing",
+		"DefaultStorageClassControllerDegraded", "CSIDriverStarterDegraded", "ManagementStateDegraded",
+	)...)
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "storage"}}
+	if err := c.Client.Create(ctx, operator, client.FieldOwner(versionOperator)); err != nil {
+		return err
+	}
+	now := metav1.Now()
+	for kind, state := range map[configv1.ClusterStatusConditionType]configv1.ConditionStatus{
+		configv1.OperatorAvailable: configv1.ConditionTrue, configv1.OperatorProgressing: configv1.ConditionFalse,
+		configv1.OperatorDegraded: configv1.ConditionFalse, configv1.OperatorUpgradeable: configv1.ConditionTrue,
+	} {
+		operator.Status.Conditions = append(operator.Status.Conditions, configv1.ClusterOperatorStatusCondition{
+			Type: kind, Status: state, Reason: "AsExpected", LastTransitionTime: now,
+		})
+	}
+	operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: FormerVersion}}
+	for _, object := range []client.Object{driver, storage, operator} {
+		if err := c.Client.Status().Update(ctx, object, client.FieldOwner(CSO)); err != nil {
+			return fmt.Errorf("report as OpenShift's operators in %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// FormerStale are conditions in the Storage that only OpenShift's operator writes. The first was left True.
+func FormerStale() []string {
+	return []string{
+		"VolumeDataSourceValidatorDeploymentControllerProgressing", "VolumeDataSourceValidatorDeploymentControllerDegraded",
+		"VolumeDataSourceValidatorStarterDegraded", "AWSEBSProgressing", "AWSEBSCSIDriverOperatorDegraded", "ConfigObservationDegraded",
+		"SELinuxMountGAReadinessControllerDegraded",
+	}
+}
+
+func formerHealthy() []string {
+	return []string{"AWSEBSCSIDriverOperatorCRAvailable", "AWSEBSCSIDriverOperatorCRUpgradeable", "DefaultStorageClassControllerAvailable"}
+}
+
+func formerConditions(types ...string) []operatorv1.OperatorCondition {
+	return conditionsWith(operatorv1.ConditionTrue, types)
+}
+
+func formerDenials(types ...string) []operatorv1.OperatorCondition {
+	return conditionsWith(operatorv1.ConditionFalse, types)
+}
+
+func conditionsWith(status operatorv1.ConditionStatus, types []string) []operatorv1.OperatorCondition {
+	var conditions []operatorv1.OperatorCondition
+	for _, kind := range types {
+		conditions = append(conditions, operatorv1.OperatorCondition{Type: kind, Status: status, Reason: "AsExpected", LastTransitionTime: metav1.Now()})
+	}
+	return conditions
+}

@@ -1,0 +1,61 @@
+package env
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// BehaviourAnnotation of a ClusterCSIDriver tells the stand-in for its operator (test/standin) how to behave.
+const BehaviourAnnotation = "standin/behaviour"
+
+// Behaviour is what a stand-in for an operator does. Without one, it makes the driver and reports that it works.
+type Behaviour string
+
+const (
+	// Late reports nothing.
+	Late Behaviour = "late"
+	// Failing reports that the driver does not work.
+	Failing Behaviour = "failing"
+	// Disabled reports that there is nothing to drive.
+	Disabled Behaviour = "disabled"
+)
+
+// Names of programs in bin/ that ReleasePrograms runs.
+const (
+	csiDriverOperator = "csi-driver-operator"
+	standIn           = "standin"
+)
+
+// ReleasePrograms are flags of "devcluster up" by which the operators of releases run: our own with the race detector if race is set,
+// and the stand-in for those of others.
+func ReleasePrograms(race bool, versions ...string) ([]string, error) {
+	images, err := ReleaseImages()
+	if err != nil {
+		return nil, err
+	}
+	folder := ""
+	if race {
+		folder = "race/"
+	}
+	standIns := []string{
+		"azure-disk-csi-driver-operator", "azure-file-csi-driver-operator", "csi-driver-manila-operator", "openstack-cinder-csi-driver-operator",
+	}
+	var flags []string
+	for _, name := range images {
+		flag, program := "--program", name
+		switch {
+		case slices.Contains(standIns, name):
+			flag, program = "--foreign-program", standIn
+		case name != CSO && name != csiDriverOperator:
+			continue
+		}
+		path, err := Binary(folder + program)
+		if err != nil {
+			return nil, err
+		}
+		for _, version := range versions {
+			flags = append(flags, flag, ReleaseImage(name, version)+"="+filepath.Clean(path))
+		}
+	}
+	return flags, nil
+}

@@ -1,0 +1,200 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const ebs = "ebs.csi.aws.com"
+
+func TestDriverOfSomebodyElseIsNotTakenOverUnlessAsked(t *testing.T) {
+	s := fresh(t, configv1.AWSPlatformType)
+	theirs := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: ebs, Labels: map[string]string{"who": "somebody"}}}
+	env.Must(t, s.Client.Create(t.Context(), theirs))
+	s.install(env.Release{Version: release})
+	s.says("AWSEBSCSIDriverOperatorStaticControllerDegraded", operatorv1.ConditionTrue, "oc annotate csidriver ebs.csi.aws.com csi.openshift.io/managed=true")
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "ForeignCSIDriver")
+	s.operatorSays(configv1.OperatorUpgradeable, configv1.ConditionTrue, "")
+	env.Must(t, s.Gone(t.Context(), env.CR(ebs, "")))
+	if started := s.uids(); len(started) > 0 {
+		t.Errorf("started nevertheless: %v", started)
+	}
+	_, err := s.Kubectl(t.Context(), "annotate", "csidriver", ebs, "csi.openshift.io/managed=true")
+	env.Must(t, err)
+	s.reach(release)
+	ours := &storagev1.CSIDriver{}
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), ours))
+	if ours.UID != theirs.UID || ours.Labels[catalogue.ManagedByLabel] != entry(ebs).Operator || ours.Labels["who"] != "somebody" {
+		t.Errorf("the CSIDriver was taken over as %s with labels %v", ours.UID, ours.Labels)
+	}
+}
+
+// What administrators do to a cluster with a driver, one after the other.
+func TestAdministratorsHaveTheLastWord(t *testing.T) {
+	s := installed(t, configv1.AWSPlatformType)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *scene)
+	}{
+		{"a deleted ClusterCSIDriver comes back, and nothing goes with it", bringsClusterCSIDriverBack},
+		{"what is the user's in the ClusterCSIDriver stays", keepsUsersFields},
+		{"Unmanaged leaves everything alone", leavesUnmanagedAlone},
+		{"Removed is refused", refusesRemoved},
+		{"two default StorageClasses are told and harm nobody", tellsTwoDefaults},
+		{"the log level is followed", followsLogLevel},
+		{"a deleted ClusterOperator comes back", bringsClusterOperatorBack},
+		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			step.run(t, &scene{s.Cluster, t})
+		}) {
+			return
+		}
+	}
+}
+
+func bringsClusterCSIDriverBack(t *testing.T, s *scene) {
+	before, old := s.uids(), s.driver(ebs)
+	env.Must(t, s.Client.Delete(t.Context(), old))
+	s.eventually("a new ClusterCSIDriver", func() error {
+		driver := env.CR(ebs, "")
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(driver), driver); err != nil {
+			return err
+		}
+		if driver.UID == old.UID {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	s.reach(release)
+	if diff := cmp.Diff(before, s.uids()); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+}
+
+func keepsUsersFields(t *testing.T, s *scene) {
+	s.changeDriver(ebs, func(driver *operatorv1.ClusterCSIDriver) {
+		driver.Spec.ManagementState, driver.Spec.LogLevel = operatorv1.Unmanaged, operatorv1.Debug
+		metav1.SetMetaDataAnnotation(&driver.ObjectMeta, "example.com/note", "mine")
+	})
+	// A new operator sees it for the first time.
+	s.restart()
+	s.repaired(ebs)
+	driver := s.driver(ebs)
+	if driver.Spec.ManagementState != operatorv1.Unmanaged || driver.Spec.LogLevel != operatorv1.Debug || driver.Annotations["example.com/note"] != "mine" {
+		t.Errorf("it has annotations %v and spec %+v", driver.Annotations, driver.Spec.OperatorSpec)
+	}
+	s.changeDriver(ebs, func(driver *operatorv1.ClusterCSIDriver) {
+		driver.Spec.ManagementState, driver.Spec.LogLevel = operatorv1.Managed, operatorv1.Normal
+	})
+	s.reach(release)
+}
+
+// restart replaces the pod of the cluster-storage-operator.
+func (s *scene) restart() {
+	s.t.Helper()
+	pods := &corev1.PodList{}
+	env.Must(s.t, s.Client.List(s.t.Context(), pods, client.InNamespace(catalogue.OperatorNamespace)))
+	for i := range pods.Items {
+		env.Must(s.t, s.Client.Delete(s.t.Context(), &pods.Items[i]))
+		s.eventually("the old pod has gone", func() error { return s.Gone(s.t.Context(), &pods.Items[i]) })
+	}
+}
+
+func leavesUnmanagedAlone(t *testing.T, s *scene) {
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Unmanaged })
+	for _, kind := range []configv1.ClusterStatusConditionType{
+		configv1.OperatorAvailable, configv1.OperatorProgressing, configv1.OperatorDegraded, configv1.OperatorUpgradeable,
+	} {
+		s.operatorSays(kind, configv1.ConditionUnknown, "Unmanaged")
+	}
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: entry(ebs).Operator}}
+	env.Must(t, s.Client.Delete(t.Context(), operator))
+	s.quiet()
+	env.Must(t, s.Gone(t.Context(), operator))
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
+	s.reach(release)
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(operator), operator))
+}
+
+func refusesRemoved(t *testing.T, s *scene) {
+	before := s.uids()
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Removed })
+	s.says("ManagementStateDegraded", operatorv1.ConditionTrue, "can't be removed")
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "ManagementState")
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "")
+	s.quiet()
+	if diff := cmp.Diff(before, s.uids()); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
+	s.reach(release)
+}
+
+func tellsTwoDefaults(t *testing.T, s *scene) {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: map[string]string{
+		"storageclass.kubernetes.io/is-default-class": "true",
+	}}, Provisioner: "example.com/mine"}
+	env.Must(t, s.Client.Create(t.Context(), class))
+	s.says("DefaultStorageClassControllerAvailable", operatorv1.ConditionTrue, "gp3-csi, mine")
+	s.reach(release)
+	env.Must(t, s.Client.Delete(t.Context(), class))
+	s.says("DefaultStorageClassControllerAvailable", operatorv1.ConditionTrue, "AsExpected")
+}
+
+func followsLogLevel(t *testing.T, s *scene) {
+	before := s.uids()
+	s.changeStorage(func(spec *operatorv1.StorageSpec) {
+		spec.OperatorLogLevel, spec.LogLevel = operatorv1.Trace, operatorv1.Trace
+	})
+	s.eventually("more is logged", func() error { return s.logged("\"Response\"") })
+	s.changeStorage(func(spec *operatorv1.StorageSpec) {
+		spec.OperatorLogLevel, spec.LogLevel = operatorv1.Normal, operatorv1.Normal
+	})
+	s.reach(release)
+	if diff := cmp.Diff(before, s.uids()); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	if level := s.driver(ebs).Spec.LogLevel; level != operatorv1.Normal {
+		t.Errorf("the driver's log level is %s", level)
+	}
+}
+
+func bringsClusterOperatorBack(t *testing.T, s *scene) {
+	before, err := s.ClusterOperator(t.Context())
+	env.Must(t, err)
+	env.Must(t, s.Client.Delete(t.Context(), before))
+	s.eventually("a new ClusterOperator", func() error {
+		after, err := s.ClusterOperator(t.Context())
+		if err == nil && after.UID == before.UID {
+			err = errors.New("it is the old one")
+		}
+		return err
+	})
+	s.reach(release)
+}
+
+func missesStorage(t *testing.T, s *scene) {
+	before, storage := s.uids(), s.storage()
+	env.Must(t, s.Client.Delete(t.Context(), storage))
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "the Storage cluster is missing")
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "")
+	if diff := cmp.Diff(before, s.uids()); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	// The release makes it again.
+	s.install(env.Release{Version: release})
+	s.reach(release)
+}

@@ -1,0 +1,85 @@
+package storage
+
+import (
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	azureDisk = "disk.csi.azure.com"
+	manila    = "manila.csi.openstack.org"
+)
+
+func TestDriverThatFailsDegradesOnlyItself(t *testing.T) {
+	s := installed(t, configv1.AzurePlatformType)
+	s.isComplete(entriesOf(configv1.AzurePlatformType), 1)
+	s.behave(azureDisk, env.Failing)
+	s.says("AzureDiskCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud refuses the credentials")
+	s.says("AzureDiskCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, azureDisk)
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "AzureDisk")
+	// What the operators of others report may be over at once.
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "AzureDisk")
+	for kind, status := range map[string]operatorv1.ConditionStatus{
+		"CRAvailable": operatorv1.ConditionTrue, "CRProgressing": operatorv1.ConditionFalse, "CRDegraded": operatorv1.ConditionFalse,
+		"DeploymentDegraded": operatorv1.ConditionFalse, "StaticControllerDegraded": operatorv1.ConditionFalse,
+	} {
+		condition, err := s.condition("AzureFileCSIDriverOperator" + kind)
+		if err != nil || condition.Status != status {
+			t.Errorf("Azure File: %s is %s: %s (%v), want %s", kind, condition.Status, condition.Message, err, status)
+		}
+	}
+	s.behave(azureDisk, "")
+	s.reach(release)
+}
+
+// withBehaviour makes a ClusterCSIDriver before the operator starts, so that its stand-in behaves so from the start.
+func (s *scene) withBehaviour(driver string, behaviour env.Behaviour) {
+	s.t.Helper()
+	object := env.CR(driver, operatorv1.Managed)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, env.BehaviourAnnotation, string(behaviour))
+	env.Must(s.t, s.Client.Create(s.t.Context(), object))
+}
+
+func TestDriverThatReportsNothingIsWaitedFor(t *testing.T) {
+	s := fresh(t, configv1.AzurePlatformType)
+	s.withBehaviour(azureDisk, env.Late)
+	journal := s.record()
+	s.install(env.Release{Version: release})
+	s.says("AzureFileCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
+	s.says("AzureDiskCSIDriverOperatorDeploymentProgressing", operatorv1.ConditionFalse, "")
+	s.says("AzureDiskCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, "WaitForOperator")
+	s.says("AzureDiskCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "WaitForOperator")
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "WaitForOperator")
+	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "azure-disk-csi-driver-operator")
+	operator, err := s.ClusterOperator(t.Context())
+	env.Must(t, err)
+	for _, version := range operator.Status.Versions {
+		if version.Name == "operator" || version.Name == "azure-disk-csi-driver-operator" {
+			t.Errorf("version %s of %s is reported, but the driver has not said anything", version.Version, version.Name)
+		}
+	}
+	s.behave(azureDisk, "")
+	s.reach(release)
+	journal.checkVersions(t, entriesOf(configv1.AzurePlatformType), release)
+}
+
+func TestDriverThatIsDisabledDoesNotKeepStorageFromBeingAvailable(t *testing.T) {
+	s := fresh(t, configv1.OpenStackPlatformType)
+	s.withBehaviour(manila, env.Disabled)
+	s.install(env.Release{Version: release})
+	s.reach(release)
+	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "DriverDisabled")
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "the cloud has no such service")
+	// The service comes, and goes again: then it is no longer a matter of having none.
+	s.behave(manila, "")
+	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "AsExpected")
+	s.reach(release)
+	s.behave(manila, env.Disabled)
+	s.says("ManilaCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud has no such service")
+	s.says("OpenStackCinderCSIDriverOperatorCRDegraded", operatorv1.ConditionFalse, "")
+}

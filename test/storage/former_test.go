@@ -1,0 +1,112 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// OpenShift's own operators ran the driver until the release was applied.
+func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
+	s := fresh(t, configv1.AWSPlatformType)
+	t.Cleanup(s.forgetFormerCSO)
+	env.Must(t, s.PutFormerCSO(t.Context()))
+	kept := s.keptOfFormerCSO()
+	journal := s.record()
+	s.install(env.Release{Version: release})
+	s.reach(release)
+
+	entries := entriesOf(configv1.AWSPlatformType)
+	for name, uid := range s.keptOfFormerCSO() {
+		if kept[name] != uid {
+			t.Errorf("%s was made anew", name)
+		}
+	}
+	for _, condition := range s.storage().Status.Conditions {
+		if slices.Contains(env.FormerStale(), condition.Type) {
+			t.Errorf("condition %s is still there: it is %s", condition.Type, condition.Status)
+		}
+	}
+	s.bindsTheRoleOfTheRelease(entries[0])
+	s.isComplete(entries, 2)
+	journal.checkVersions(t, entries, release)
+	journal.checkFormerCSO(t)
+}
+
+// checkFormerCSO reads what has happened since OpenShift's operators reported last.
+func (j *journal) checkFormerCSO(t *testing.T) {
+	t.Helper()
+	waited := false
+	j.read(func(now picture, changed client.Object) {
+		if _, ok := changed.(*configv1.ClusterOperator); !ok || changed.GetName() != "storage" {
+			return
+		}
+		if now.operator == nil {
+			t.Error("the ClusterOperator was deleted")
+			return
+		}
+		for kind, want := range map[configv1.ClusterStatusConditionType]configv1.ConditionStatus{
+			configv1.OperatorAvailable: configv1.ConditionTrue, configv1.OperatorDegraded: configv1.ConditionFalse,
+		} {
+			if found := env.OperatorCondition(now.operator, kind); found.Status != want {
+				t.Errorf("%s is %s: %s %s", kind, found.Status, found.Reason, found.Message)
+			}
+		}
+		progressing := env.OperatorCondition(now.operator, configv1.OperatorProgressing).Status == configv1.ConditionTrue
+		waited = waited || progressing && now.versionIn("operator") == env.FormerVersion
+	})
+	if !waited {
+		t.Error("the ClusterOperator was never Progressing at the version of OpenShift's operator")
+	}
+}
+
+// keptOfFormerCSO are the UIDs of what goes on being used. A binding can't be turned to another role, and is made anew.
+func (s *scene) keptOfFormerCSO() map[string]types.UID {
+	s.t.Helper()
+	found := map[string]types.UID{}
+	for _, object := range env.FormerCSO() {
+		if _, binding := object.(*rbacv1.RoleBinding); binding {
+			continue
+		}
+		env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))
+		found[fmt.Sprintf("%T %s", object, object.GetName())] = object.GetUID()
+	}
+	return found
+}
+
+// bindsTheRoleOfTheRelease checks that the operator has the rights of the release, and no longer those of OpenShift's.
+func (s *scene) bindsTheRoleOfTheRelease(entry catalogue.Entry) {
+	s.t.Helper()
+	binding, deployment := &rbacv1.RoleBinding{}, &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator}
+	env.Must(s.t, s.Client.Get(s.t.Context(), key, deployment))
+	if strategy := deployment.Spec.Strategy; strategy.Type != appsv1.RecreateDeploymentStrategyType || strategy.RollingUpdate != nil {
+		s.t.Errorf("Deployment %s is rolled out by %+v", key, strategy)
+	}
+	key.Name += "-rolebinding"
+	env.Must(s.t, s.Client.Get(s.t.Context(), key, binding))
+	if binding.RoleRef.Kind != "ClusterRole" {
+		s.t.Errorf("RoleBinding %s refers to %s %s", key, binding.RoleRef.Kind, binding.RoleRef.Name)
+	}
+}
+
+// forgetFormerCSO removes what no other test expects, after the context of the test has ended.
+func (s *scene) forgetFormerCSO() {
+	for _, object := range env.FormerCSO() {
+		if _, role := object.(*rbacv1.Role); role {
+			if err := client.IgnoreNotFound(s.Client.Delete(context.Background(), object)); err != nil {
+				s.t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package storage
+
+import (
+	"net/http"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// Who asks is found out by the API server, which the program needs rights for. That whoever may read gets metrics is shown in test/e2e.
+func TestMetricsAreNotForEverybody(t *testing.T) {
+	s := fresh(t, configv1.NonePlatformType)
+	k := s.outside("csi-driver-operator")
+	address, err := env.FreeAddress(t.Context())
+	env.Must(t, err)
+	k.start("--metrics-bind-address", address)
+	token, err := s.Token(t.Context(), "default", "default")
+	env.Must(t, err)
+	url := "https://" + address + "/metrics"
+	s.eventually("the endpoint answers", func() error {
+		_, err := env.Ask(t.Context(), url, "", env.Trusting(0))
+		return err
+	})
+	for who, one := range map[string]struct {
+		token string
+		want  int
+	}{
+		"nobody": {"", http.StatusUnauthorized}, "a stranger": {"made-up", http.StatusUnauthorized}, "an account without a right": {token, http.StatusForbidden},
+	} {
+		if code, err := env.Ask(t.Context(), url, one.token, env.Trusting(0)); err != nil || code != one.want {
+			t.Errorf("%s gets %d (%v), want %d", who, code, err, one.want)
+		}
+	}
+}

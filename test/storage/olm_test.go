@@ -1,0 +1,218 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// odd is where an administrator has let OLM install operators.
+const odd = "storage-team"
+
+// entryOf is that of a driver.
+func entryOf(t *testing.T, name string) catalogue.Entry {
+	t.Helper()
+	for _, entry := range catalogue.All() {
+		if entry.Name == name {
+			return entry
+		}
+	}
+	t.Fatalf("the catalogue has no %s", name)
+	return catalogue.Entry{}
+}
+
+// former gives the cluster OLM's API and a stand-in for OLM and an operator that it has installed. All of it goes with the test, so that
+// the others see a cluster without OLM.
+func (s *scene) former(driver, finalizer string) *env.FormerOperator {
+	s.t.Helper()
+	env.Must(s.t, s.ApplyFile(s.t.Context(), "testdata/olm.yaml"))
+	definitions := []string{
+		"crd/subscriptions.operators.coreos.com", "crd/clusterserviceversions.operators.coreos.com",
+		"crd/awsebsdrivers.csi.openshift.io", "crd/maniladrivers.csi.openshift.io",
+	}
+	_, err := s.Kubectl(s.t.Context(), append([]string{"wait", "--for=condition=Established", "--timeout=1m"}, definitions...)...)
+	env.Must(s.t, err)
+	s.t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := s.Kubectl(ctx, append([]string{"delete", "--timeout=1m"}, definitions...)...)
+		if err != nil {
+			s.t.Error(err)
+		}
+		if err := s.RemoveFormerEBS(ctx); err != nil {
+			s.t.Error(err)
+		}
+		_, err = s.Kubectl(ctx, "delete", "deployments", "--all", "-n", odd)
+		if err != nil {
+			s.t.Error(err)
+		}
+	})
+	return s.FollowFormerOperator(s.t, entryOf(s.t, driver), odd, finalizer)
+}
+
+// ebs is the EBS operator of OpenShift 4.5.
+func (s *scene) ebs() *env.FormerOperator {
+	s.t.Helper()
+	return s.former("ebs.csi.aws.com", "operator.csi.openshift.io")
+}
+
+// manila is the Manila operator of OpenShift 4.5.
+func (s *scene) manila() *env.FormerOperator {
+	s.t.Helper()
+	return s.former("manila.csi.openstack.org", "finalizer.manila.csi.openshift.io")
+}
+
+// settings are those of an administrator who looked for an error.
+func settings() map[string]any {
+	return map[string]any{"managementState": "Managed", "logLevel": "Debug", "operatorLogLevel": "Trace", "somethingElse": "yes"}
+}
+
+// hasSettings checks that these are in the ClusterCSIDriver.
+func (s *scene) hasSettings(driver string) error {
+	spec := s.driver(driver).Spec.OperatorSpec
+	want := operatorv1.OperatorSpec{ManagementState: operatorv1.Managed, LogLevel: operatorv1.Debug, OperatorLogLevel: operatorv1.Trace}
+	if diff := cmp.Diff(want, spec); diff != "" {
+		return errors.New("the ClusterCSIDriver (-old settings +spec):\n" + diff)
+	}
+	return nil
+}
+
+func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
+	s := fresh(t, configv1.AWSPlatformType)
+	former := s.ebs()
+	env.Must(t, errors.Join(s.PutFormerEBS(t.Context()), former.Install(t.Context(), settings()), s.Namespace(t.Context(), "shop")))
+	t.Cleanup(func() { s.forget("shop") })
+	env.Must(t, s.PutVolume(t.Context(), env.EBSDriver, "shop", "data"))
+	app := s.RunPod(t, env.Application("shop", "web", "worker-0", "data"))
+	kept := s.identity()
+	sampler := env.SampleEBS(1, "shop")
+	stop := sampler.Follow(t, s.Cluster)
+	// Somebody keeps the Subscription: nothing after it may go.
+	subscription := former.Subscriptions()[0]
+	s.hold(subscription, `["example.com/hold"]`)
+
+	s.install(env.Release{Version: release})
+	s.says("AWSEBSOLMOperatorRemovalProgressing", operatorv1.ConditionTrue, "Subscription "+client.ObjectKeyFromObject(subscription).String())
+	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "OLM")
+	env.Must(t, s.hasSettings(env.EBSDriver))
+	configuration := former.Configuration()
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration), configuration))
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(former.Deployment()), former.Deployment()))
+	if len(configuration.GetFinalizers()) == 0 {
+		t.Error("the finalizer has gone although the operator runs")
+	}
+	env.Must(t, s.Gone(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}))
+	s.hold(subscription, "null")
+
+	s.eventually("the old operator gone", func() error { return former.Gone(t.Context()) })
+	s.eventually("only the node in use has its old plugin", func() error { return s.oldPlugins("worker-0") })
+	s.says("AWSEBSCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "worker-0 (shop/web)")
+	sampler.Expect(app)
+	env.Must(t, s.Client.Delete(t.Context(), app))
+	s.reach(release)
+	env.Must(t, errors.Join(s.oldPlugins(), s.hasSettings(env.EBSDriver)))
+	s.eventually("no rights are left in the old namespace", func() error {
+		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: env.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}})
+	})
+	if diff := cmp.Diff(kept, s.identity()); diff != "" {
+		t.Errorf("what has no namespace (-before +after):\n%s", diff)
+	}
+	stop()
+	if replaced, most := sampler.Counts(); replaced != 4 || most != 1 {
+		t.Errorf("the sampler saw %d old plugins go, of 4, and %d nodes without", replaced, most)
+	}
+	// It is the cluster's from now on, and nothing of the old one is told any more.
+	storage := s.storage()
+	for _, condition := range storage.Status.Conditions {
+		if strings.Contains(condition.Type, "OLMOperatorRemoval") {
+			t.Errorf("condition %s is still there", condition.Type)
+		}
+	}
+}
+
+func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
+	s := fresh(t, configv1.OpenStackPlatformType)
+	former := s.manila()
+	old := settings()
+	old["managementState"] = "Removed"
+	yes := true
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: former.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}
+	env.Must(t, errors.Join(former.Install(t.Context(), old), s.Client.Create(t.Context(), driver)))
+	s.install(env.Release{Version: release})
+	s.eventually("the old operator gone", func() error { return former.Gone(t.Context()) })
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}
+	s.eventually("its own operator runs", func() error {
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment)
+		if err == nil && deployment.Status.AvailableReplicas != 1 {
+			err = fmt.Errorf("%d pods are available", deployment.Status.AvailableReplicas)
+		}
+		return err
+	})
+	env.Must(t, s.hasSettings(former.Entry.Name))
+	uid := driver.UID
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(driver), driver))
+	if driver.UID != uid || driver.DeletionTimestamp != nil {
+		t.Errorf("the CSIDriver was made anew: UID %s, before %s", driver.UID, uid)
+	}
+	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
+}
+
+// identity is that of the objects of the EBS driver that have no namespace.
+func (s *scene) identity() map[string]types.UID {
+	s.t.Helper()
+	found := map[string]types.UID{}
+	for _, object := range env.FormerEBS() {
+		if object.GetNamespace() == "" {
+			env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))
+			found[fmt.Sprintf("%T %s", object, object.GetName())] = object.GetUID()
+		}
+	}
+	return found
+}
+
+// oldPlugins checks that these nodes, and no others, have a plugin in the old namespace.
+func (s *scene) oldPlugins(nodes ...string) error {
+	pods := &corev1.PodList{}
+	if err := s.Client.List(s.t.Context(), pods, client.InNamespace(env.FormerEBSNamespace)); err != nil {
+		return err
+	}
+	var have []string
+	for i := range pods.Items {
+		have = append(have, pods.Items[i].Spec.NodeName)
+	}
+	if diff := cmp.Diff(nodes, have); diff != "" {
+		return errors.New("nodes with an old plugin (-want +have):\n" + diff)
+	}
+	return nil
+}
+
+// hold sets the finalizers of an object.
+func (s *scene) hold(object client.Object, finalizers string) {
+	s.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+	env.Must(s.t, s.Client.Patch(s.t.Context(), object, patch))
+}
+
+// forget deletes the applications of a namespace, with their claims.
+func (s *scene) forget(namespace string) {
+	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
+		if _, err := s.Kubectl(context.Background(), "delete", kind, "--all", "-n", namespace); err != nil {
+			s.t.Error(err)
+		}
+	}
+}

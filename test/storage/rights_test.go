@@ -1,0 +1,133 @@
+package storage
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+// everything tells whether no flag has left out a test.
+func everything() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// users are the operators in the audit log, stand-ins included: these ask only for what every operator of a driver needs.
+func users() []string {
+	all := []string{env.CSOUser}
+	for _, entry := range catalogue.All() {
+		all = append(all, env.DriverOperatorUser(entry.Operator))
+	}
+	return all
+}
+
+// refused are the requests since a mark that an operator has no right to.
+func refused(cluster *env.Cluster, mark env.Mark) error {
+	var lines []string
+	for _, user := range users() {
+		requests, err := cluster.Audit.Since(mark, user)
+		if err != nil {
+			return err
+		}
+		for _, request := range env.Filter(requests, rights.Refused) {
+			lines = append(lines, fmt.Sprintf("  %s: %s: %s", strings.TrimPrefix(user, "system:serviceaccount:"), request, request.Response.Message))
+		}
+	}
+	if len(lines) > 0 {
+		return errors.New("an operator has asked for what it has no right to:\n" + strings.Join(lines, "\n"))
+	}
+	return nil
+}
+
+// judgeRights reads all that the operators have asked for in all tests. No request may have been refused, and if all tests have run,
+// each right of the cluster-storage-operator must have been needed by one.
+func judgeRights(cluster *env.Cluster, complete bool) error {
+	if err := refused(cluster, 0); err != nil || !complete {
+		return err
+	}
+	idle, err := idleRights(cluster)
+	if err != nil || len(idle) == 0 {
+		return err
+	}
+	return errors.New("no test has made the cluster-storage-operator need these rights; add a test, or remove them from manifests:\n" +
+		strings.Join(idle, "\n"))
+}
+
+// idleRights are those that no request of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
+func idleRights(cluster *env.Cluster) ([]string, error) {
+	requests, err := cluster.Audit.Since(0, env.CSOUser)
+	if err != nil {
+		return nil, err
+	}
+	held, err := heldBy(env.CSONamespace, env.CSO)
+	if err != nil {
+		return nil, err
+	}
+	idle := rights.Idle(held, nil, requests)
+	// Drivers are all treated alike: what was needed for one of them is not tried with each.
+	needed := map[rights.Right]bool{}
+	for _, right := range rights.Of(held) {
+		if !slices.Contains(idle, right) {
+			needed[anyName(right)] = true
+		}
+	}
+	var lines []string
+	for _, right := range idle {
+		// An event is patched when it comes again.
+		again := right.Verb == "patch" && right.Resource == "events"
+		if right.Verb != "bind" && !again && !needed[anyName(right)] {
+			lines = append(lines, "  "+right.String())
+		}
+	}
+	return lines, nil
+}
+
+// heldBy are the roles that the release binds to a ServiceAccount.
+func heldBy(namespace, name string) ([]rights.Role, error) {
+	objects, err := (env.Release{Version: release}).Objects("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+	if err != nil {
+		return nil, err
+	}
+	bound := map[string]bool{}
+	for _, object := range objects {
+		binding := rbacv1.RoleBinding{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		for _, subject := range binding.Subjects {
+			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == namespace && subject.Name == name {
+				bound[object.GetNamespace()+"/"+binding.RoleRef.Name] = true
+			}
+		}
+	}
+	var held []rights.Role
+	for _, object := range objects {
+		role := rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		if bound[object.GetNamespace()+"/"+role.Name] {
+			held = append(held, rights.Role{Name: role.Name, Namespace: object.GetNamespace(), Rules: role.Rules})
+		}
+	}
+	return held, nil
+}
+
+// anyName is a right without the name of the object and of its namespace.
+func anyName(right rights.Right) rights.Right {
+	right.Name, right.Namespace = "", ""
+	return right
+}
