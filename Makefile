@@ -8,13 +8,13 @@ TOOL := go tool -modfile=tools.mod
 VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
 	-X k8s.io/component-base/version.gitTreeState=clean
-OPERATORS := aws-efs-csi-driver-operator csi-driver-operator
+OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-operator
 # Programs for people and CI. They are in no operator's image.
 PROGRAMS := efs
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: tools devcluster operators programs ## Build the programs into bin/.
@@ -24,15 +24,21 @@ demo: build ## Install the EFS driver on a cluster of its own before your eyes. 
 	@hack/build.sh . ./test/demo bin/demo
 	@bin/demo $(if $(KEEP),-keep)
 
+.PHONY: demo-cluster
+PLATFORM ?= GCP
+demo-cluster: build standin ## Let a cluster get its drivers by itself before your eyes. PLATFORM=AWS chooses, KEEP=1 leaves the cluster up.
+	@hack/build.sh . ./test/democluster bin/democluster
+	@bin/democluster -platform '$(PLATFORM)' $(if $(KEEP),-keep)
+
 .PHONY: test
-# What links Kubernetes itself is tested without the race detector, which would compile all of it once more. Three packages
-# run at a time, however few processors there are: one does nothing but wait. They start in this order: those that take longest go
+# What links Kubernetes itself is tested without the race detector, which would compile all of it once more. Four packages
+# run at a time, however few processors there are: most of them wait. They start in this order: those that take longest go
 # first, so that none of them is left alone at the end. All is compiled before the first one starts, so that no test competes with a
 # compiler.
-test: build race bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
-	go build -race ./...
-	go test -race -count=1 -p 3 -timeout 60m ./test/e2e ./test/idle ./test/takeover ./test/cloud ./...
-	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki standin supervise)
+test: build race standin bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
+	go list -race -test -export ./... >/dev/null
+	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/takeover ./test/drivers ./test/faults ./test/cloud ./...
+	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
 
 .PHONY: soak
@@ -52,6 +58,17 @@ bench: build ## Measure requests, times, memory and CPU. PEER= or SHARED_PEER=bi
 .PHONY: bundle
 bundle: tools generate iam ## Write what OLM installs from into bundle/, and refuse what OLM would refuse.
 	go run ./hack/bundle
+
+.PHONY: manifests
+manifests: tools ## Write what the cluster-version operator applies into manifests/, of the catalogue and the drivers.
+	go run ./hack/payload
+
+.PHONY: package
+package: tools ## Write the OLM bundle of a driver that hack/new-driver has made with --delivery olm: NAME=folder in packages/.
+	@mkdir -p packages/$(NAME)/config/rbac
+	go run ./cmd/csi-driver-operator rights --namespace openshift-cluster-csi-drivers \
+		--driver "$$(sed -n 's/^driver: //p' packages/$(NAME)/config/package.yaml)" > packages/$(NAME)/config/rbac/role.yaml
+	go run ./hack/bundle -root packages/$(NAME)
 
 .PHONY: iam
 # The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
@@ -77,12 +94,12 @@ shipped: tools
 	@go run ./hack/images -arch "$$(go env GOARCH)" >/dev/null
 
 .PHONY: verify
-verify: tools bundle ## Regenerate what is generated and fail if it differs from what is committed.
+verify: tools bundle manifests ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
-	@changes=$$(git status --porcelain -- config internal api bundle docs/guide/iam); if [ -n "$$changes" ]; then \
-		printf 'these files are not as "make bundle" makes them; commit them:\n%s\n' "$$changes"; \
-		git diff -- config internal api bundle docs/guide/iam; exit 1; fi
+	@changes=$$(git status --porcelain -- config internal api bundle manifests docs/guide/iam); if [ -n "$$changes" ]; then \
+		printf 'these files are not as "make bundle manifests" makes them; commit them:\n%s\n' "$$changes"; \
+		git diff -- config internal api bundle manifests docs/guide/iam; exit 1; fi
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.
@@ -123,6 +140,11 @@ programs: tools
 .PHONY: race
 race: tools
 	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/race/$$name -- -race || exit 1; done
+	@hack/build.sh . ./test/standin bin/race/standin -- -race
+
+.PHONY: standin
+standin: tools
+	@hack/build.sh . ./test/standin bin/standin
 
 # Built anew only when a pin changes: nothing of it is in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.
