@@ -53,7 +53,7 @@ func open(t *testing.T, namespace string, flags ...string) *scene {
 	s := &scene{Cluster: cluster, olm: env.NewOLM(cluster), namespace: namespace}
 	t.Cleanup(func() {
 		if operator := s.olm.Operator(); t.Failed() && operator != nil {
-			t.Logf("the operator printed:\n%s", operator.Output())
+			t.Logf("the operator printed:\n%s", env.LastLines(operator.Output()))
 		}
 		if err := s.olm.Stop(); err != nil {
 			t.Error(err)

@@ -98,7 +98,7 @@ func (s *scene) stop() {
 		return
 	}
 	if s.t.Failed() {
-		s.t.Logf("the operator printed:\n%s", s.world.operator.Output())
+		s.t.Logf("the operator printed:\n%s", env.LastLines(s.world.operator.Output()))
 	}
 	if err := s.world.operator.Stop(); err != nil {
 		s.t.Error(err)

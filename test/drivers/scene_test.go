@@ -45,7 +45,7 @@ func (s *scene) start(t *testing.T) {
 func (s *scene) clear(t *testing.T) {
 	ctx := context.Background()
 	if t.Failed() {
-		t.Logf("the operator printed:\n%s", s.operator.Output())
+		t.Logf("the operator printed:\n%s", env.LastLines(s.operator.Output()))
 	}
 	if err := s.operator.Stop(); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -277,6 +278,14 @@ func (o *Operator) Output() string {
 	return string(output)
 }
 
+// LastLines are what tells most of a log: its end, without the lines that every program prints as it starts.
+func LastLines(log string) string {
+	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
+		return strings.Contains(line, `"Starting EventSource"`) || strings.Contains(line, `"Caches populated"`)
+	})
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
 // Stop ends the operator as a kubelet does and returns an error if it does not end cleanly.
 func (o *Operator) Stop() error { return o.end(syscall.SIGTERM) }
 
@@ -285,7 +294,7 @@ func StopAtEnd(t *testing.T, operator *Operator) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operator printed:\n%s", operator.Output())
+			t.Logf("the operator printed:\n%s", LastLines(operator.Output()))
 		}
 		if err := operator.Stop(); err != nil {
 			t.Error(err)

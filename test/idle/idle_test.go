@@ -46,7 +46,7 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operator printed:\n%s", operator.Output())
+			t.Logf("the operator printed:\n%s", env.LastLines(operator.Output()))
 		}
 		env.Must(t, operator.Stop())
 	})

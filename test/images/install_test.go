@@ -26,7 +26,7 @@ func installs(t *testing.T, root, program string) {
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operator printed:\n%s", operator.Output())
+			t.Logf("the operator printed:\n%s", env.LastLines(operator.Output()))
 		}
 		env.Must(t, operator.Stop())
 	})

@@ -330,8 +330,7 @@ func (s *scene) describe() string {
 		// Others are of earlier tests.
 		alive := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return filepath.Base(log) == pod.Namespace+"-"+pod.Name+".log" })
 		if content, err := os.ReadFile(log); err == nil && alive {
-			lines := strings.Split(string(content), "\n")
-			fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(log), strings.Join(lines[max(0, len(lines)-30):], "\n"))
+			fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(log), env.LastLines(string(content)))
 		}
 	}
 	return text.String()
