@@ -25,7 +25,8 @@ import (
 type journal struct {
 	mu      sync.Mutex
 	entries []moment
-	stop    func()
+	// end waits until all has been seen that has happened by then, and ends the journal.
+	end func()
 }
 
 // moment is a state of one object.
@@ -39,9 +40,11 @@ type moment struct {
 func (s *scene) record() *journal {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
+	s.t.Cleanup(cancel)
 	j := &journal{}
+	lists := []client.ObjectList{&configv1.ClusterOperatorList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}}
 	var running sync.WaitGroup
-	for _, list := range []client.ObjectList{&configv1.ClusterOperatorList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}} {
+	for _, list := range lists {
 		watcher, err := s.Client.Watch(ctx, list)
 		env.Must(s.t, err)
 		running.Go(func() {
@@ -53,12 +56,32 @@ func (s *scene) record() *journal {
 		})
 		context.AfterFunc(ctx, watcher.Stop)
 	}
-	j.stop = func() {
+	j.end = sync.OnceFunc(func() {
+		for _, list := range lists {
+			items, err := s.items(list)
+			env.Must(s.t, err)
+			for _, item := range items {
+				s.eventually("the journal has the newest state of "+item.GetName(), func() error { return j.has(item) })
+			}
+		}
 		cancel()
 		running.Wait()
-	}
-	s.t.Cleanup(j.stop)
+	})
 	return j
+}
+
+// has says whether the journal goes as far as a state of an object. Its stream may be behind what the API server answers.
+func (j *journal) has(state client.Object) error {
+	version, err := strconv.ParseUint(state.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.ContainsFunc(j.entries, func(one moment) bool { return one.object.GetUID() == state.GetUID() && one.version >= version }) {
+		return fmt.Errorf("it is not at resourceVersion %d yet", version)
+	}
+	return nil
 }
 
 func (j *journal) add(t *testing.T, kind watch.EventType, object client.Object) {
@@ -79,7 +102,7 @@ type picture struct {
 
 // read ends the journal and shows the picture at each change, with the object that has changed.
 func (j *journal) read(show func(now picture, changed client.Object)) {
-	j.stop()
+	j.end()
 	slices.SortStableFunc(j.entries, func(a, b moment) int { return cmp.Compare(a.version, b.version) })
 	now := picture{workloads: map[client.ObjectKey]client.Object{}}
 	for _, one := range j.entries {
