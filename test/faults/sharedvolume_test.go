@@ -36,15 +36,17 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 	if err := cluster.Client.List(ctx, list); err != nil {
 		return err
 	}
-	isReady := 0
+	isReady, waits := 0, ""
 	for i := range list.Items {
-		if list.Items[i].Status.Phase == v1alpha1.Ready {
+		if state := list.Items[i].Status; state.Phase == v1alpha1.Ready {
 			isReady++
+		} else {
+			waits = fmt.Sprintf("%s is %q: %s", list.Items[i].Name, state.Phase, state.Message)
 		}
 	}
 	volumes, claims, err := pairs(ctx, cluster)
 	if err == nil && (len(list.Items) != want || isReady != want || volumes != want || claims != want) {
-		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d claims, want %d of each", len(list.Items), isReady, volumes, claims, want)
+		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d claims, want %d of each; %s", len(list.Items), isReady, volumes, claims, want, waits)
 	}
 	return err
 }
