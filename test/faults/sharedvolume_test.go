@@ -46,7 +46,8 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 	}
 	volumes, claims, err := pairs(ctx, cluster)
 	if err == nil && (len(list.Items) != want || isReady != want || volumes != want || claims != want) {
-		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d claims, want %d of each; %s", len(list.Items), isReady, volumes, claims, want, waits)
+		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d claims, want %d of each; %s",
+			len(list.Items), isReady, volumes, claims, want, waits)
 	}
 	return err
 }
