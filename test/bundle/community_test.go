@@ -38,7 +38,9 @@ func community(t *testing.T) (*scene, env.CSV, *corev1.Pod) {
 	env.Must(t, err)
 	workers := &corev1.NodeList{}
 	env.Must(t, s.Client.List(t.Context(), workers, client.HasLabels{"node-role.kubernetes.io/worker"}))
-	env.Eventually(t, "the community's driver runs", func() error { return s.oldPodsOn(t.Context(), names(workers)...) })
+	env.Eventually(t, "the community's driver and operator run", func() error {
+		return errors.Join(s.oldPodsOn(t.Context(), names(workers)...), s.oldOperatorRuns(t.Context()))
+	})
 	return s, old, s.application(t, "pvc-data", workers.Items[0].Name)
 }
 
@@ -48,6 +50,18 @@ func names(nodes *corev1.NodeList) []string {
 		found = append(found, nodes.Items[i].Name)
 	}
 	return found
+}
+
+// oldOperatorRuns checks that the pod of the community's operator is there.
+func (s *scene) oldOperatorRuns(ctx context.Context) error {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: env.CommunityName}}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
+		return err
+	}
+	if deployment.Status.AvailableReplicas == 0 {
+		return errors.New("the community's operator has no pod yet")
+	}
+	return nil
 }
 
 // oldPodsOn checks that the community's node pods are ready on these nodes, and on no others.
@@ -116,6 +130,16 @@ func (s *scene) takesOver(t *testing.T, csv env.CSV, app *corev1.Pod) {
 	env.Eventually(t, "the SharedVolume looked after", func() error { return s.Ready(t.Context(), sv) })
 	s.survives(t, app)
 	equal(t, "identities of what is taken over", kept, s.keptIdentities(t))
+	env.Eventually(t, "the pull Secret of the old ServiceAccount gone", func() error {
+		secrets := &corev1.SecretList{}
+		err := s.Client.List(t.Context(), secrets, client.InNamespace(s.namespace))
+		for i := range secrets.Items {
+			if strings.HasPrefix(secrets.Items[i].Name, env.CommunityAccount+"-dockercfg-") {
+				err = errors.Join(err, errors.New(secrets.Items[i].Name+" is left"))
+			}
+		}
+		return err
+	})
 }
 
 // Users change the source of their Subscription to our catalog, and later its package: each time they get an upgrade in place.

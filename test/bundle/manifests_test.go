@@ -98,8 +98,7 @@ func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
 	t.Run("examples", func(t *testing.T) {
 		csv := read(t, committed(t, own()))
 		env.Must(t, s.Client.Create(t.Context(), csv.Definitions[0].DeepCopy()))
-		_, err := s.Kubectl(t.Context(), "wait", "crd", env.SharedVolumesCRD, "--for=condition=Established", "--timeout=1m")
-		env.Must(t, err)
+		env.Must(t, s.Served(t.Context(), env.SharedVolumesCRD))
 		for _, p := range []olm.Package{own(), bridge()} {
 			s.takesExamples(t, read(t, committed(t, p)))
 		}

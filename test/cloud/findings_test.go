@@ -103,16 +103,19 @@ func (w *wrong) tags() map[string]env.Tags {
 	return all
 }
 
-// tagged checks the tags of our access points besides those that they were made with, and that no others have changed.
-func (w *wrong) tagged(before map[string]env.Tags, want env.Tags) {
-	w.t.Helper()
-	expected, now := maps.Clone(before), w.tags()
+// tagged checks the tags of our access points besides those that they were made with, and that no others have changed. A call is counted
+// before AWS has carried it out.
+func (w *wrong) tagged(before map[string]env.Tags, want env.Tags) func() error {
+	expected := maps.Clone(before)
 	for _, id := range w.owned {
 		expected[id] = env.OwnedBy(w.infra, driverTag, "true", "team", "a")
 		maps.Copy(expected[id], want)
 	}
-	if diff := cmp.Diff(expected, now); diff != "" {
-		w.t.Errorf("tags (-want +got):\n%s", diff)
+	return func() error {
+		if diff := cmp.Diff(expected, w.tags()); diff != "" {
+			return fmt.Errorf("tags (-want +got):\n%s", diff)
+		}
+		return nil
 	}
 }
 
@@ -127,8 +130,8 @@ func (w *wrong) accessPoints() {
 		w.says("AccessPointsUnused", "50 access points", "nothing deletes them"), w.told(driverName, "AccessPointsUnused", w.crowded),
 		w.metric("csi_operator_access_points"+one, 300), w.metric("csi_operator_access_points_limit"+one, 320),
 		w.metric("csi_operator_access_points_unused"+one, 50), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
-	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0))
-	w.tagged(before, env.Tags{"cost": "1", "old": "x"})
+	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0),
+		w.tagged(before, env.Tags{"cost": "1", "old": "x"}))
 	env.Quiet(w.t, w.world.operator)
 	// The other file system has one page of access points.
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4, tagResource: len(w.owned)})
@@ -148,8 +151,7 @@ func (w *wrong) tagsAfterRestart() {
 	w.start()
 	w.until("tags changed and removed", w.count(tagResource, len(w.owned)), w.count(untagResource, len(w.owned)),
 		// The driver may still make some with the old one.
-		w.remembered(`{"accessPointTags":["cost","old"]}`))
-	w.tagged(before, env.Tags{"cost": "2"})
+		w.remembered(`{"accessPointTags":["cost","old"]}`), w.tagged(before, env.Tags{"cost": "2"}))
 }
 
 // deniedTags goes on where no access point has lost a tag.

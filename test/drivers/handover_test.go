@@ -46,7 +46,7 @@ func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
 	if diff := cmp.Diff(kept, h.identity(t)); diff != "" {
 		t.Errorf("what has no namespace (-before +after):\n%s", diff)
 	}
-	if replaced, most := h.sampler.Counts(); replaced != handedNodes || most != 1 {
+	if replaced, most := h.sampler.Counts(t, h.cluster); replaced != handedNodes || most != 1 {
 		t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, handedNodes, most)
 	}
 	// What the operator looks at is no more than in any other cluster.

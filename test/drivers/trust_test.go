@@ -145,7 +145,17 @@ func (s *trust) given(t *testing.T, bundle string) error {
 // rollsOut waits until the controller has other certificates. The node pods need none.
 func (s *trust) rollsOut(t *testing.T, bundle string) {
 	t.Helper()
-	env.Eventually(t, "the controller with other certificates", func() error { return s.given(t, bundle) })
+	env.Eventually(t, "the controller with other certificates", func() error {
+		if err := s.given(t, bundle); err != nil {
+			return err
+		}
+		deployment := s.deployment()
+		s.get(t, deployment)
+		if deployment.Status.ObservedGeneration != deployment.Generation {
+			return errors.New("the Deployment controller has not seen it")
+		}
+		return nil
+	})
 	s.settle(t)
 	before := *s
 	s.look(t)

@@ -129,7 +129,8 @@ func reach(t *testing.T, cluster *env.Cluster, operator *env.Operator, c cell, a
 		leftOf(t, cluster, all)
 	} else {
 		leftOf(t, cluster, 0)
-		env.Must(t, state(t.Context(), cluster, "Available", "Removed"))
+		// It may be owed for a second.
+		env.Eventually(t, "Removed reported", func() error { return state(t.Context(), cluster, "Available", "Removed") })
 	}
 }
 

@@ -38,7 +38,12 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	if err := cluster.InstallManifests(ctx); err != nil {
+	err = cluster.InstallManifests(ctx)
+	if err == nil {
+		// Else they would be new in the first test.
+		err = env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 
@@ -38,9 +39,11 @@ func Trusting(most uint16) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MaxVersion: most}
 }
 
-// FreeAddress is an address of this machine at which nobody listens.
+// FreeAddress is an address of this machine at which nobody listens. A port of 127.0.0.1 could be somebody else's before the operator
+// listens; among 4 million loopback addresses nobody else finds the same.
 func FreeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	host := net.IPv4(127, byte(64+rand.IntN(64)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host.String(), "0"))
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}

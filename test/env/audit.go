@@ -89,11 +89,20 @@ func (a Audit) Next(mark Mark, user string) ([]Request, Mark, error) {
 		return nil, mark, fmt.Errorf("audit log: %w", err)
 	}
 	defer file.Close()
-	if _, err := file.Seek(int64(mark), io.SeekStart); err != nil {
+	// From the end of the line before: the mark may lie within a line that was being written.
+	from := max(mark-1, 0)
+	if _, err := file.Seek(int64(from), io.SeekStart); err != nil {
 		return nil, mark, fmt.Errorf("audit log: %w", err)
 	}
 	var found []Request
 	reader := bufio.NewReader(file)
+	if mark > 0 {
+		rest, err := reader.ReadBytes('\n')
+		if err != nil {
+			return nil, mark, nil //nolint:nilerr // It is still being written.
+		}
+		mark = from + Mark(len(rest))
+	}
 	for {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {

@@ -86,7 +86,7 @@ func (f *FormerOperator) asOLM(ctx context.Context, version *unstructured.Unstru
 		return nil
 	}
 	for _, subscription := range f.Subscriptions() {
-		if err := f.cluster.Gone(ctx, subscription); err != nil {
+		if err := f.cluster.Client.Get(ctx, client.ObjectKeyFromObject(subscription), subscription); err == nil {
 			f.violation(fmt.Sprintf("%s goes before Subscription %s, from which OLM would install it anew", version.GetName(), subscription.GetName()))
 		}
 	}

@@ -65,7 +65,7 @@ func Quiet(t *testing.T, operator *Operator) {
 			calm = 0
 		}
 		last = now[total]
-		if calm < 12 {
+		if calm < 18 {
 			return errors.New("the controller is still at work")
 		}
 		return nil

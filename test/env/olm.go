@@ -207,8 +207,7 @@ func (o *OLM) define(ctx context.Context, definition *unstructured.Unstructured)
 	if err != nil {
 		return fmt.Errorf("define %s: %w", definition.GetName(), err)
 	}
-	_, err = o.cluster.Kubectl(ctx, "wait", "crd/"+definition.GetName(), "--for=condition=Established", "--timeout=1m")
-	return err
+	return o.cluster.Served(ctx, definition.GetName())
 }
 
 // remove deletes what goes with a version and is not among the objects to keep. The Deployments are the first to go, and the

@@ -341,7 +341,12 @@ func (c *Cluster) AccountKubeconfig(ctx context.Context, namespace, name string)
 		admin.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	}
 	file := filepath.Join(c.Dir, namespace+"-"+name+".kubeconfig")
-	if err := clientcmd.WriteToFile(*admin, file); err != nil {
+	// Another operator of the same account may be reading it.
+	err = clientcmd.WriteToFile(*admin, file+".new")
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
 		return "", fmt.Errorf("kubeconfig of ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	return file, nil

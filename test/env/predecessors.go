@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,7 +37,8 @@ func (c *Cluster) Put(ctx context.Context, manager string, objects ...client.Obj
 		}
 		err := c.Client.Create(ctx, object, client.FieldOwner(manager))
 		if apierrors.IsAlreadyExists(err) {
-			err = c.putBack(ctx, manager, wanted)
+			// Kubernetes reports in it at any time.
+			err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.putBack(ctx, manager, wanted) })
 		}
 		if err != nil {
 			return fmt.Errorf("make %T %s: %w", wanted, wanted.GetName(), err)

@@ -245,8 +245,19 @@ func (s *Sampler) Violations() []string {
 	return slices.Clone(s.found)
 }
 
-// Counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment.
-func (s *Sampler) Counts() (replaced, most int) {
+// Counts are how many old plugins were replaced, and how many nodes lacked one at the worst moment, of all that has happened by now.
+func (s *Sampler) Counts(t *testing.T, cluster *Cluster) (replaced, most int) {
+	t.Helper()
+	s.mutex.Lock()
+	ended := s.ended
+	s.mutex.Unlock()
+	if !ended {
+		Must(t, s.catchUp(t.Context(), cluster))
+	}
+	return s.counts()
+}
+
+func (s *Sampler) counts() (replaced, most int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.replaced, s.most
@@ -282,7 +293,7 @@ func (s *Sampler) Follow(t *testing.T, cluster *Cluster) (stop func()) {
 				t.Error("forbidden: " + text)
 			}
 		}
-		replaced, most := s.Counts()
+		replaced, most := s.counts()
 		t.Logf("%d old plugins were replaced; at most %d nodes lacked a plugin at a time", replaced, most)
 	})
 	t.Cleanup(stop)

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +55,20 @@ func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
 		snapshot[name] = string(object.UID)
 	})
 	return snapshot, err
+}
+
+// HasPullSecrets returns an error until every ServiceAccount of OpenShift has its pull Secret, which is made a moment after it.
+func (c *Cluster) HasPullSecrets(ctx context.Context) error {
+	accounts := &corev1.ServiceAccountList{}
+	if err := c.Client.List(ctx, accounts); err != nil {
+		return err
+	}
+	for _, account := range accounts.Items {
+		if strings.HasPrefix(account.Namespace, "openshift-") && len(account.ImagePullSecrets) == 0 {
+			return fmt.Errorf("ServiceAccount %s/%s has no pull Secret yet", account.Namespace, account.Name)
+		}
+	}
+	return nil
 }
 
 // Since lists the objects that are in the cluster and not in an earlier snapshot.

@@ -50,7 +50,9 @@ func own(t *testing.T) *env.Cluster {
 	for _, object := range bystanders {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
 	}
-	env.Eventually(t, "the bystanders settled", func() error { return bound(t.Context(), cluster) })
+	env.Eventually(t, "the bystanders settled", func() error {
+		return errors.Join(bound(t.Context(), cluster), cluster.HasPullSecrets(t.Context()))
+	})
 	versions, err := versionsOf(t.Context(), cluster, bystanders)
 	env.Must(t, err)
 	before, err := cluster.Take(t.Context())

@@ -106,6 +106,7 @@ func saysOf(driver *operatorv1.ClusterCSIDriver, kind string, status operatorv1.
 func TestFeatureGatesChangeNothing(t *testing.T) {
 	s := installed(t, configv1.GCPPlatformType)
 	const pd = "pd.csi.storage.gke.io"
+	s.repaired(pd)
 	before := s.storage().Status.Conditions
 	gate := &configv1.FeatureGate{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	for _, step := range []struct {

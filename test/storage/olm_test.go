@@ -43,14 +43,13 @@ func (s *scene) former(driver, finalizer string) *env.FormerOperator {
 	s.t.Helper()
 	env.Must(s.t, s.ApplyFile(s.t.Context(), "testdata/olm.yaml"))
 	definitions := []string{
-		"crd/subscriptions.operators.coreos.com", "crd/clusterserviceversions.operators.coreos.com",
-		"crd/awsebsdrivers.csi.openshift.io", "crd/maniladrivers.csi.openshift.io",
+		"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com",
+		"awsebsdrivers.csi.openshift.io", "maniladrivers.csi.openshift.io",
 	}
-	_, err := s.Kubectl(s.t.Context(), append([]string{"wait", "--for=condition=Established", "--timeout=1m"}, definitions...)...)
-	env.Must(s.t, err)
+	env.Must(s.t, s.Served(s.t.Context(), definitions...))
 	s.t.Cleanup(func() {
 		ctx := context.Background()
-		_, err := s.Kubectl(ctx, append([]string{"delete", "--timeout=1m"}, definitions...)...)
+		_, err := s.Kubectl(ctx, append([]string{"delete", "crds", "--timeout=1m"}, definitions...)...)
 		if err != nil {
 			s.t.Error(err)
 		}
@@ -133,7 +132,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 		t.Errorf("what has no namespace (-before +after):\n%s", diff)
 	}
 	stop()
-	if replaced, most := sampler.Counts(); replaced != 4 || most != 1 {
+	if replaced, most := sampler.Counts(t, s.Cluster); replaced != 4 || most != 1 {
 		t.Errorf("the sampler saw %d old plugins go, of 4, and %d nodes without", replaced, most)
 	}
 	// It is the cluster's from now on, and nothing of the old one is told any more.

@@ -49,7 +49,7 @@ func TestOpenShiftsDriverIsTakenOver(t *testing.T) {
 	env.Must(t, err)
 	same(t, "the identity of what is adopted", kept, now)
 	env.Must(t, s.legacyGone(t.Context()))
-	if replaced, most := s.sampler.Counts(); replaced != many || most == 0 {
+	if replaced, most := s.sampler.Counts(t, s.Cluster); replaced != many || most == 0 {
 		t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, many, most)
 	}
 	deployment := s.controller()

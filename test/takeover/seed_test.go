@@ -53,7 +53,7 @@ func TestACommunityClusterIsTakenOver(t *testing.T) {
 			now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
 			env.Must(t, err)
 			same(t, "the identity of what is adopted", kept, now)
-			if replaced, most := s.sampler.Counts(); replaced != len(s.workers) || most == 0 {
+			if replaced, most := s.sampler.Counts(t, s.Cluster); replaced != len(s.workers) || most == 0 {
 				t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, len(s.workers), most)
 			}
 			s.uninstallOldPackage(t, csv)

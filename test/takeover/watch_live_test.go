@@ -45,7 +45,7 @@ func TestTheSamplerSeesWhatHappensInACluster(t *testing.T) {
 			return nil
 		})
 	})
-	if replaced, most := sampler.Counts(); replaced != len(s.workers) || most != len(s.workers) {
+	if replaced, most := sampler.Counts(t, s.Cluster); replaced != len(s.workers) || most != len(s.workers) {
 		t.Errorf("%d old plugins were replaced, and %d nodes lacked one; want %d each", replaced, most, len(s.workers))
 	}
 }

@@ -2,8 +2,8 @@ package cluster
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 )
 
@@ -13,6 +13,8 @@ const (
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
+	// portsEach is how many a cluster has.
+	portsEach = 3
 )
 
 // ports are where the components of one cluster listen.
@@ -39,15 +41,19 @@ func choosePorts(wanted int) (ports, error) {
 		}
 		open = append(open, listener)
 	}
-	for range portTries {
-		if len(open) == 3 {
+	// Clusters that start at the same time look in different places, by the numbers of their processes: a port is free until the component
+	// listens on it, seconds later.
+	const places = (highestPort - lowestPort) / portsEach
+	first := os.Getpid() % places * portsEach
+	for i := range portTries {
+		if len(open) == portsEach {
 			break
 		}
-		if listener, err := listen(lowestPort + rand.IntN(highestPort-lowestPort)); err == nil {
+		if listener, err := listen(lowestPort + (first+i)%(places*portsEach)); err == nil {
 			open = append(open, listener)
 		}
 	}
-	if len(open) < 3 {
+	if len(open) < portsEach {
 		return ports{}, fmt.Errorf("no free port found on %s between %d and %d in %d tries", host, lowestPort, highestPort, portTries)
 	}
 	port := func(i int) int { return open[i].Addr().(*net.TCPAddr).Port }

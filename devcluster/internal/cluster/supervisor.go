@@ -21,7 +21,7 @@ const (
 	reportFD = 4
 
 	// startLimit ends a start that hangs.
-	startLimit = 90 * time.Second
+	startLimit = 3 * time.Minute
 	// patience is how long a process may take to end before it is killed. Nothing of a development cluster has to be saved.
 	// The API server would wait for its clients to close their watches, which they do not.
 	patience = time.Second
