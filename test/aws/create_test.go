@@ -19,7 +19,7 @@ import (
 // shareOptions are those of a creation that neither pauses nor has to hurry.
 func shareOptions(more ...func(*efscreate.Options)) efscreate.Options {
 	o := efscreate.Options{
-		InfraID: infra, Account: account, Region: region, Name: "ci", Poll: time.Millisecond, Patience: time.Minute,
+		InfraID: infra, Account: account, Region: region, Name: "ci", Poll: time.Millisecond, Patience: 10 * time.Minute,
 		MaxBackoff: time.Millisecond, RequestsPerMinute: 1e8, RequestTimeout: 10 * time.Second,
 	}
 	for _, change := range more {

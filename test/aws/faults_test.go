@@ -170,7 +170,7 @@ func TestRequestsThatHangAreSentAgain(t *testing.T) {
 			return nil
 		}
 	})
-	report := c.cleanup(func(o *efscleanup.Options) { o.RequestTimeout = 500 * time.Millisecond })
+	report := c.cleanup(func(o *efscleanup.Options) { o.RequestTimeout = 2 * time.Second })
 	want(t, report, efscleanup.Clean)
 	c.WantLeft()
 	if len(hung) != 5 {

@@ -67,7 +67,7 @@ func of(infraID string, more ...string) tags { return env.OwnedBy(infraID, more.
 // options are those of a cleanup that neither pauses nor has to hurry.
 func options(more ...func(*efscleanup.Options)) efscleanup.Options {
 	o := efscleanup.Options{
-		InfraID: infra, Account: account, Region: region, Yes: true, Wait: true, Poll: time.Millisecond, Patience: time.Minute,
+		InfraID: infra, Account: account, Region: region, Yes: true, Wait: true, Poll: time.Millisecond, Patience: 10 * time.Minute,
 		MaxBackoff: time.Millisecond, RequestsPerMinute: 1e8, RequestTimeout: 10 * time.Second,
 	}
 	for _, change := range more {

@@ -253,6 +253,7 @@ func leavesUnmanagedAlone(t *testing.T, s *scene) {
 
 func getsSnapshots(t *testing.T, s *scene) {
 	env.Must(t, s.cluster.ApplyFile(t.Context(), "testdata/volumesnapshotclasses.yaml"))
+	env.Must(t, s.cluster.Served(t.Context(), "volumesnapshotclasses.snapshot.storage.k8s.io"))
 	<-s.operator.Done()
 	if err := s.operator.Stop(); err != nil {
 		t.Fatal(err)

@@ -278,10 +278,11 @@ func (o *Operator) Output() string {
 	return string(output)
 }
 
-// LastLines are what tells most of a log: its end, without the lines that every program prints as it starts.
+// LastLines are what tells most of a log: its end, without the lines of a start that went well.
 func LastLines(log string) string {
+	started := strings.Contains(log, `"Starting workers"`)
 	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
-		return strings.Contains(line, `"Starting EventSource"`) || strings.Contains(line, `"Caches populated"`)
+		return started && (strings.Contains(line, `"Starting EventSource"`) || strings.Contains(line, `"Caches populated"`))
 	})
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }

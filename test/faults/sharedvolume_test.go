@@ -225,7 +225,8 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	env.Eventually(t, "nothing left", func() error { return settled(t.Context(), cluster, 0) })
 }
 
-// collectorKnows waits until Kubernetes' garbage collector has noticed that there are SharedVolumes, which takes it half a minute.
+// collectorKnows waits until Kubernetes' garbage collector has noticed that there are SharedVolumes. It looks for new kinds twice a minute, and
+// tries what it did not know at growing intervals.
 func collectorKnows(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	probe := env.SharedVolume("default", "probe")
@@ -235,9 +236,9 @@ func collectorKnows(t *testing.T, cluster *env.Cluster) {
 	}}}}
 	env.Must(t, cluster.Client.Create(t.Context(), marker))
 	env.Must(t, cluster.Client.Delete(t.Context(), probe))
-	env.Eventually(t, "what a SharedVolume owned collected", func() error {
+	env.Must(t, env.AwaitFor(t.Context(), 5*time.Minute, "what a SharedVolume owned collected", func() error {
 		return errors.Join(cluster.Gone(t.Context(), marker), cluster.PairGone(t.Context(), probe))
-	})
+	}))
 }
 
 // What the API server refuses is told with what to do, and made as soon as it is allowed.
