@@ -34,12 +34,18 @@ type unitTests struct {
 }
 
 func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+	pass(t, monitor[*monitoringv1.PrometheusRule](t).Spec, cases)
+}
+
+// pass checks rules, and runs promtool's unit tests of a file on them.
+func pass(t *testing.T, spec monitoringv1.PrometheusRuleSpec, file string) {
+	t.Helper()
 	dir := t.TempDir()
-	rules := writeRules(t, dir, monitor[*monitoringv1.PrometheusRule](t).Spec)
+	rules := writeRules(t, dir, spec)
 	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rules)
-	text, err := os.ReadFile(cases)
+	text, err := os.ReadFile(file)
 	env.Must(t, err)
-	copied := filepath.Join(dir, "alerts.yaml")
+	copied := filepath.Join(dir, filepath.Base(file))
 	env.Must(t, os.WriteFile(copied, text, 0o600))
 	promtool(t, "test", "rules", copied)
 }

@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	}
 	suite.cluster = cluster
 	code := m.Run()
-	if err := judgeRights(cluster, code == 0 && everything()); err != nil {
+	if err := judgeRights(cluster, code == 0 && rights.Complete()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
@@ -14,16 +13,6 @@ import (
 
 // otherNamespace is where one test runs the operator, besides its default.
 const otherNamespace = "openshift-operators"
-
-// everything tells whether no flag has left out a test.
-func everything() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list"} {
-		if flag.Lookup(name).Value.String() != "" {
-			return false
-		}
-	}
-	return true
-}
 
 // judgeRights reads all that the operator has asked for in all tests. No request may have been refused, and if all tests
 // have run, each of its rights must have been needed by one.

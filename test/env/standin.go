@@ -3,6 +3,9 @@ package env
 import (
 	"path/filepath"
 	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // BehaviourAnnotation of a ClusterCSIDriver tells the stand-in for its operator (test/standin) how to behave.
@@ -19,6 +22,18 @@ const (
 	// Disabled reports that there is nothing to drive.
 	Disabled Behaviour = "disabled"
 )
+
+// ImageOf is the image of the first container of a Deployment or DaemonSet; empty for other objects.
+func ImageOf(object client.Object) string {
+	switch workload := object.(type) {
+	case *appsv1.Deployment:
+		return workload.Spec.Template.Spec.Containers[0].Image
+	case *appsv1.DaemonSet:
+		return workload.Spec.Template.Spec.Containers[0].Image
+	default:
+		return ""
+	}
+}
 
 // Names of programs in bin/ that ReleasePrograms runs.
 const (

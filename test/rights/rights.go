@@ -2,6 +2,7 @@
 package rights
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"sort"
@@ -11,6 +12,16 @@ import (
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
+
+// Complete tells whether no flag of `go test` has left out a test. Only then nobody needs a right that was not used.
+func Complete() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
 
 // Role is a Role, or a ClusterRole if it has no namespace.
 type Role struct {

@@ -195,7 +195,7 @@ func (s *standIn) install(ctx context.Context) error {
 // apply makes an object, or brings it up to date with the image.
 func (s *standIn) apply(ctx context.Context, object client.Object) error {
 	have := object.DeepCopyObject().(client.Object)
-	if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), have); err == nil && imageOf(have) == imageOf(object) {
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), have); err == nil && env.ImageOf(have) == env.ImageOf(object) {
 		return nil
 	}
 	kind, err := apiutil.GVKForObject(object, s.client.Scheme())
@@ -210,15 +210,4 @@ func (s *standIn) apply(ctx context.Context, object client.Object) error {
 	target := &unstructured.Unstructured{Object: fields}
 	target.SetGroupVersionKind(kind)
 	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner), client.ForceOwnership)
-}
-
-func imageOf(object client.Object) string {
-	switch workload := object.(type) {
-	case *appsv1.Deployment:
-		return workload.Spec.Template.Spec.Containers[0].Image
-	case *appsv1.DaemonSet:
-		return workload.Spec.Template.Spec.Containers[0].Image
-	default:
-		return ""
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 // The releases that the cluster can run. The first one is that of the cluster's own configuration.
@@ -45,7 +46,7 @@ func run(m *testing.M) int {
 		}
 	}()
 	code := m.Run()
-	if err := judgeRights(suite.cluster, code == 0 && everything()); err != nil {
+	if err := judgeRights(suite.cluster, code == 0 && rights.Complete()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,16 +13,6 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rights"
 )
-
-// everything tells whether no flag has left out a test.
-func everything() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list"} {
-		if flag.Lookup(name).Value.String() != "" {
-			return false
-		}
-	}
-	return true
-}
 
 // users are the operators in the audit log, stand-ins included: these ask only for what every operator of a driver needs.
 func users() []string {

@@ -56,7 +56,7 @@ func checkUpgrade(t *testing.T, journal *journal, entries []catalogue.Entry) {
 				progressing = append(progressing, string(state.Status))
 			}
 		case *appsv1.Deployment, *appsv1.DaemonSet:
-			if image := imageOf(object); strings.HasSuffix(image, ":"+nextRelease) && !slices.Contains(images, object.GetName()) {
+			if image := env.ImageOf(object); strings.HasSuffix(image, ":"+nextRelease) && !slices.Contains(images, object.GetName()) {
 				images = append(images, object.GetName())
 			}
 		}
@@ -74,16 +74,5 @@ func checkUpgrade(t *testing.T, journal *journal, entries []catalogue.Entry) {
 				t.Errorf("the order of new images is %v, want %s before %s", images, entry.Operator, workload.Name)
 			}
 		}
-	}
-}
-
-func imageOf(object client.Object) string {
-	switch workload := object.(type) {
-	case *appsv1.Deployment:
-		return workload.Spec.Template.Spec.Containers[0].Image
-	case *appsv1.DaemonSet:
-		return workload.Spec.Template.Spec.Containers[0].Image
-	default:
-		return ""
 	}
 }
