@@ -2,6 +2,9 @@
 //
 // The base is a file with all objects. A variant is a file with what differs from the base, so that a reviewer sees the
 // effect of a configuration, and a change of the base does not change every file.
+//
+// With RENDERED=folder in the environment, the whole objects of the base and of each variant are written there too, into
+// folder/<package>/<name>.yaml, for tests that hand them to real programs.
 package golden
 
 import (
@@ -22,20 +25,45 @@ import (
 // file instead.
 func Compare(t *testing.T, name string, objects []client.Object) {
 	t.Helper()
-	CompareText(t, name+".yaml", marshal(t, objects))
+	text := marshal(t, objects)
+	export(t, name, text)
+	CompareText(t, name+".yaml", text)
 }
 
 // CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff.
 func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	t.Helper()
+	whole := marshal(t, objects)
+	export(t, name, whole)
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(marshal(t, base)), B: difflib.SplitLines(marshal(t, objects)), Context: 4,
+		A: difflib.SplitLines(marshal(t, base)), B: difflib.SplitLines(whole), Context: 4,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The place in the base is not what is reviewed.
 	CompareText(t, name+".diff", regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
+}
+
+// export writes the objects of a variant into the folder that the environment names.
+func export(t *testing.T, name, text string) {
+	t.Helper()
+	folder := os.Getenv("RENDERED")
+	if folder == "" {
+		return
+	}
+	// A test runs in the folder of its package.
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, filepath.Base(here), name+".yaml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // CompareText fails the test if a text differs from a file in testdata.
