@@ -125,8 +125,13 @@ func (f *FormerOperator) Install(ctx context.Context, settings map[string]any) e
 	configuration := f.Configuration()
 	configuration.SetFinalizers([]string{f.Finalizer})
 	configuration.Object["spec"] = settings
-	objects := append(f.Subscriptions(), version, f.version(elsewhereName), f.Deployment(), configuration)
+	deployment := f.Deployment()
+	objects := append(f.Subscriptions(), version, f.version(elsewhereName), configuration, deployment)
 	for _, object := range objects {
+		if object == client.Object(deployment) {
+			// OLM makes the ClusterServiceVersion an owner that does not block (operator-lifecycle-manager, ownerutil.AddNonBlockingOwner).
+			deployment.OwnerReferences = []metav1.OwnerReference{OwnerOf(version)}
+		}
 		if err := f.cluster.Client.Create(ctx, object); err != nil {
 			return fmt.Errorf("install the former operator of %s: %w", f.Entry.Title, err)
 		}
@@ -141,6 +146,15 @@ func (f *FormerOperator) Install(ctx context.Context, settings map[string]any) e
 		}
 		return nil
 	})
+}
+
+// OwnerOf refers to a ClusterServiceVersion as OLM does in what it installs.
+func OwnerOf(version client.Object) metav1.OwnerReference {
+	no := false
+	return metav1.OwnerReference{
+		APIVersion: versionKind().GroupVersion().String(), Kind: versionKind().Kind, Name: version.GetName(), UID: version.GetUID(),
+		BlockOwnerDeletion: &no, Controller: &no,
+	}
 }
 
 // Gone checks that nothing of the operator is left.

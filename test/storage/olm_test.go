@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,6 +153,7 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 	yes := true
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: former.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}
 	env.Must(t, errors.Join(former.Install(t.Context(), old), s.Client.Create(t.Context(), driver)))
+	tenant := s.tenantOfOLM(former)
 	s.install(env.Release{Version: release})
 	s.eventually("the old operator gone", func() error { return former.Gone(t.Context()) })
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}
@@ -169,6 +171,61 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 		t.Errorf("the CSIDriver was made anew: UID %s, before %s", driver.UID, uid)
 	}
 	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
+	tenant.keeps(s)
+
+	// Without a configuration the next program leaves everything as it is, also what has the names of the old operator.
+	lookalikes := former.Subscriptions()[:1]
+	for _, object := range lookalikes {
+		object.SetNamespace(tenantNamespace)
+		env.Must(t, s.Client.Create(t.Context(), object))
+	}
+	tenant.objects = append(tenant.objects, lookalikes...)
+	s.restart()
+	s.repaired(former.Entry.Name)
+	tenant.keeps(s)
+}
+
+// tenantNamespace is that of somebody who may install operators there, and nothing elsewhere.
+const tenantNamespace = "tenant-of-olm"
+
+// olmTenant is an operator of another package, and a Deployment that claims to be of the old operator and of that one.
+type olmTenant struct{ objects []client.Object }
+
+func (s *scene) tenantOfOLM(former *env.FormerOperator) *olmTenant {
+	s.t.Helper()
+	env.Must(s.t, s.Namespace(s.t.Context(), tenantNamespace))
+	version := &unstructured.Unstructured{}
+	version.SetAPIVersion("operators.coreos.com/v1alpha1")
+	version.SetKind("ClusterServiceVersion")
+	version.SetNamespace(tenantNamespace)
+	version.SetName("important.v1.0.0")
+	env.Must(s.t, s.Client.Create(s.t.Context(), version))
+	deployment := former.Deployment()
+	deployment.Namespace = tenantNamespace
+	deployment.Labels["olm.owner"], deployment.Labels["olm.owner.namespace"] = version.GetName(), tenantNamespace
+	deployment.OwnerReferences = []metav1.OwnerReference{env.OwnerOf(version)}
+	// It has no pods: those would have to be waited for, as nobody can tell whose they are.
+	none := int32(0)
+	deployment.Spec.Replicas = &none
+	env.Must(s.t, s.Client.Create(s.t.Context(), deployment))
+	s.t.Cleanup(func() {
+		if _, err := s.Kubectl(context.Background(), "delete", "deployments", "--all", "-n", tenantNamespace); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return &olmTenant{objects: []client.Object{version, deployment}}
+}
+
+// keeps checks that nothing of the tenant's was deleted.
+func (o *olmTenant) keeps(s *scene) {
+	s.t.Helper()
+	for _, object := range o.objects {
+		uid := object.GetUID()
+		err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object)
+		if err != nil || object.GetUID() != uid || object.GetDeletionTimestamp() != nil {
+			s.t.Errorf("%T %s of the tenant was deleted (%v)", object, object.GetName(), err)
+		}
+	}
 }
 
 // identity is that of the objects of the EBS driver that have no namespace.

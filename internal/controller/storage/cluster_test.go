@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,13 +24,15 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// cluster answers reads, and remembers what was applied. Nothing else can be written to it.
+// cluster answers reads, and remembers what was applied and deleted. Nothing else can be written to it.
 type cluster struct {
 	client.Client
 	scheme  *runtime.Scheme
 	objects []client.Object
-	// applied are names.
-	applied []string
+	// applied are names, deleted are kinds and names.
+	applied, deleted []string
+	// reads are the kinds that were read, a list with its namespace.
+	reads []string
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -48,6 +51,7 @@ func (c *cluster) Get(_ context.Context, key client.ObjectKey, into client.Objec
 	if err != nil {
 		return fmt.Errorf("kind of %T: %w", into, err)
 	}
+	c.reads = append(c.reads, kind.Kind)
 	for _, object := range c.objects {
 		if has, err := apiutil.GVKForObject(object, c.scheme); err != nil || has != kind || client.ObjectKeyFromObject(object) != key {
 			continue
@@ -81,11 +85,13 @@ func (c *cluster) List(_ context.Context, list client.ObjectList, options ...cli
 		return fmt.Errorf("kind of %T: %w", list, err)
 	}
 	want := (&client.ListOptions{}).ApplyOptions(options)
+	c.reads = append(c.reads, kind.Kind+" "+want.Namespace)
 	var found []runtime.Object
 	for _, object := range c.objects {
 		has, err := apiutil.GVKForObject(object, c.scheme)
 		if err == nil && has.Group == kind.Group && has.Kind+"List" == kind.Kind &&
 			(want.Namespace == "" || want.Namespace == object.GetNamespace()) &&
+			(want.FieldSelector == nil || want.FieldSelector.Matches(fields.Set{"metadata.name": object.GetName()})) &&
 			(want.LabelSelector == nil || want.LabelSelector.Matches(labels.Set(object.GetLabels()))) {
 			found = append(found, object)
 		}
@@ -105,12 +111,18 @@ func (c *cluster) Apply(_ context.Context, object runtime.ApplyConfiguration, _ 
 	return nil
 }
 
+func (c *cluster) Delete(_ context.Context, object client.Object, _ ...client.DeleteOption) error {
+	c.deleted = append(c.deleted, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+	return nil
+}
+
 // reconcilerOf works on a cluster, at the time of all tests.
 func reconcilerOf(c *cluster, entries ...catalogue.Entry) *Reconciler {
 	now := func() time.Time { return at }
 	return &Reconciler{
 		Client: c, Live: c, Events: events.NewFakeRecorder(10), Catalogue: entries, Scope: Scope{Entries: entries}, Version: "2", Now: now,
-		failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, volumes: map[string]volumes{}, retired: map[string]bool{},
+		failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, volumes: map[string]volumes{},
+		retired: map[string]bool{}, retirings: map[string]*retiring{},
 		applier: &apply.Applier{Client: c, Live: c, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten()},
 	}
 }

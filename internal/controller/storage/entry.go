@@ -88,11 +88,12 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	if entry.Predecessor == nil || r.retired[entry.Name] {
 		return true
 	}
-	retirement, err := r.retire(ctx, entry)
+	retirement, err := r.retireWhenDue(ctx, entry)
 	done.retirement, done.retireErr = retirement, err
 	done.again = status.Soonest(done.again, retirement.again)
 	if err == nil && retirement.done {
 		r.retired[entry.Name] = true
+		delete(r.retirings, entry.Name)
 		return true
 	}
 	done.retiring = true

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,8 +26,8 @@ import (
 const (
 	// olmGroup is the API of the Operator Lifecycle Manager.
 	olmGroup = "operators.coreos.com"
-	// olmOwner is what it puts on the Deployment of an operator: the name of the ClusterServiceVersion.
-	olmOwner = "olm.owner"
+	// olmVersion is the kind that owns the Deployment of an operator.
+	olmVersion = "ClusterServiceVersion"
 	// olmCopied is on the copies of ClusterServiceVersions that it makes in all other namespaces.
 	olmCopied = "olm.copiedFrom"
 	// olmPage is how much is read at a time.
@@ -35,46 +36,39 @@ const (
 	ourPods = "openshift.storage.network-policy.dns"
 )
 
-// installed is what is in the cluster of an operator that OLM installed.
+// installed is what is left of an operator that OLM installed. Its parts are looked for in the order in which they go, and what comes
+// after the first one that is there is not read.
 type installed struct {
 	subscriptions, versions, deployments, pods []client.Object
 	// configuration is its custom resource, nil if there is none.
 	configuration *unstructured.Unstructured
 }
 
-func (i installed) nothing() bool {
-	return len(i.subscriptions)+len(i.versions)+len(i.deployments) == 0 && i.configuration == nil
-}
-
 // lookForOLM reads from the cluster what is there of an operator that OLM installed, in whichever namespace and from whichever catalog.
-func (r *Reconciler) lookForOLM(ctx context.Context, former catalogue.Predecessor) (installed, error) {
+// Only an administrator of the cluster can make its configuration: without one, no other object is reason enough to look for more, as
+// anybody who may write in a namespace could have made it.
+func (r *Reconciler) lookForOLM(ctx context.Context, former catalogue.Predecessor, known *retiring) (installed, error) {
 	var found installed
-	var err error
-	if found.subscriptions, err = r.subscriptions(ctx, former); err != nil {
-		return found, err
-	}
-	// The new operator may have the same name, but OLM has not made it.
-	deployments := metadata("apps", "v1", "Deployment")
-	named := client.MatchingFields{"metadata.name": former.Deployment}
-	if found.deployments, err = r.each(ctx, deployments, named, client.HasLabels{olmOwner}); err != nil {
-		return found, err
-	}
-	if found.versions, err = r.versions(ctx, former, found.deployments); err != nil {
-		return found, err
-	}
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(former.Configuration)
 	switch err := r.Live.Get(ctx, client.ObjectKey{Name: singleton}, configuration); {
-	case err == nil:
-		found.configuration = configuration
-	case !isAbsent(err):
+	case isAbsent(err):
+		return found, nil
+	case err != nil:
 		return found, fmt.Errorf("look for %s %s: %w", former.Configuration.Kind, singleton, err)
 	}
-	if found.configuration == nil || len(found.subscriptions)+len(found.versions)+len(found.deployments) > 0 {
-		// It is not their turn yet, and the list is that of all pods.
-		return found, nil
+	found.configuration = configuration
+	var err error
+	if found.subscriptions, err = r.subscriptions(ctx, former); err != nil || len(found.subscriptions) > 0 {
+		return found, err
 	}
-	found.pods, err = r.podsOf(ctx, former)
+	if found.versions, err = r.versions(ctx, former); err != nil || len(found.versions) > 0 {
+		return found, err
+	}
+	if found.deployments, err = r.deploymentsOf(ctx, former); err != nil || len(found.deployments) > 0 {
+		return found, err
+	}
+	found.pods, err = r.podsOf(ctx, former, known)
 	return found, err
 }
 
@@ -89,38 +83,78 @@ func (r *Reconciler) subscriptions(ctx context.Context, former catalogue.Predece
 	}), err
 }
 
-// versions are the ClusterServiceVersions of the package, or whichever the Deployments belong to. Copies go with them.
-func (r *Reconciler) versions(ctx context.Context, former catalogue.Predecessor, deployments []client.Object) ([]client.Object, error) {
-	owners := map[client.ObjectKey]bool{}
-	for _, deployment := range deployments {
-		owners[client.ObjectKey{Namespace: deployment.GetNamespace(), Name: deployment.GetLabels()[olmOwner]}] = true
-	}
+// versions are the ClusterServiceVersions of the package. Copies go with them.
+func (r *Reconciler) versions(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
 	original, err := labels.NewRequirement(olmCopied, selection.DoesNotExist, nil)
 	if err != nil {
 		return nil, fmt.Errorf("select by label %s: %w", olmCopied, err)
 	}
 	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*original)}
-	all, err := r.each(ctx, metadata(olmGroup, "v1alpha1", "ClusterServiceVersion"), selector)
-	return slices.DeleteFunc(all, func(version client.Object) bool {
-		return !strings.HasPrefix(version.GetName(), former.Package+".v") && !owners[client.ObjectKeyFromObject(version)]
-	}), err
+	all, err := r.each(ctx, metadata(olmGroup, "v1alpha1", olmVersion), selector)
+	return slices.DeleteFunc(all, func(version client.Object) bool { return !isVersionOf(version.GetName(), former) }), err
 }
 
-// podsOf are the pods of the operator that have not ended, wherever they are: when its Deployment has gone, nothing else says where. A
-// Deployment of the new operator has pods of the same name.
-func (r *Reconciler) podsOf(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
-	all, err := r.each(ctx, metadata("", "v1", "Pod"), client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+// deploymentsOf are those of the operator. The new operator may have the same name, but no ClusterServiceVersion owns it. Kubernetes
+// deletes what names an owner of a UID that is not there, so that a Deployment with the name of an owner alone holds nothing up for long.
+// Labels are no proof: anybody may set them.
+func (r *Reconciler) deploymentsOf(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
+	named := client.MatchingFields{"metadata.name": former.Deployment}
+	all, err := r.each(ctx, metadata("apps", "v1", "Deployment"), named)
+	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, former) }), err
+}
+
+// isVersionOf tells whether a ClusterServiceVersion of that name is of the package.
+func isVersionOf(name string, former catalogue.Predecessor) bool {
+	return strings.HasPrefix(name, former.Package+".")
+}
+
+// isOwned tells whether an object is of a ClusterServiceVersion of the package: OLM makes that an owner of the Deployments that it
+// installs (operator-lifecycle-manager, pkg/controller/install/deployment.go, AddNonBlockingOwner).
+func isOwned(object client.Object, former catalogue.Predecessor) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		group, _ := schema.ParseGroupVersion(owner.APIVersion)
+		return group.Group == olmGroup && owner.Kind == olmVersion && isVersionOf(owner.Name, former)
+	})
+}
+
+// podsOf are the pods of the operator that have not ended. When its Deployment has gone, nothing else says where they are, so that the
+// first look is for those of all namespaces, and each one after it for those where the first has found some.
+func (r *Reconciler) podsOf(ctx context.Context, former catalogue.Predecessor, known *retiring) ([]client.Object, error) {
+	running := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-	)})
-	return slices.DeleteFunc(all, func(pod client.Object) bool {
-		owner := metav1.GetControllerOf(pod)
-		if owner == nil || owner.Kind != "ReplicaSet" || (pod.GetNamespace() == catalogue.Namespace && pod.GetLabels()[ourPods] != "") {
-			return true
+	)}
+	if known.podsIn == nil {
+		all, err := r.each(ctx, metadata("", "v1", "Pod"), running)
+		if err != nil {
+			return nil, err
 		}
-		hash, ok := strings.CutPrefix(owner.Name, former.Deployment+"-")
-		return !ok || strings.Contains(hash, "-")
-	}), err
+		known.podsIn = map[string]bool{}
+		all = slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, former) })
+		for _, pod := range all {
+			known.podsIn[pod.GetNamespace()] = true
+		}
+		return all, nil
+	}
+	var found []client.Object
+	for _, namespace := range slices.Sorted(maps.Keys(known.podsIn)) {
+		all, err := r.each(ctx, metadata("", "v1", "Pod"), running, client.InNamespace(namespace))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, former) })...)
+	}
+	return found, nil
+}
+
+// isPodOf tells whether a pod is one of the old operator. A Deployment of the new operator has pods of the same name.
+func isPodOf(pod client.Object, former catalogue.Predecessor) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" || (pod.GetNamespace() == catalogue.Namespace && pod.GetLabels()[ourPods] != "") {
+		return false
+	}
+	hash, ok := strings.CutPrefix(owner.Name, former.Deployment+"-")
+	return ok && !strings.Contains(hash, "-")
 }
 
 // each reads all objects of a list, page by page. A kind that the cluster does not serve has none.

@@ -59,7 +59,9 @@ type Reconciler struct {
 	volumes map[string]volumes
 	// retired are the entries for which nothing is left that OLM installed.
 	retired map[string]bool
-	busy    status.Busy
+	// retirings are the removals of such operators that are under way.
+	retirings map[string]*retiring
+	busy      status.Busy
 }
 
 // Reconcile brings the cluster to what its configuration says.

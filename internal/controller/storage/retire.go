@@ -19,8 +19,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// retireInterval is how soon to look again for what OLM and Kubernetes remove. Nothing of it is watched.
-const retireInterval = time.Second
+// Nothing of what OLM and Kubernetes remove is watched. It is looked for again after retireInterval, and after twice as long each time that
+// nothing has changed, but for retireLimit at most.
+const (
+	retireInterval = time.Second
+	retireLimit    = 2 * time.Minute
+)
 
 // retirement is how far the operator of a driver that OLM installed is removed.
 type retirement struct {
@@ -32,57 +36,91 @@ type retirement struct {
 	again time.Duration
 }
 
+// retiring is what is remembered of a removal between two looks.
+type retiring struct {
+	// last is what the last look found, pause how long the next one waits, and due when it is.
+	last  retirement
+	pause time.Duration
+	due   time.Time
+	// podsIn are the namespaces in which the operator had pods when its Deployment had gone; nil until then.
+	podsIn map[string]bool
+}
+
+// retireWhenDue is retire, unless that has been done a moment ago: events of other objects come at any time, and each look is many requests.
+func (r *Reconciler) retireWhenDue(ctx context.Context, entry catalogue.Entry) (retirement, error) {
+	known := r.retirings[entry.Name]
+	if known == nil {
+		known = &retiring{}
+		r.retirings[entry.Name] = known
+	}
+	if wait := known.due.Sub(r.Now()); wait > 0 {
+		waits := known.last
+		waits.again = wait
+		return waits, nil
+	}
+	found, err := r.retire(ctx, entry, known)
+	if err != nil || found.done {
+		return found, err
+	}
+	known.wait(&found, r.Now())
+	return found, nil
+}
+
+// wait says when to look again, after a look that has found something.
+func (k *retiring) wait(found *retirement, now time.Time) {
+	if found.message == k.last.message {
+		k.pause = min(2*k.pause, retireLimit)
+	} else {
+		k.pause = retireInterval
+	}
+	found.again = k.pause
+	k.last, k.due = *found, now.Add(k.pause)
+}
+
 // retire removes the operator of a driver that OLM installed in OpenShift 4.5, and leaves the driver running. Until it is done, the entry
 // is not applied. Whoever goes on after a restart finds out from the cluster where the last one was.
 //
 // The order is what keeps the driver: without its Subscription OLM installs nothing anew, without its ClusterServiceVersion the operator
-// ends, and only after its last pod the finalizer goes by which it would remove the driver.
-func (r *Reconciler) retire(ctx context.Context, entry catalogue.Entry) (retirement, error) {
+// ends, and only after its last pod the finalizer goes by which it would remove the driver. The configuration is the last to go, and where
+// there is none, nothing is deleted.
+func (r *Reconciler) retire(ctx context.Context, entry catalogue.Entry, known *retiring) (retirement, error) {
 	former := *entry.Predecessor
-	found, err := r.lookForOLM(ctx, former)
+	found, err := r.lookForOLM(ctx, former, known)
 	if err != nil {
 		return retirement{}, err
 	}
-	if found.nothing() {
-		return retirement{done: true}, r.lendRights(ctx, entry)
-	}
 	if found.configuration == nil {
-		// Without it the operator has installed nothing, so that nothing is waited for: anybody can make the other objects, and hold them.
-		if err := r.deleteAll(ctx, slices.Concat(found.subscriptions, found.versions)); err != nil {
-			return retirement{}, err
-		}
 		return retirement{done: true}, r.lendRights(ctx, entry)
 	}
 	if err := r.keepSettings(ctx, entry, found.configuration); err != nil {
 		return retirement{}, err
 	}
 	waiting := func(format string, args ...any) (retirement, error) {
-		return retirement{message: fmt.Sprintf(format, args...), again: retireInterval}, nil
+		return retirement{message: fmt.Sprintf("the operator of %s that OLM installed is replaced: ", entry.Title) + fmt.Sprintf(format, args...)}, nil
 	}
 	switch {
 	case len(found.subscriptions) > 0:
 		if err := r.deleteAll(ctx, found.subscriptions); err != nil {
 			return retirement{}, err
 		}
-		return waiting("the operator of %s that OLM installed is replaced: removing %s", entry.Title, namesOf(found.subscriptions))
+		return waiting("removing %s", namesOf(found.subscriptions))
 	case len(found.versions) > 0:
 		if err := r.deleteAll(ctx, found.versions); err != nil {
 			return retirement{}, err
 		}
-		return waiting("the operator of %s that OLM installed is replaced: removing %s", entry.Title, namesOf(found.versions))
+		return waiting("removing %s", namesOf(found.versions))
 	case len(found.deployments) > 0:
 		first := client.ObjectKeyFromObject(found.deployments[0])
-		return waiting("the operator of %s that OLM installed is replaced: waiting until OLM has removed %s; if that lasts: oc delete deployment %s -n %s",
-			entry.Title, namesOf(found.deployments), first.Name, first.Namespace)
+		return waiting("waiting until OLM has removed %s; if that lasts: oc delete deployment %s -n %s",
+			namesOf(found.deployments), first.Name, first.Namespace)
 	case len(found.pods) > 0:
 		first := client.ObjectKeyFromObject(found.pods[0])
-		return waiting("the operator of %s that OLM installed is replaced: waiting for the end of %s; if that lasts: oc delete pod %s -n %s",
-			entry.Title, namesOf(found.pods), first.Name, first.Namespace)
+		return waiting("waiting for the end of %s; if that lasts: oc delete pod %s -n %s", namesOf(found.pods), first.Name, first.Namespace)
 	default:
 		if err := r.dropConfiguration(ctx, found.configuration); err != nil {
 			return retirement{}, err
 		}
-		return waiting("the operator of %s that OLM installed is replaced: removing %s %s", entry.Title, former.Configuration.Kind, singleton)
+		return waiting("removing %s %s", former.Configuration.Kind, singleton)
 	}
 }
 

@@ -278,7 +278,7 @@ func (r *Reconciler) prepare() error {
 	r.failures = &status.Failures{Now: r.Now}
 	r.rollouts = &status.Rollouts{Now: r.Now}
 	r.volumes = map[string]volumes{}
-	r.retired = map[string]bool{}
+	r.retired, r.retirings = map[string]bool{}, map[string]*retiring{}
 	r.reporter = &reporter{Reconciler: r}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten(),
