@@ -179,6 +179,8 @@ type Config struct {
 	InfrastructureTopology configv1.TopologyMode
 	// CredentialsMode is that of the CloudCredential; it is manual on a cluster with STS.
 	CredentialsMode operatorv1.CloudCredentialsMode
+	// Minting is what is known of the default mode, which leaves it to the cloud-credential-operator whether it makes keys.
+	Minting Minting
 	// RoleARNs maps the name of an environment variable, such as ROLEARN, to the IAM role for STS.
 	RoleARNs map[string]string
 	// Proxy is the way to the cloud; empty means that there is none.
@@ -229,8 +231,8 @@ func (c Config) metrics() bool {
 }
 
 // Requests tells whether the CredentialsRequest c is to be created. Without the cloud-credential-operator's API there
-// is none. In manual mode it needs a role for STS. An optional one in passthrough mode would hand the node pods the
-// administrator's own credentials, so it needs mint mode or a role.
+// is none. In manual mode it needs a role for STS. An optional one would hand the node pods the administrator's own keys where
+// these are passed through, so it needs a role, mint mode, or a default mode that was seen to mint.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:
@@ -241,7 +243,7 @@ func (c Config) Requests(request Credentials) bool {
 		return false
 	case request.Optional:
 		return c.CredentialsMode == operatorv1.CloudCredentialsModeMint ||
-			c.CredentialsMode == operatorv1.CloudCredentialsModeDefault
+			(c.CredentialsMode == operatorv1.CloudCredentialsModeDefault && c.Minting == Mints)
 	default:
 		return true
 	}

@@ -29,6 +29,7 @@ func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(setReplicas),
 		Mutate(placeController),
+		MutatePods(d.withholdSecrets),
 		Mutate(d.restrictController),
 		MutatePods(dropHostPorts),
 		Mutate(holdNodePods),
@@ -87,6 +88,34 @@ func (p Pods) each(annotation string, change func(*corev1.Container)) error {
 		change(container)
 	}
 	return nil
+}
+
+// withholdSecrets takes optional credentials from the pods unless the operator has seen them and found nothing against them: a Secret that is
+// mounted by name would reach the pods whatever somebody puts into it.
+func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
+	for _, credentials := range d.Credentials {
+		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.Inputs[pods.Workload][credentials.Secret] != "" {
+			continue
+		}
+		pods.dropSecret(credentials.Secret)
+	}
+	return nil
+}
+
+// dropSecret removes what containers read of a Secret, from files and into their environment.
+func (p Pods) dropSecret(name string) {
+	volumes := map[string]bool{}
+	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(volume corev1.Volume) bool {
+		volumes[volume.Name] = volume.Secret != nil && volume.Secret.SecretName == name
+		return volumes[volume.Name]
+	})
+	for i := range p.Spec.Containers {
+		container := &p.Spec.Containers[i]
+		container.VolumeMounts = slices.DeleteFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool { return volumes[mount.Name] })
+		container.Env = slices.DeleteFunc(container.Env, func(variable corev1.EnvVar) bool {
+			return variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil && variable.ValueFrom.SecretKeyRef.Name == name
+		})
+	}
 }
 
 // setReplicas runs two controllers where two can run at once. The host ports allow one for each node.

@@ -4,12 +4,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -135,5 +138,57 @@ func TestPassthroughModeGivesTheNodesNothing(t *testing.T) {
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}, daemonSet))
 	if daemonSet.Spec.Template.Annotations["operator.openshift.io/hash-of-node-aws-efs-cloud-credentials"] == "" {
 		t.Errorf("annotations %v", daemonSet.Spec.Template.Annotations)
+	}
+}
+
+// In default mode the cloud-credential-operator copies the administrator's keys where they can't make others. They must not get to the
+// privileged pods of all nodes, whatever asks for them.
+func TestNodesNeverGetTheKeysOfTheAdministrator(t *testing.T) {
+	cluster := clean(t)
+	keep(t, cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "aws-creds", Annotations: map[string]string{"cloudcredential.openshift.io/mode": "passthrough"},
+	}})
+	credentialsMode(t, cluster, operatorv1.CloudCredentialsModeDefault)
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	settle(t, cluster, operator, rollouts{1, 1})
+	env.Must(t, state(t.Context(), cluster, nodeCredentials, "CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through)"))
+	const node = "openshift-aws-efs-csi-driver-node"
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	for _, request := range requests {
+		if request.Object.Name == node && request.IsWrite() && request.Response.Code < http.StatusMultipleChoices {
+			t.Errorf("nobody may ask for the nodes: %s", request)
+		}
+	}
+	// An operator before this one has asked all the same.
+	passedThrough := secret("node-aws-efs-cloud-credentials")
+	passedThrough.Annotations = map[string]string{
+		"cloudcredential.openshift.io/credentials-request":     cloudcredentialv1.Namespace + "/" + node,
+		"cloudcredential.openshift.io/aws-policy-last-applied": "",
+	}
+	keep(t, cluster, passedThrough)
+	env.Eventually(t, "the condition names the Secret", func() error {
+		return state(t.Context(), cluster, nodeCredentials, "CredentialsPassedThrough: default mode")
+	})
+	settle(t, cluster, operator, rollouts{1, 1})
+	_, daemonSet := workloads(t, cluster)
+	if text := fmt.Sprint(daemonSet.Spec.Template); strings.Contains(text, "node-aws-efs-cloud-credentials") {
+		t.Errorf("the node pods have the Secret:\n%s", text)
+	}
+}
+
+func TestNodesGetKeysOfTheirOwnInADefaultModeThatMints(t *testing.T) {
+	cluster := clean(t)
+	credentialsMode(t, cluster, operatorv1.CloudCredentialsModeDefault)
+	operator := operate(t, cluster)
+	install(t, cluster)
+	settle(t, cluster, operator, rollouts{1, 1})
+	env.Must(t, state(t.Context(), cluster, nodeCredentials, "AsExpected: default mode (the cloud-credential-operator makes keys for each request)"))
+	_, daemonSet := workloads(t, cluster)
+	if text := fmt.Sprint(daemonSet.Spec.Template); strings.Count(text, "node-aws-efs-cloud-credentials") != 4 {
+		t.Errorf("the node pods have the Secret neither as files nor as variables, or without its hash:\n%s", text)
 	}
 }

@@ -3,7 +3,6 @@ package standin
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -21,20 +20,32 @@ const (
 	requestNamespace  = "openshift-cloud-credential-operator"
 	requestFinalizer  = "cloudcredential.openshift.io/deprovision"
 	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
+	// policyAnnotation is on Secrets with keys of AWS: the policy of a user that was made for the request, or nothing.
+	policyAnnotation = "cloudcredential.openshift.io/aws-policy-last-applied"
+	// modeAnnotation is on the administrator's Secret: what its keys are good for.
+	modeAnnotation = "cloudcredential.openshift.io/mode"
 )
+
+// rootSecret holds the keys that the administrator gave to an AWS cluster.
+func rootSecret() client.ObjectKey {
+	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
+}
 
 // mode is how the cluster hands out credentials, as its configuration says.
 type mode int
 
 const (
 	mint mode = iota
+	// passthrough copies the administrator's keys.
+	passthrough
 	manual
 	// sts is manual with an issuer of tokens that the cloud trusts.
 	sts
 )
 
 // credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with the keys of
-// its cloud, obviously fake ones. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
+// its cloud, obviously fake ones; in passthrough mode on AWS all get the same. The default mode is that of the annotation of Secret
+// kube-system/aws-creds, which the real operator finds out from AWS, else mint. A change of the mode changes no Secret that is there. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
 // issuer that the cloud trusts, a request that names a role gets a Secret that says how to assume it.
 type credentials struct{ client client.Client }
 
@@ -74,7 +85,7 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	switch {
 	case object.GetDeletionTimestamp() != nil:
 		return ctrl.Result{}, s.takeBack(ctx, request, mode)
-	case data == nil:
+	case data.content == nil:
 		return ctrl.Result{}, nil
 	default:
 		return ctrl.Result{}, s.provide(ctx, request, data)
@@ -87,8 +98,14 @@ func (s *credentials) mode(ctx context.Context) (mode, error) {
 	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, config); err != nil {
 		return 0, fmt.Errorf("get CloudCredential cluster: %w", err)
 	}
-	if config.Spec.CredentialsMode != operatorv1.CloudCredentialsModeManual {
+	switch config.Spec.CredentialsMode {
+	case operatorv1.CloudCredentialsModeMint:
 		return mint, nil
+	case operatorv1.CloudCredentialsModePassthrough:
+		return passthrough, nil
+	case operatorv1.CloudCredentialsModeManual:
+	default:
+		return s.defaultMode(ctx)
 	}
 	authentication := &configv1.Authentication{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: "cluster"}, authentication); err != nil {
@@ -100,8 +117,21 @@ func (s *credentials) mode(ctx context.Context) (mode, error) {
 	return sts, nil
 }
 
+// defaultMode is what the administrator's keys are good for.
+func (s *credentials) defaultMode(ctx context.Context) (mode, error) {
+	root := &corev1.Secret{}
+	err := s.client.Get(ctx, rootSecret(), root)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("get Secret %s: %w", rootSecret(), err)
+	}
+	if root.Annotations[modeAnnotation] == "passthrough" {
+		return passthrough, nil
+	}
+	return mint, nil
+}
+
 // provide makes the Secret and says so in the request's status.
-func (s *credentials) provide(ctx context.Context, request *credentialsRequest, data map[string][]byte) error {
+func (s *credentials) provide(ctx context.Context, request *credentialsRequest, data provided) error {
 	object := request.object
 	if !controllerutil.ContainsFinalizer(object, requestFinalizer) {
 		wanted := object.DeepCopy()
@@ -126,20 +156,19 @@ func (s *credentials) provide(ctx context.Context, request *credentialsRequest, 
 	return s.setStatus(ctx, request, true)
 }
 
-func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequest, data map[string][]byte) error {
+func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequest, data provided) error {
 	reference := request.Spec.SecretRef
 	secret := &corev1.Secret{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, secret)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	equal := func(a, b []byte) bool { return string(a) == string(b) }
-	if err == nil && secret.Annotations[requestAnnotation] == request.key() && maps.EqualFunc(secret.Data, data, equal) {
-		return nil
+	for _, good := range []provided{data, secretData(request, mint), secretData(request, passthrough)} {
+		if err == nil && data.forUser == good.forUser && good.is(secret, request.key()) {
+			return nil
+		}
 	}
-	wanted := corev1ac.Secret(reference.Name, reference.Namespace).
-		WithAnnotations(map[string]string{requestAnnotation: request.key()}).
-		WithData(data)
+	wanted := corev1ac.Secret(reference.Name, reference.Namespace).WithAnnotations(data.annotations(request.key())).WithData(data.content)
 	if err := s.client.Apply(ctx, wanted, client.ForceOwnership); err != nil {
 		return fmt.Errorf("write Secret %s/%s of CredentialsRequest %s: %w", reference.Namespace, reference.Name, request.key(), err)
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -127,19 +129,53 @@ func (r *credentialsRequest) namespaceCondition(status, now string) map[string]a
 	return condition
 }
 
-// secretData returns what the request's Secret holds in this mode, or nil if it gets none.
-func secretData(request *credentialsRequest, mode mode) map[string][]byte {
+// provided is what the Secret of a request gets.
+type provided struct {
+	content map[string][]byte
+	// forUser means that it holds keys of AWS, and policy is that of the user who was made for them.
+	forUser bool
+	policy  string
+}
+
+func (p provided) annotations(request string) map[string]string {
+	annotations := map[string]string{requestAnnotation: request}
+	if p.forUser {
+		annotations[policyAnnotation] = p.policy
+	}
+	return annotations
+}
+
+// is tells whether a Secret is what was provided for a request.
+func (p provided) is(secret *corev1.Secret, request string) bool {
+	for name, value := range p.annotations(request) {
+		if got, found := secret.Annotations[name]; !found || got != value {
+			return false
+		}
+	}
+	return maps.EqualFunc(secret.Data, p.content, func(a, b []byte) bool { return string(a) == string(b) })
+}
+
+// secretData returns what the request's Secret gets in this mode; without content if it gets none.
+func secretData(request *credentialsRequest, mode mode) provided {
+	kind := request.Spec.ProviderSpec.Kind
+	isAWS := kind == "AWSProviderSpec"
 	switch {
-	case mode == mint:
+	case mode == passthrough && isAWS:
+		return provided{content: minted(kind, "0000deadbeef", "not-a-real-secret-of-the-administrator"), forUser: true}
+	case mode == mint || mode == passthrough:
 		sum := sha256.Sum256([]byte(request.key()))
-		return minted(request.Spec.ProviderSpec.Kind, hex.EncodeToString(sum[:6]), "not-a-real-secret-"+hex.EncodeToString(sum[6:16]))
+		data := provided{content: minted(kind, hex.EncodeToString(sum[:6]), "not-a-real-secret-"+hex.EncodeToString(sum[6:16])), forUser: isAWS}
+		if isAWS {
+			data.policy = `{"Version":"2012-10-17","Statement":[]}`
+		}
+		return data
 	case mode == sts && request.Spec.ProviderSpec.STSIAMRoleARN != "":
-		return map[string][]byte{
+		return provided{content: map[string][]byte{
 			"credentials": fmt.Appendf(nil, "[default]\nsts_regional_endpoints = regional\nrole_arn = %s\nweb_identity_token_file = %s\n",
 				request.Spec.ProviderSpec.STSIAMRoleARN, request.Spec.CloudTokenPath),
-		}
+		}}
 	default:
-		return nil
+		return provided{}
 	}
 }
 

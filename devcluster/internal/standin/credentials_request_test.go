@@ -68,10 +68,10 @@ func TestMintedSecretHasTheKeysOfItsCloud(t *testing.T) {
 	} {
 		r := request(t, "")
 		r.Spec.ProviderSpec.Kind = kind
-		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(secretData(r, mint)))); diff != "" {
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(secretData(r, mint).content))); diff != "" {
 			t.Errorf("%q: -want +got:\n%s", kind, diff)
 		}
-		if secretData(r, manual) != nil {
+		if secretData(r, manual).content != nil {
 			t.Errorf("%q: a Secret in manual mode", kind)
 		}
 	}
@@ -86,19 +86,46 @@ func TestSecretDependsOnTheMode(t *testing.T) {
 		keys int
 	}{
 		"mint":             {mint, "", []string{"aws_access_key_id = AKIAFAKE"}, 3},
+		"passthrough":      {passthrough, "", []string{"aws_access_key_id = AKIAFAKE0000DEADBEEF"}, 3},
 		"manual":           {manual, role, nil, 0},
 		"STS":              {sts, role, []string{"role_arn = " + role, "web_identity_token_file = /token"}, 1},
 		"STS without role": {sts, "", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data := secretData(request(t, test.role), test.mode)
-			if len(data) != test.keys {
-				t.Errorf("got %d keys, want %d", len(data), test.keys)
+			r := request(t, test.role)
+			r.Spec.ProviderSpec.Kind = "AWSProviderSpec"
+			data := secretData(r, test.mode)
+			if len(data.content) != test.keys {
+				t.Errorf("got %d keys, want %d", len(data.content), test.keys)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(string(data["credentials"]), want) {
-					t.Errorf("%q is not in %q", want, data["credentials"])
+				if !strings.Contains(string(data.content["credentials"]), want) {
+					t.Errorf("%q is not in %q", want, data.content["credentials"])
 				}
+			}
+		})
+	}
+}
+
+// The policy tells keys that were made for a request from the administrator's, and nothing else does.
+func TestThePolicyTellsMintedKeysFromPassedThroughOnes(t *testing.T) {
+	const policy = "cloudcredential.openshift.io/aws-policy-last-applied"
+	for name, test := range map[string]struct {
+		mode     mode
+		kind     string
+		has, set bool
+	}{
+		"mint":                  {mint, "AWSProviderSpec", true, true},
+		"passthrough":           {passthrough, "AWSProviderSpec", true, false},
+		"mint on another cloud": {mint, "GCPProviderSpec", false, false},
+		"STS":                   {sts, "AWSProviderSpec", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, "arn:aws:iam::123456789012:role/a")
+			r.Spec.ProviderSpec.Kind = test.kind
+			value, has := secretData(r, test.mode).annotations(r.key())[policy]
+			if has != test.has || (value != "") != test.set {
+				t.Errorf("annotation %q, there: %v", value, has)
 			}
 		})
 	}

@@ -38,15 +38,15 @@ type workloads struct {
 	// unready are the pods that are not ready, with the reason.
 	unready  map[driver.Workload][]string
 	requests map[string]*cloudcredentialv1.CredentialsRequest
-	// secrets are the keys of the Secrets that exist.
-	secrets map[string][]string
+	// secrets are the Secrets that exist, by name.
+	secrets map[string]foundSecret
 }
 
 func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 	live := workloads{
 		unready:  map[driver.Workload][]string{},
 		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
-		secrets:  map[string][]string{},
+		secrets:  map[string]foundSecret{},
 	}
 	deployment, daemonSet, err := r.newestWorkloads(ctx)
 	if err != nil {
@@ -61,12 +61,12 @@ func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
 		live.unready[workload] = status.Unready(pods.Items)
 	}
 	for _, credentials := range r.Driver.Credentials {
-		hash, keys, _, err := r.secret(ctx, credentials.Secret)
+		found, err := r.secret(ctx, credentials.Secret)
 		if err != nil {
 			return live, err
 		}
-		if hash != "" {
-			live.secrets[credentials.Secret] = keys
+		if found.hash != "" {
+			live.secrets[credentials.Secret] = found
 		}
 	}
 	if !r.Kinds[driver.CredentialsRequestKind()] {

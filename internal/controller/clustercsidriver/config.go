@@ -40,6 +40,10 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return cfg, nil, err
 	}
 	cfg.CredentialsMode = credential.Spec.CredentialsMode
+	var err error
+	if cfg.Minting, err = r.minting(ctx, cfg.CredentialsMode); err != nil {
+		return cfg, nil, err
+	}
 	// The status, because the network operator checks and completes what the administrator wrote.
 	cfg.Proxy = proxy.Status
 	servers, err := r.tls(ctx)

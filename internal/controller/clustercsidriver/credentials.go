@@ -61,7 +61,7 @@ func missing(available, progressing operatorv1.OperatorCondition) error {
 func (r *reporter) credentialState(
 	cfg driver.Config, credentials driver.Credentials, live workloads,
 ) (available, progressing operatorv1.OperatorCondition) {
-	keys, found := live.secrets[credentials.Secret]
+	secret, found := live.secrets[credentials.Secret]
 	request, requested := live.requests[credentials.Request], cfg.Requests(credentials)
 	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
 		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
@@ -72,9 +72,11 @@ func (r *reporter) credentialState(
 		return available, progressing
 	}
 	switch {
-	case found && !credentials.Usable(keys):
+	case found && !credentials.Usable(secret.keys):
 		return state(credentials.Optional, "SecretUnusable", fmt.Sprintf("Secret %s/%s has keys [%s], but needs %s",
-			r.Namespace, credentials.Secret, strings.Join(keys, " "), credentials.WantedKeys()), false)
+			r.Namespace, credentials.Secret, strings.Join(secret.keys, " "), credentials.WantedKeys()), false)
+	case secret.passedThrough && credentials.Optional:
+		return state(true, "CredentialsPassedThrough", r.withheld(cfg, credentials), false)
 	case requested && (request == nil || !request.Status.Provisioned || request.Status.LastSyncGeneration != request.Generation):
 		message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
 			mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
@@ -110,9 +112,21 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 		return "mint mode"
 	case cfg.CredentialsMode == operatorv1.CloudCredentialsModePassthrough:
 		return "passthrough mode"
+	case cfg.Minting == driver.Mints:
+		return "default mode (the cloud-credential-operator makes keys for each request)"
+	case cfg.Minting == driver.PassesThrough:
+		return "default mode (the cloud-credential-operator passes the cluster's own keys through)"
 	default:
-		return "default mode (mint or passthrough, as the cluster's own credentials allow)"
+		return "default mode (mint or passthrough, as the cluster's own keys allow)"
 	}
+}
+
+// withheld says why pods are not given a Secret that is there, and what to do.
+func (r *reporter) withheld(cfg driver.Config, credentials driver.Credentials) string {
+	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods never get it. "+
+		"Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, or set %s to an IAM role in the "+
+		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, driver.PolicyAnnotation,
+		credentials.Workload, credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
 }
 
 // withoutRequest says what to do where nobody makes a Secret.

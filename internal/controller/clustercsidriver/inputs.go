@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,18 +79,20 @@ func (r *Reconciler) inputs(ctx context.Context, cfg *driver.Config) (held, time
 
 // lastingSecret is the hash of a Secret, or the former one while it is gone for the moment.
 func (r *Reconciler) lastingSecret(ctx context.Context, cfg driver.Config, credentials driver.Credentials, before string) (string, error) {
-	hash, keys, owner, err := r.secret(ctx, credentials.Secret)
+	found, err := r.secret(ctx, credentials.Secret)
 	switch {
 	case err != nil:
 		return "", err
-	case credentials.Optional && !cfg.Requests(credentials) && owner == cloudcredentialv1.Namespace+"/"+credentials.Request:
+	case credentials.Optional && !cfg.Requests(credentials) && found.request == cloudcredentialv1.Namespace+"/"+credentials.Request:
 		// It goes with its request, for good.
 		return "", nil
-	case hash == "" || !credentials.Usable(keys):
+	case credentials.Optional && found.passedThrough:
+		return "", nil
+	case found.hash == "" || !credentials.Usable(found.keys):
 		// A Secret may be made in several steps.
 		return before, nil
 	default:
-		return hash, nil
+		return found.hash, nil
 	}
 }
 
@@ -104,15 +104,20 @@ func (r *Reconciler) waitForSecret(ctx context.Context, cfg driver.Config, crede
 		// The pods would not start without it.
 		return message, 0, nil
 	case !cfg.Requests(credentials):
-		return "", 0, nil
+		return r.waitForMinting(ctx, cfg)
 	}
+	return r.waitForRequest(ctx, credentials.Request, message)
+}
+
+// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over.
+func (r *Reconciler) waitForRequest(ctx context.Context, name, message string) (string, time.Duration, error) {
 	request := &cloudcredentialv1.CredentialsRequest{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cloudcredentialv1.Namespace, Name: credentials.Request}, request)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cloudcredentialv1.Namespace, Name: name}, request)
 	if apierrors.IsNotFound(err) {
 		return message, lateInput, nil
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("read CredentialsRequest %s: %w", credentials.Request, err)
+		return "", 0, fmt.Errorf("read CredentialsRequest %s: %w", name, err)
 	}
 	if wait := r.stillLate(request); wait > 0 {
 		return message, wait, nil
@@ -168,40 +173,6 @@ func (r *Reconciler) formerInputs(ctx context.Context) (map[driver.Workload]map[
 		keep(driver.Node, daemonSet.Spec.Template)
 	}
 	return found, nil
-}
-
-// requestAnnotation is what the cloud-credential-operator puts on a Secret: the CredentialsRequest that it is made for.
-const requestAnnotation = "cloudcredential.openshift.io/credentials-request"
-
-// secret returns the hash of a Secret, empty if it is absent, the names of its keys, and for which CredentialsRequest it was made.
-func (r *Reconciler) secret(ctx context.Context, name string) (hash string, keys []string, owner string, err error) {
-	secret := &corev1.Secret{}
-	err = r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
-	if apierrors.IsNotFound(err) {
-		return "", nil, "", nil
-	}
-	if err != nil {
-		return "", nil, "", fmt.Errorf("read Secret %s: %w", name, err)
-	}
-	content := ""
-	keys = slices.Sorted(maps.Keys(secret.Data))
-	for _, key := range keys {
-		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
-	}
-	return shortHash(content), keys, secret.Annotations[requestAnnotation], nil
-}
-
-// HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
-// whether it changes, and what is not in memory can't leak.
-func HashSecret(object any) (any, error) {
-	if secret, ok := object.(*corev1.Secret); ok {
-		for key, value := range secret.Data {
-			secret.Data[key] = []byte(hashed(string(value)))
-		}
-		owner := secret.Annotations[requestAnnotation]
-		secret.ManagedFields, secret.Annotations = nil, map[string]string{requestAnnotation: owner}
-	}
-	return object, nil
 }
 
 // hashBundle does the same for the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may

@@ -130,7 +130,7 @@ func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
 	return hash != "", err
 }
 
-// hashOf is a hash of a Secret; empty if it is absent or unusable.
+// hashOf is a hash of a Secret; empty if it is absent, unusable, or withheld from the pods.
 func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver.Credentials) (string, error) {
 	secret := &corev1.Secret{}
 	err := r.Secrets[name].Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, secret)
@@ -141,7 +141,7 @@ func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver
 		return "", fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	keys := slices.Sorted(maps.Keys(secret.Data))
-	if !credentials.Usable(keys) {
+	if !credentials.Usable(keys) || (credentials.Optional && driver.PassedThrough(secret)) {
 		return "", nil
 	}
 	text := ""

@@ -20,8 +20,11 @@ const Operator = "aws-efs-csi-driver-operator"
 // driverContainer runs the driver itself in both pods.
 const driverContainer = "csi-driver"
 
-// controllerSecret holds the controller's credentials.
-const controllerSecret = "aws-efs-cloud-credentials"
+// The Secrets with the credentials of the two pods.
+const (
+	controllerSecret = "aws-efs-cloud-credentials"
+	nodeSecret       = "node-aws-efs-cloud-credentials"
+)
 
 //go:embed assets
 var assets embed.FS
@@ -68,7 +71,7 @@ func Driver() (driver.Driver, error) {
 				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: "ROLEARN", Keys: secretKeys(),
 			},
 			{
-				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: "node-aws-efs-cloud-credentials",
+				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: nodeSecret,
 				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: "NODE_ROLEARN", Optional: true, Keys: secretKeys(),
 			},
 		},

@@ -71,21 +71,26 @@ func TestRenderRefusesMissingImagesAndNamesThemAll(t *testing.T) {
 func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 	const controller, node = "openshift-aws-efs-csi-driver", "openshift-aws-efs-csi-driver-node"
 	cases := map[string]struct {
-		mode  operatorv1.CloudCredentialsMode
-		roles map[string]string
-		want  []string
+		mode    operatorv1.CloudCredentialsMode
+		minting driver.Minting
+		roles   map[string]string
+		want    []string
 	}{
-		"default mode mints both":      {mode: operatorv1.CloudCredentialsModeDefault, want: []string{controller, node}},
-		"mint mode mints both":         {mode: operatorv1.CloudCredentialsModeMint, want: []string{controller, node}},
-		"passthrough gives one":        {mode: operatorv1.CloudCredentialsModePassthrough, want: []string{controller}},
-		"manual mode gives none":       {mode: operatorv1.CloudCredentialsModeManual},
-		"STS with the controller role": {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x"}, want: []string{controller}},
-		"STS with both roles":          {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x", "NODE_ROLEARN": "arn:y"}, want: []string{controller, node}},
+		"default mode that mints gives both":               {minting: driver.Mints, want: []string{controller, node}},
+		"default mode that passes through gives one":       {minting: driver.PassesThrough, want: []string{controller}},
+		"default mode that has shown nothing asks for one": {want: []string{controller}},
+		"mint mode mints both":                             {mode: operatorv1.CloudCredentialsModeMint, want: []string{controller, node}},
+		"passthrough gives one":                            {mode: operatorv1.CloudCredentialsModePassthrough, want: []string{controller}},
+		"manual mode gives none":                           {mode: operatorv1.CloudCredentialsModeManual},
+		"STS with the controller role":                     {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x"}, want: []string{controller}},
+		"STS with both roles":                              {mode: operatorv1.CloudCredentialsModeManual, roles: map[string]string{"ROLEARN": "arn:x", "NODE_ROLEARN": "arn:y"}, want: []string{controller, node}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.CredentialsMode, cfg.RoleARNs = tc.mode, tc.roles })) {
+			for _, object := range render(t, config(t, func(cfg *driver.Config) {
+				cfg.CredentialsMode, cfg.Minting, cfg.RoleARNs = tc.mode, tc.minting, tc.roles
+			})) {
 				if request, ok := object.(*cloudcredentialv1.CredentialsRequest); ok {
 					got = append(got, request.Name)
 				}
@@ -94,6 +99,34 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A Secret that a pod names is in the pod as soon as somebody makes it. Only what the operator has seen and accepted may be named.
+func TestNodePodsNameTheirSecretOnlyOnceItIsAccepted(t *testing.T) {
+	for accepted, want := range map[string]int{"": 0, "abcd": 3} {
+		found := 0
+		for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.Inputs[driver.Node][nodeSecret] = accepted })) {
+			pod := podOf(object)
+			if pod == nil {
+				continue
+			}
+			for _, volume := range pod.Volumes {
+				if volume.Secret != nil && volume.Secret.SecretName == nodeSecret {
+					found++
+				}
+			}
+			for _, container := range pod.Containers {
+				for _, variable := range container.Env {
+					if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef.Name == nodeSecret {
+						found++
+					}
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("hash %q: the Secret is named %d times, want %d", accepted, found, want)
+		}
 	}
 }
 

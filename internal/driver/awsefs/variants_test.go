@@ -36,7 +36,11 @@ func config(t *testing.T, change func(*driver.Config)) driver.Config {
 		TLS:                  tlsprofile.Intermediate(),
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
+		Minting:              driver.Mints,
 		RoleARNs:             map[string]string{},
+		Inputs: map[driver.Workload]map[string]string{
+			driver.Controller: {controllerSecret: "1234"}, driver.Node: {nodeSecret: "abcd"},
+		},
 	}
 	efs, err := Driver()
 	if err != nil {
@@ -120,12 +124,17 @@ func variants() map[string]func(*driver.Config) {
 		"topology-highly-available-arbiter":  topology(configv1.HighlyAvailableArbiterMode),
 		"topology-external":                  external(configv1.HighlyAvailableTopologyMode),
 		"topology-external-with-one-worker":  external(configv1.SingleReplicaTopologyMode),
-		"credentials-passthrough":            func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough },
-		"credentials-manual":                 func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
-		"credentials-sts":                    sts("ROLEARN"),
+		"credentials-passthrough":            withoutNodeSecret(func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough }),
+		"credentials-default-passed-through": withoutNodeSecret(func(cfg *driver.Config) { cfg.Minting = driver.PassesThrough }),
+		"credentials-default-not-known-yet":  withoutNodeSecret(func(cfg *driver.Config) { cfg.Minting = driver.MintingUnknown }),
+		"credentials-manual":                 withoutNodeSecret(func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }),
+		"credentials-sts":                    withoutNodeSecret(sts("ROLEARN")),
 		"credentials-sts-with-node-role":     sts("ROLEARN", "NODE_ROLEARN"),
-		"credentials-with-hashes-of-secrets": inputs("aws-efs-cloud-credentials", "node-aws-efs-cloud-credentials"),
-		"trusted-ca-bundle":                  inputs("aws-efs-csi-driver-trusted-ca-bundle", "aws-efs-csi-driver-trusted-ca-bundle"),
+		"trusted-ca-bundle": func(cfg *driver.Config) {
+			for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
+				cfg.Inputs[workload]["aws-efs-csi-driver-trusted-ca-bundle"] = "5678"
+			}
+		},
 		"proxy": func(cfg *driver.Config) {
 			cfg.Proxy = configv1.ProxyStatus{
 				HTTPProxy: "http://proxy.example:3128", HTTPSProxy: "http://proxy.example:3129",
@@ -174,9 +183,11 @@ func sts(variables ...string) func(*driver.Config) {
 	}
 }
 
-func inputs(controller, node string) func(*driver.Config) {
+// withoutNodeSecret is a cluster in which nobody has made the Secret of the nodes, or none that they may have.
+func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 	return func(cfg *driver.Config) {
-		cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {controller: "1234"}, driver.Node: {node: "abcd"}}
+		delete(cfg.Inputs[driver.Node], nodeSecret)
+		change(cfg)
 	}
 }
 
