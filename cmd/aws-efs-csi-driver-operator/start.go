@@ -66,15 +66,15 @@ func start(ctx context.Context, options program.Options) error {
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
 func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
-	// The first one, the community's operator, serves them as well.
-	community := drivers.Predecessors[0]
+	// In the order of awsefs.Driver: the first one serves SharedVolumes as well, the second one may be a copy of this operator.
+	others := sharedvolume.Others{Community: drivers.Predecessors[0], Namesake: drivers.Predecessors[1]}
 	shared := &sharedvolume.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(operator), Owner: operator,
-		Community: community, Policies: policies, Shares: shares, Now: time.Now,
+		Others: others, Policies: policies, Shares: shares, Now: time.Now,
 	}
-	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Community: community}
+	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others}
 	admission := &sharedvolume.AdmissionReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Owner: operator, Namespace: namespace, Policies: policies,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Owner: operator, Namespace: namespace, Others: others, Policies: policies,
 		Serve: func() error { return errors.Join(shared.SetupWithManager(mgr), volumes.SetupWithManager(mgr)) },
 	}
 	return admission.SetupWithManager(mgr)

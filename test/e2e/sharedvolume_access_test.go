@@ -201,6 +201,7 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
+	policed(t, cluster)
 	project := namespace(t, cluster, "project", listing("fs-99999999"))
 	for role, may := range map[string]bool{"admin": true, "edit": true, "view": false} {
 		binding := &rbacv1.RoleBinding{
@@ -225,6 +226,13 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 				t.Errorf("%s changes %T: %v", role, object, err)
 			}
 		}
+		// Nor that the community's operator has made a volume for it. What brings objects back from a backup may say so.
+		marked := env.SharedVolume(project.Name, "marked")
+		marked.Spec.FileSystemID, marked.Finalizers = "fs-99999999", []string{sharedvolume.CommunityFinalizer}
+		if err := user.Create(t.Context(), marked.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			t.Errorf("%s creates a SharedVolume with the community's finalizer: %v", role, err)
+		}
+		env.Must(t, cluster.Client.Create(t.Context(), marked, client.DryRunAll))
 		// Nor can the status be forged.
 		sv := env.SharedVolume(project.Name, "tried")
 		forged := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))

@@ -63,6 +63,64 @@ func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 }
 
+// A copy of this operator in another namespace would write the admission policies in turns with this one, without end.
+func TestNothingIsDoneBesideACopyOfThisOperator(t *testing.T) {
+	cluster := clean(t)
+	known := share(t, cluster, "default", "known")
+	operator := operate(t, cluster)
+	policed(t, cluster)
+	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), known) })
+	namespace(t, cluster, "second", nil)
+	for _, object := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "second", Name: env.OperatorName}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"operator.openshift.io"}, Resources: []string{"clustercsidrivers/status"}, Verbs: []string{"patch"},
+		}}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "second"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "second"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "second", Name: env.OperatorName}},
+		},
+	} {
+		keep(t, cluster, object)
+	}
+	deployment := communityDeployment("second")
+	deployment.Name, deployment.Spec.Template.Spec.ServiceAccountName = env.OperatorName, env.OperatorName
+	keep(t, cluster, deployment)
+	// Also of those that it has looked after until now.
+	env.Eventually(t, "an event that says why nothing is done", func() error {
+		return told(t.Context(), cluster, known, "LeftToOtherOperator", "second/"+env.OperatorName)
+	})
+	// What the copy would write stays, and is not fought over.
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	_, err = cluster.Kubectl(t.Context(), "patch", "validatingadmissionpolicy", definition, "--type=merge", "-p",
+		`{"metadata":{"labels":{"example.com/copy":"second"}},"spec":{"failurePolicy":"Ignore"}}`)
+	env.Must(t, err)
+	sv := share(t, cluster, "default", "sv1")
+	env.Eventually(t, "the new one left alone", func() error {
+		return told(t.Context(), cluster, sv, "LeftToOtherOperator", "takes over")
+	})
+	env.Quiet(t, operator)
+	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
+	env.Must(t, err)
+	written := env.Filter(requests, func(r env.Request) bool {
+		return r.IsWrite() && r.Object.Resource != "events" && r.Object.Resource != "subjectaccessreviews"
+	})
+	if len(written) > 0 {
+		t.Errorf("written beside a copy:\n%s", env.Describe(written))
+	}
+	env.Must(t, cluster.Client.Delete(t.Context(), deployment))
+	env.Eventually(t, "taken over", func() error { return cluster.Ready(t.Context(), sv) })
+	env.Eventually(t, "the policy put back", func() error {
+		policy, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", definition, "-o", "jsonpath={.spec.failurePolicy}")
+		if err == nil && policy != "Fail" {
+			err = errors.New(policy)
+		}
+		return err
+	})
+}
+
 // community makes what the community's operator makes of a SharedVolume. It goes with the test.
 func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alpha1.SharedVolume {
 	t.Helper()

@@ -273,6 +273,13 @@ func TestRefusedPairsAreToldAndMadeLater(t *testing.T) {
 		})
 	}
 	failed(limited, "QuotaExceeded", "ask for a larger quota")
+	// A quota of claims bounds volumes as well.
+	env.Eventually(t, "no volume left of a claim that was refused", func() error {
+		if volumes, claims, err := pairs(t.Context(), cluster); err != nil || volumes+claims > 0 {
+			return fmt.Errorf("%d volumes, %d claims (%w)", volumes, claims, err)
+		}
+		return nil
+	})
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: env.OperatorName}}
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role))
 	for i, rule := range role.Rules {

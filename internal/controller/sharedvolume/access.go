@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
 const (
@@ -36,32 +34,47 @@ func isListed(list string, wanted share) bool {
 	return false
 }
 
-// access tells whether the namespace is limited, and if the share is not among what it may use, why. The API server has
-// asked the same, but perhaps before there was a limit.
-func (r *Reconciler) access(ctx context.Context, owner *v1alpha1.SharedVolume) (restricted bool, denied string, err error) {
-	namespace := namespaceMetadata()
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: owner.Namespace}, namespace)
-	if err != nil {
-		return false, "", err
-	}
-	if !there {
-		return false, "", errBehind
-	}
-	wanted := shareIn(owner)
-	list, limited := namespace.Annotations[AllowedAnnotation]
+// limits are what a namespace may use. The zero value limits nothing.
+type limits struct {
+	namespace string
+	// list counts if the namespace is listed. Closed means that namespaces without a list may use nothing.
+	list           string
+	listed, closed bool
+}
+
+// restricted tells whether somebody limits the namespace.
+func (l limits) restricted() bool { return l.listed || l.closed }
+
+// denied says why the namespace may not use a share, and what to do; empty if it may.
+func (l limits) denied(wanted share) string {
 	switch {
-	case limited && isListed(list, wanted):
-		return true, "", nil
-	case limited:
-		return true, fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
-			"the annotation %s of the namespace", owner.Namespace, wanted.accessPoint, wanted.fileSystem, AllowedAnnotation), nil
+	case l.listed && !isListed(l.list, wanted):
+		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
+			"the annotation %s of the namespace", l.namespace, wanted.accessPoint, wanted.fileSystem, AllowedAnnotation)
+	case !l.listed && l.closed:
+		return fmt.Sprintf("namespace %s may not use any file system: ask an administrator of the cluster to list %s/%s in the annotation %s "+
+			"of the namespace", l.namespace, wanted.fileSystem, wanted.accessPoint, AllowedAnnotation)
+	default:
+		return ""
 	}
-	closed, err := r.unlistedClosed(ctx)
-	if err != nil || !closed {
-		return false, "", err
+}
+
+// limits reads what a namespace may use. The API server has asked the same, but perhaps before there was a limit.
+func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
+	namespace := namespaceMetadata()
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: name}, namespace)
+	if err == nil && !there {
+		err = errBehind
 	}
-	return true, fmt.Sprintf("namespace %s may not use any file system: ask an administrator of the cluster to list %s/%s in the annotation %s "+
-		"of the namespace", owner.Namespace, wanted.fileSystem, wanted.accessPoint, AllowedAnnotation), nil
+	if err != nil {
+		return limits{}, err
+	}
+	found := limits{namespace: name}
+	if found.list, found.listed = namespace.Annotations[AllowedAnnotation]; found.listed {
+		return found, nil
+	}
+	found.closed, err = r.unlistedClosed(ctx)
+	return found, err
 }
 
 // unlistedClosed tells whether namespaces without a list may use nothing. Without a ClusterCSIDriver that is as the policy

@@ -41,6 +41,8 @@ type AdmissionReconciler struct {
 	Live   client.Reader
 	// Owner is the field manager and the name of the operator's ServiceAccount; Namespace is where that is.
 	Owner, Namespace string
+	// Others are the operators that it never works beside.
+	Others Others
 	// Policies tells whether the cluster has admission policies.
 	Policies bool
 	// Serve starts the controllers of SharedVolumes.
@@ -57,7 +59,13 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !isEstablished(crd) {
 		return ctrl.Result{}, err
 	}
-	if r.Policies {
+	// Another copy of this operator names its own namespace in the policies: both would write them in turns for ever. The community's
+	// operator knows no policies, and lists count beside it.
+	running, err := r.Others.Namesake.Running(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if r.Policies && running == "" {
 		err = r.applyPolicies(ctx, crd)
 	}
 	if !r.served {

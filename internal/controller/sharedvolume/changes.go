@@ -18,6 +18,7 @@ const (
 	createVolume  what = "create volume"
 	createClaim   what = "create claim"
 	deleteClaim   what = "delete claim"
+	deleteVolume  what = "delete volume"
 	rejoinVolume  what = "rejoin volume"
 	markVolume    what = "mark volume"
 	adoptClaim    what = "adopt claim"

@@ -30,13 +30,16 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 	if uid, found := volume.Annotations[ownerUIDAnnotation]; found {
 		return uid == string(owner.UID)
 	}
-	return isLabelled(volume, owner) && (isOld(owner) || isFor(volume, owner))
+	return isLabelled(volume, owner) && (hadVolume(volume, owner) || isFor(volume, owner))
 }
 
-// isOld tells whether a SharedVolume had a volume before. A new one must not get what is left of one of its name, unless it
-// asks for the same.
-func isOld(owner *v1alpha1.SharedVolume) bool {
-	return owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
+// hadVolume tells whether this volume was made for this very SharedVolume before volumes had a UID annotation. A new SharedVolume
+// must not get what is left of another one of its name, unless it asks for the same share. Whoever writes a SharedVolume writes its
+// finalizers, and a backup brings its status back: only the API server sets the creation time, and an owner is older than its
+// volume. Both times are in whole seconds.
+func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
+	known := owner.Status.ClaimRef.Name != "" || slices.Contains(owner.Finalizers, CommunityFinalizer)
+	return known && !owner.CreationTimestamp.After(volume.CreationTimestamp.Time)
 }
 
 func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {

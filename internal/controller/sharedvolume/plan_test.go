@@ -25,6 +25,9 @@ func pair(sv *v1alpha1.SharedVolume, change func(*world)) world {
 	return w
 }
 
+// notYours is a list with nothing in it.
+func notYours() limits { return limits{namespace: "ns", listed: true} }
+
 // step names what a plan does.
 func step(p plan) string {
 	switch {
@@ -38,6 +41,8 @@ func step(p plan) string {
 		return "ask AWS"
 	case p.look == lookPods:
 		return "look where pods are"
+	case p.look == lookRoom:
+		return "ask whether a claim would be taken"
 	case p.do == nil:
 		return "nothing"
 	default:
@@ -49,6 +54,8 @@ func TestTheNextStep(t *testing.T) {
 	sv := owner("ns", "sv1")
 	other := otherVolumeName("ns", "sv1", string(sv.UID))
 	now := metav1.NewTime(time.Unix(0, 0))
+	forged := owner("ns", "sv1")
+	forged.CreationTimestamp, forged.Finalizers = metav1.NewTime(time.Unix(5000, 0)), []string{CommunityFinalizer}
 	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
 	cases := map[string]struct {
 		world world
@@ -59,8 +66,8 @@ func TestTheNextStep(t *testing.T) {
 	}{
 		"nothing is there":                               {world{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the cache has nothing":                          {world{}, "look for a claim", v1alpha1.Pending, ""},
-		"the cache has nothing, and nothing may be used": {world{denied: "not yours"}, "look at the cluster", v1alpha1.Failed, ""},
-		"nothing may be used":                            {world{denied: "not yours", live: true}, "nothing", v1alpha1.Failed, "not yours"},
+		"the cache has nothing, and nothing may be used": {world{limits: notYours()}, "look at the cluster", v1alpha1.Failed, ""},
+		"nothing may be used":                            {world{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
 		"the volume is there":                            {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is there, but not seen": {pair(sv, func(w *world) {
 			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
@@ -77,11 +84,11 @@ func TestTheNextStep(t *testing.T) {
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
 		"bound":                                  {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
 		"bound, but no driver is there":          {pair(sv, func(w *world) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
-		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.denied = "not yours" }), "nothing", v1alpha1.Ready, ""},
+		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
 		"the spec was changed":                   {pair(sv, func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
 		"the cache has no claim":                 {pair(sv, func(w *world) { w.claim, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
 		"the claim was deleted":                  {pair(sv, func(w *world) { w.claim = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.denied = nil, "not yours" }), "nothing", v1alpha1.Failed, "not yours"},
+		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the claim is being deleted":             {pair(sv, func(w *world) { w.claim.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the claim is being deleted under a pod": {pair(sv, func(w *world) {
 			w.claim.DeletionTimestamp, w.users = &now, []string{"app"}
@@ -95,8 +102,8 @@ func TestTheNextStep(t *testing.T) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{}
 		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is being deleted, and would not be made again": {pair(sv, func(w *world) {
-			w.usual.DeletionTimestamp, w.users, w.denied = &now, []string{}, "not yours"
-		}), "nothing", v1alpha1.Failed, "not yours"},
+			w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
+		}), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the volume names its claim no more":    {pair(sv, func(w *world) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the claim is lost for lack of its UID": {pair(sv, func(w *world) { w.usual.Spec.ClaimRef.UID, w.claim.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"left by the community for another share": {pair(sv, func(w *world) {
@@ -135,6 +142,37 @@ func TestTheNextStep(t *testing.T) {
 		"the claim is of a former SharedVolume":  {pair(sv, func(w *world) { w.claim.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
 		"the volume is of a former SharedVolume": {pair(sv, func(w *world) { w.claim, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
 		"a forged volume for another claim":      {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
+		// A tenant of a namespace that was made again wants the share of the tenant before.
+		"a forged finalizer and a volume of the community that is older": {pair(forged, func(w *world) {
+			w.claim, w.usual.Annotations, w.usual.Status.Phase = nil, nil, corev1.VolumeReleased
+			w.usual.CreationTimestamp, w.usual.Spec.CSI.VolumeHandle = metav1.NewTime(forged.CreationTimestamp.Add(-time.Second)), "fs-99999999::fsap-99999999"
+		}), "create volume " + other, v1alpha1.Pending, ""},
+		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *world) {
+			w.claim, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+		}), "nothing", v1alpha1.Failed, "may not use those"},
+		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *world) {
+			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+		}), "restore IDs sv1", v1alpha1.Pending, ""},
+		"not allowed, and never bound": {pair(sv, func(w *world) {
+			w.claim, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable
+		}), "delete volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"not allowed, and never bound, as the cache has it": {pair(sv, func(w *world) {
+			w.claim, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
+		}), "look at the cluster", v1alpha1.Pending, ""},
+		"not allowed, and somebody removed the claim's UID": {pair(sv, func(w *world) {
+			w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = notYours(), "", corev1.VolumeAvailable
+		}), "nothing", v1alpha1.Ready, ""},
+		"a volume that is not made again": {pair(sv, func(w *world) {
+			w.claim, w.limits, w.usual.DeletionTimestamp = nil, notYours(), &now
+		}), "nothing", v1alpha1.Failed, "may not use access point"},
+		"a claim was refused before": {world{live: true, mayLack: true}, "ask whether a claim would be taken", v1alpha1.Pending, ""},
+		"a claim was refused before, and its volume goes": {pair(sv, func(w *world) {
+			w.claim, w.mayLack, w.usual.DeletionTimestamp = nil, true, &now
+		}), "ask whether a claim would be taken", v1alpha1.Pending, ""},
+		"the claim is for a volume of somebody else": {pair(sv, func(w *world) {
+			w.usual, w.claim.Status.Phase = foreign, corev1.ClaimBound
+		}), "nothing", v1alpha1.Failed, "is for PersistentVolume pv-ns-sv1"},
+		"the cache has a claim that is being deleted": {pair(sv, func(w *world) { w.claim.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
 		"made by the community's operator": {pair(sv, func(w *world) {
 			w.usual.Annotations, w.claim.OwnerReferences = nil, nil
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
@@ -142,7 +180,11 @@ func TestTheNextStep(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := next(sv, tc.world)
+			who := sv
+			if strings.HasPrefix(name, "a forged finalizer") {
+				who = forged
+			}
+			got := next(who, tc.world)
 			if step(got) != tc.step || got.phase != tc.phase || !strings.Contains(got.message, tc.message) {
 				t.Errorf("%s, %s %q; want %s, %s with %q", step(got), got.phase, got.message, tc.step, tc.phase, tc.message)
 			}
@@ -233,7 +275,7 @@ func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
 			if step(got) != tc.step {
 				t.Errorf("the step is %q, want %q", step(got), tc.step)
 			}
-			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && got.retry == 0 {
+			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && !got.paced {
 				t.Errorf("%+v", got)
 			}
 		})

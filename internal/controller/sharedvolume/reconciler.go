@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
@@ -38,8 +36,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Owner is the field manager.
 	Owner string
-	// Community is the operator that we never work beside.
-	Community OldOperator
+	// Others are the operators that it never works beside.
+	Others Others
 	// Policies tells whether the cluster has admission policies.
 	Policies bool
 	// Shares knows AWS; nil if nobody does.
@@ -47,18 +45,15 @@ type Reconciler struct {
 	Now    func() time.Time
 
 	metrics *metrics
+	pacer   *pacer
 	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
-	// reported says which resourceVersion the last write of a SharedVolume's status led to.
+	// reported is the last write of a SharedVolume's status.
 	reported sync.Map
-}
-
-// OldOperator looks after the same SharedVolumes.
-type OldOperator interface {
-	// Running names its Deployment, "namespace/name"; empty if it does not run.
-	Running(ctx context.Context) (string, error)
-	// Events are those of its Deployment.
-	Events(handle handler.EventHandler) source.Source
+	// refusals say when the API server has last refused a claim of a namespace, such as for a quota.
+	refusals sync.Map
+	// left says beside which Deployment a SharedVolume was left alone.
+	left sync.Map
 }
 
 // made is what was made for a SharedVolume.
@@ -75,25 +70,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if !there {
-		r.metrics.forget(request.NamespacedName)
-		r.made.Delete(made{request.NamespacedName, createVolume})
-		r.made.Delete(made{request.NamespacedName, createClaim})
-		r.reported.Delete(request.NamespacedName)
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if r.isBehind(owner) {
+	if wait := r.isBehind(owner); wait > 0 {
 		// Its event comes, and nothing is written and told twice.
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if running, err := r.Community.Running(ctx); err != nil || running != "" {
-		r.leaveAlone(owner, running)
+	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
+		r.leaveAlone(owner, running, reason)
 		return ctrl.Result{}, err
 	}
+	r.left.Delete(request.NamespacedName)
 	before := owner.DeepCopy()
 	step, found, err := r.pursue(ctx, owner)
 	switch {
 	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return ctrl.Result{RequeueAfter: lag}, nil
+	case errors.Is(err, errPostponed):
+		return ctrl.Result{RequeueAfter: r.pacer.postponed(request.NamespacedName, r.Now())}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The SharedVolume goes with its namespace.
 		return ctrl.Result{}, nil
@@ -102,14 +97,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		step = refused(step, err)
 	}
-	return ctrl.Result{RequeueAfter: step.retry}, errors.Join(err, r.report(ctx, before, owner, found, step))
+	if step.paced {
+		step.retry = r.pacer.failed(request.NamespacedName, step.reason, r.Now())
+	} else {
+		r.pacer.settled(request.NamespacedName)
+	}
+	return ctrl.Result{RequeueAfter: step.retry}, r.report(ctx, before, owner, found, step)
 }
 
-// leaveAlone only tells that a SharedVolume is the community's operator's business as long as that runs.
-func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running string) {
-	if running != "" && r.metrics.observe(owner) {
-		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, eventLeftAlone, "Reconcile",
-			"left to Deployment %s, the community's operator; uninstall that, and this one takes over", running)
+// forget drops what is remembered of a SharedVolume that has gone.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.metrics.forget(key)
+	r.pacer.settled(key)
+	r.made.Delete(made{key, createVolume})
+	r.made.Delete(made{key, createClaim})
+	r.reported.Delete(key)
+	r.left.Delete(key)
+}
+
+// leaveAlone only tells that a SharedVolume is another operator's business as long as that runs. It tells so once.
+func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason string) {
+	if running == "" {
+		return
+	}
+	r.metrics.observe(owner)
+	if told, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); told != running {
+		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "left alone while Deployment %s runs, which works on "+
+			"SharedVolumes or their driver as well; uninstall that, and this operator takes over", running)
 	}
 }
 
@@ -117,14 +131,21 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running string) {
 func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, world, error) {
 	found, err := r.world(ctx, r.Client, owner)
 	var step plan
+	admitted := false
 	for range mostSteps {
 		if err != nil {
 			return step, found, err
 		}
 		step = next(owner, found)
+		if !admitted && costs(step) {
+			if !r.pacer.may(client.ObjectKeyFromObject(owner), step.reason, r.Now()) {
+				return step, found, errPostponed
+			}
+			admitted = true
+		}
 		switch {
 		case step.look != 0:
-			err = r.find(ctx, owner, &found, step.look)
+			err = r.find(ctx, owner, &found, step)
 		case step.do == nil:
 			return step, found, nil
 		case isCreation(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
@@ -136,6 +157,8 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 				err = r.readLive(ctx, owner, &found)
 			}
 			switch {
+			case err != nil && step.do.what == createClaim && isRefusal(err):
+				err = r.withdraw(ctx, owner, &found, err)
 			case err != nil:
 			case step.do.what == deleteClaim:
 				return step, found, nil
@@ -148,10 +171,13 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
 }
 
+// costs tells whether a plan needs requests beyond the status.
+func costs(step plan) bool { return step.do != nil || step.look != 0 && step.look != lookShare }
+
 // find looks for what a plan needs to know.
-func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, wanted look) error {
+func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, step plan) error {
 	var err error
-	switch wanted {
+	switch step.look {
 	case lookLive:
 		err = r.readLive(ctx, owner, found)
 	case lookClaim:
@@ -162,8 +188,56 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 		found.placement, found.askable = r.Shares.Look(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
 	case lookPods:
 		found.elsewhere, err = r.usersOutside(ctx, owner, found.placement.Zone)
+	case lookRoom:
+		found.mayLack = false
+		claim := newClaim(owner, volumeName(owner.Namespace, owner.Name))
+		err = r.Client.Create(ctx, claim, client.FieldOwner(r.Owner), client.DryRunAll)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			// Whose it is comes out when it is made.
+			return nil
+		case err != nil && isRefusal(err):
+			r.refusals.Store(owner.Namespace, r.Now())
+		}
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", createClaim, claim.Name, err)
+		}
 	}
 	return err
+}
+
+// isRefusal tells whether the API server does not want an object as it is, or not now.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsInvalid(err)
+}
+
+// withdraw deletes a volume again whose claim was refused: a quota counts claims, and is to bound volumes as well. Claims of this
+// namespace are tried first from now on. It returns why the claim was refused.
+func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, refusal error) error {
+	r.refusals.Store(owner.Namespace, r.Now())
+	volume := volumeOf(owner, *found)
+	if volume == nil || volume.DeletionTimestamp != nil || !isUnclaimed(volume, nil) {
+		return refusal
+	}
+	err := r.carryOut(ctx, owner, found, &change{what: deleteVolume, object: volume})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		// It is looked at again with the next try.
+		return refusal
+	}
+	if err != nil {
+		return errors.Join(refusal, err)
+	}
+	return refusal
+}
+
+// mayLack tells whether a claim of the namespace was refused not long ago.
+func (r *Reconciler) mayLack(namespace string) bool {
+	last, refused := r.refusals.Load(namespace)
+	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*longestPause) {
+		r.refusals.Delete(namespace)
+		return false
+	}
+	return refused
 }
 
 // carryOut makes one change.
@@ -179,7 +253,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.volumeMade = r.madeAt(owner, createVolume)
-	case do.what == deleteClaim:
+	case do.what == deleteClaim || do.what == deleteVolume:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:
 		err = r.patch(ctx, object, do.fields, uid, version)
@@ -188,6 +262,13 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)
 	}
 	r.tellChange(owner, do)
+	if do.what == createClaim {
+		r.refusals.Delete(owner.Namespace)
+	}
+	if do.what == deleteVolume {
+		found.drop(do.object.GetName())
+		return nil
+	}
 	found.put(owner, object)
 	return nil
 }
@@ -231,6 +312,6 @@ func refused(step plan, err error) plan {
 	case apierrors.IsForbidden(err):
 		told = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
 	}
-	told.volume, told.bound, told.mountable = step.volume, step.bound, step.mountable
+	told.volume, told.bound, told.mountable, told.paced = step.volume, step.bound, step.mountable, true
 	return told
 }

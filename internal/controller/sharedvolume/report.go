@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // The reasons of events on SharedVolumes. Failures have the reason of their condition.
 const (
-	eventLeftAlone  = "LeftToCommunityOperator"
 	eventAdopted    = "Adopted"
 	eventRestored   = "IDsRestored"
 	eventRebuilt    = "Rebuilt"
@@ -66,20 +67,30 @@ func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolu
 		return fmt.Errorf("write status of SharedVolume %s/%s: %w", owner.Namespace, owner.Name, err)
 	}
 	if err == nil {
-		r.reported.Store(client.ObjectKeyFromObject(owner), patch.GetResourceVersion())
+		r.reported.Store(client.ObjectKeyFromObject(owner), writing{patch.GetResourceVersion(), r.Now()})
 	}
 	return nil
 }
 
-// isBehind tells whether the cache does not show yet what was last written to the status.
-func (r *Reconciler) isBehind(cached *v1alpha1.SharedVolume) bool {
-	version, ok := r.reported.Load(client.ObjectKeyFromObject(cached))
+// writing is a write of a status, and the resource version that it led to.
+type writing struct {
+	version string
+	at      time.Time
+}
+
+// isBehind tells how long to wait for the cache to show what was last written to the status; 0 if it does. It is not waited for longer
+// than apply does: resource versions go back when etcd is restored from a backup.
+func (r *Reconciler) isBehind(cached *v1alpha1.SharedVolume) time.Duration {
+	stored, _ := r.reported.Load(client.ObjectKeyFromObject(cached))
+	last, ok := stored.(writing)
 	if !ok {
-		return false
+		return 0
 	}
-	text, ok := version.(string)
-	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, text)
-	return ok && err == nil && order < 0
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, last.version)
+	if err != nil || order >= 0 {
+		return 0
+	}
+	return max(0, last.at.Add(apply.StaleAfter).Sub(r.Now()))
 }
 
 // statusOf is the status that a plan leads to.
@@ -113,10 +124,10 @@ func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.Sha
 	} else {
 		set(v1alpha1.ConditionDriverInstalled, true, "Installed", "")
 	}
-	switch {
-	case found.denied != "":
-		set(v1alpha1.ConditionAllowed, false, "NotListed", found.denied)
-	case found.restricted:
+	switch denied := found.limits.denied(shareIn(owner)); {
+	case denied != "":
+		set(v1alpha1.ConditionAllowed, false, "NotListed", denied)
+	case found.limits.restricted():
 		set(v1alpha1.ConditionAllowed, true, "Listed", "")
 	default:
 		meta.RemoveStatusCondition(&wanted.Conditions, v1alpha1.ConditionAllowed)
@@ -181,7 +192,7 @@ func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 		if owner.Status.ClaimRef.Name != "" {
 			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())
 		}
-	case rejoinVolume, markVolume, adoptClaim, deleteClaim:
+	case rejoinVolume, markVolume, adoptClaim, deleteClaim, deleteVolume:
 	}
 }
 

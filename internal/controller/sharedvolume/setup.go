@@ -111,6 +111,8 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: definition}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(crdObject(), wake).
+		// Another copy of this operator ends.
+		WatchesRawSource(r.Others.Namesake.Events(wake)).
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(changed(UnlistedAnnotation)))
 	if r.Policies {
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, wake).Watches(&admissionv1.ValidatingAdmissionPolicyBinding{}, wake)
@@ -123,13 +125,14 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 
 // SetupWithManager adds the controller to the manager, which may run already.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	r.pacer = newPacer()
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry); err != nil {
 		return err
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "", "") })
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter(), NewQueue: newQueue}).
 		For(&v1alpha1.SharedVolume{}).
 		// The pair, whoever changes it.
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
@@ -141,8 +144,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
-		// The community's operator ends.
-		WatchesRawSource(r.Community.Events(all))
+		// Another operator ends.
+		WatchesRawSource(r.Others.Community.Events(all)).
+		WatchesRawSource(r.Others.Namesake.Events(all))
 	if r.Policies {
 		// Without a ClusterCSIDriver it says whether namespaces without a list are shut out.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
@@ -179,7 +183,8 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 			}
 			return nil
 		}), gone).
-		WatchesRawSource(r.Community.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(r.Others.Community.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(r.Others.Namesake.Events(handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller sharedvolume-volumes: %w", err)

@@ -17,9 +17,10 @@ import (
 // nothing waits for an operator that was away. The data stays.
 type VolumeReconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
-	Client    client.Client
-	Live      client.Reader
-	Community OldOperator
+	Client client.Client
+	Live   client.Reader
+	// Others are the operators that it never works beside.
+	Others Others
 }
 
 // Reconcile looks at one volume. If anything is in doubt, it stays.
@@ -33,7 +34,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	if !ours {
 		return ctrl.Result{}, nil
 	}
-	if running, err := r.Community.Running(ctx); err != nil || running != "" {
+	if running, _, err := r.Others.running(ctx); err != nil || running != "" {
 		return ctrl.Result{}, err
 	}
 	if needed, retry, err := r.isNeeded(ctx, from, volume); err != nil || needed {
@@ -74,13 +75,14 @@ func isLetGo(volume *corev1.PersistentVolume) bool {
 
 // isNeeded asks the cache first, which costs nothing, then the cluster. It tells as well when to ask again.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
+	// Nobody tells when a claim goes that does not carry our label, and so is found in the cluster only.
+	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: longestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
 			return exists, 0, err
 		}
 		if claimed, err := r.isClaimed(ctx, reader, volume); err != nil || claimed {
-			// Nobody tells when a claim goes that does not carry our label.
-			return claimed, again, err
+			return claimed, retries[reader], err
 		}
 	}
 	return false, 0, nil
@@ -93,9 +95,10 @@ func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, fro
 	return there && owner.UID == from.uid, err
 }
 
-// isClaimed tells whether the claim that a volume is for is there. One that was never bound is for any claim of that name.
+// isClaimed tells whether the claim that a volume is for is there. One that was never bound names its claim by name only. A claim that
+// waits is not reason enough to keep it: it may be that of a new tenant, who would get the share of the one before.
 func (r *VolumeReconciler) isClaimed(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	claim, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
-	return there && (ref.UID == "" || claim.UID == ref.UID), err
+	return there && (claim.UID == ref.UID || ref.UID == "" && claim.Spec.VolumeName == volume.Name && wasBound(claim)), err
 }

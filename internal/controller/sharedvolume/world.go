@@ -19,13 +19,16 @@ import (
 // pageSize bounds the memory of a look at the pods of a large namespace.
 const pageSize = 500
 
+// errPostponed says that a SharedVolume that fails is not due yet.
+var errPostponed = errors.New("it is tried again later")
+
 // errBehind says that the cache does not show yet what the cluster has.
 var errBehind = errors.New("the cache is behind")
 
 // world reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
 	found := world{
-		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), askable: r.Shares != nil && shareIn(owner).valid(),
+		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).valid(),
 	}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
@@ -50,7 +53,7 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 		return found, err
 	}
 	found.noDriver = !hasDriver
-	found.restricted, found.denied, err = r.access(ctx, owner)
+	found.limits, err = r.limits(ctx, owner.Namespace)
 	return found, err
 }
 
@@ -72,7 +75,7 @@ func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume,
 	before := *found
 	var err error
 	*found, err = r.world(ctx, r.Live, owner)
-	found.askable, found.placement = before.askable, before.placement
+	found.askable, found.placement, found.mayLack = before.askable, before.placement, before.mayLack
 	return err
 }
 
@@ -172,6 +175,16 @@ func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
 		} else {
 			w.other = changed
 		}
+	}
+}
+
+// drop takes a volume that was deleted out of the world.
+func (w *world) drop(name string) {
+	if w.usual != nil && w.usual.Name == name {
+		w.usual = nil
+	}
+	if w.other != nil && w.other.Name == name {
+		w.other = nil
 	}
 }
 

@@ -58,7 +58,7 @@ const (
 func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *verdict {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
-	case volume == nil && w.denied != "":
+	case volume == nil && w.limits.denied(shareIn(owner)) != "":
 		// Who may not use a share learns nothing about it.
 		return &verdict{}
 	case w.askable:

@@ -53,14 +53,14 @@ func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
 		// What has to be fresh is read after AWS, which may take seconds.
 		"nothing is there":           {sv, world{}, "ask AWS"},
 		"both names are taken":       {sv, world{usual: foreign, other: foreign}, "ask AWS"},
-		"nothing may be used":        {sv, world{denied: "not yours"}, "look at the cluster"},
+		"nothing may be used":        {sv, world{limits: notYours()}, "look at the cluster"},
 		"the claim is to be made":    {sv, pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1"},
 		"the volume was lost":        {sv, pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1"},
 		"the volume is to be marked": {sv, pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1"},
 		"bound":                      {sv, pair(sv, nil), "ask AWS"},
 		"bound, and to be confined":  {annotated("true"), pair(sv, nil), "ask AWS"},
 		"bound, not allowed any more": {sv, pair(sv, func(w *world) {
-			w.denied = "not yours"
+			w.limits = notYours()
 		}), "ask AWS"},
 		"not bound yet": {sv, pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "ask AWS"},
 		"it ends":       {leaving, pair(sv, nil), "nothing"},
@@ -123,7 +123,7 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 		"asked for with another value":  {annotated("yes"), with(oneZone, []string{}, nil), "nothing", 0},
 		"nobody has looked for pods":    {annotated("true"), with(oneZone, nil, nil), "look where pods are", 0},
 		"no pod is elsewhere":           {annotated("true"), with(oneZone, []string{}, nil), "add zone affinity pv-ns-sv1", 0},
-		"a pod is elsewhere":            {annotated("true"), with(oneZone, []string{"web on node b in us-east-1b"}, nil), "nothing", again},
+		"a pod is elsewhere":            {annotated("true"), with(oneZone, []string{"web on node b in us-east-1b"}, nil), "nothing", 0},
 		"regional":                      {annotated("true"), with(regional, nil, nil), "nothing", 0},
 		"AWS is unknown":                {annotated("true"), with(aws.Placement{Zone: "us-east-1a"}, nil, nil), "nothing", 0},
 		"no node is in the zone":        {annotated("true"), with(noNode, nil, nil), "nothing", 0},
@@ -133,11 +133,14 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 		"what is wrong is mended first": {annotated("true"), with(oneZone, []string{}, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", 0},
 		"also where no driver is there": {annotated("true"), with(oneZone, nil, func(w *world) { w.noDriver = true }), "look where pods are", 0},
 		"also where it is allowed no more": {annotated("true"), with(oneZone, []string{}, func(w *world) {
-			w.denied = "not yours"
+			w.limits = notYours()
 		}), "add zone affinity pv-ns-sv1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := next(tc.owner, tc.world)
+			if paced := name == "a pod is elsewhere"; got.paced != paced {
+				t.Errorf("paced %v, want %v", got.paced, paced)
+			}
 			if step(got) != tc.step || got.retry != tc.retry {
 				t.Errorf("%s, again in %s; want %s, %s", step(got), got.retry, tc.step, tc.retry)
 			}
@@ -220,7 +223,7 @@ func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// But who may not use a share learns nothing about it, nor has anybody asked.
-	w = world{denied: "not yours", live: true, askable: true}
+	w = world{limits: notYours(), live: true, askable: true}
 	if got := statusOf(before, w, next(before, w)); meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMountable) != nil {
 		t.Errorf("%+v", got)
 	}
@@ -274,7 +277,7 @@ func (s *shares) Events(handler.EventHandler) source.Source { return nil }
 func TestTheAnswerOfAWSIsKeptUntilThePlanIsDone(t *testing.T) {
 	known := &shares{Placement: oneZone}
 	sv, w := owner("ns", "sv1"), world{askable: true}
-	if err := (&Reconciler{Shares: known}).find(t.Context(), sv, &w, lookShare); err != nil {
+	if err := (&Reconciler{Shares: known}).find(t.Context(), sv, &w, plan{look: lookShare}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"fs-1234cdef fsap-0123456789abcdef"}, known.asked); diff != "" || w.askable || w.placement != oneZone {

@@ -1,0 +1,38 @@
+package sharedvolume
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// OtherOperator is one that works on the same objects.
+type OtherOperator interface {
+	// Running names its Deployment, "namespace/name"; empty if it does not run.
+	Running(ctx context.Context) (string, error)
+	// Events are those of its Deployment.
+	Events(handle handler.EventHandler) source.Source
+}
+
+// Others are the operators beside which nothing is done: they would undo each other's work. The trip of the ClusterCSIDriver asks for
+// the same ones.
+type Others struct {
+	// Community is the community's operator. Namesake has the name of this one, in another namespace: a copy of it, or OpenShift's.
+	Community, Namesake OtherOperator
+}
+
+// The reasons of the events on SharedVolumes that are left alone.
+const (
+	eventLeftToCommunity = "LeftToCommunityOperator"
+	eventLeftToOther     = "LeftToOtherOperator"
+)
+
+// running names the Deployment of one that runs, "namespace/name", and the reason of the event that says so; empty if none does.
+func (o Others) running(ctx context.Context) (deployment, reason string, err error) {
+	if deployment, err = o.Community.Running(ctx); err != nil || deployment != "" {
+		return deployment, eventLeftToCommunity, err //nolint:wrapcheck // It says what failed.
+	}
+	deployment, err = o.Namesake.Running(ctx)
+	return deployment, eventLeftToOther, err //nolint:wrapcheck // It says what failed.
+}
