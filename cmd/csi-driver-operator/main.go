@@ -23,10 +23,12 @@ import (
 
 const usage = `Usage: csi-driver-operator start --driver NAME [flags]
        csi-driver-operator rights --driver NAME [--namespace NAMESPACE]
+       csi-driver-operator images --driver NAME
 
 start   Installs and configures a CSI driver as the ClusterCSIDriver of its name says. A driver that is part of the cluster stays when
         its ClusterCSIDriver is deleted.
 rights  Prints the roles that the operator of a driver needs: a ClusterRole, and a Role in its namespace.
+images  Prints the environment variables that must name the images of a driver's pods, one a line.
 
 Flags:
 `
@@ -40,8 +42,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if args[0] == rights {
+	switch args[0] {
+	case rights:
 		return printRights(os.Stdout, operated, manager.Namespace(options.Options))
+	case images:
+		return printImages(os.Stdout, operated)
 	}
 	ctrl.SetLogger(klog.Background())
 	return program.Ended(ctx, start(ctx, options, operated))
@@ -73,7 +78,7 @@ func parse(args []string) (options program.Options, operated driver.Driver, err 
 	flags := flag.NewFlagSet("csi-driver-operator", flag.ContinueOnError)
 	name := flags.String("driver", "", "CSI `name` of the driver, one of "+names)
 	options.AddFlags(flags)
-	if err := program.Parse(flags, usage, args, "start", rights); err != nil {
+	if err := program.Parse(flags, usage, args, "start", rights, images); err != nil {
 		return options, operated, err
 	}
 	operated, found := known[*name]

@@ -48,8 +48,8 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 		t.Errorf("the names are %s", names)
 	}
 	for _, tc := range []struct{ args, want string }{
-		{"", "the first argument must be start or rights"},
-		{"stop", "the first argument must be start or rights"},
+		{"", "the first argument must be start, rights or images"},
+		{"stop", "the first argument must be start, rights or images"},
 		{"start", "--driver is missing: pass the CSI name of the driver, one of " + names},
 		{"start --driver efs.csi.aws.com", "--driver efs.csi.aws.com: this program knows no such driver: pass one of " + names},
 		{"rights", "--driver is missing: pass the CSI name of the driver, one of " + names},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/manager"
 )
 
-// rights is the word on the command line.
-const rights = "rights"
+// Words on the command line.
+const (
+	rights = "rights"
+	images = "images"
+)
+
+// printImages writes the variables with the images of a driver's pods.
+func printImages(out io.Writer, d driver.Driver) error {
+	for _, variable := range slices.Sorted(slices.Values(d.Images())) {
+		if _, err := fmt.Fprintln(out, variable); err != nil {
+			return err //nolint:wrapcheck // Nobody reads what cannot be written.
+		}
+	}
+	return nil
+}
 
 // printRights writes the roles of a driver's operator as YAML. They are called as the operator is.
 func printRights(out io.Writer, d driver.Driver, namespace string) error {

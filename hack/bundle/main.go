@@ -7,25 +7,31 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/olm"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bundle", flag.ContinueOnError)
 	root := flags.String("root", ".", "`folder` of the tree with config/, images/ and VERSION")
 	if err := flags.Parse(args); err != nil {
 		return err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if err := checkDriver(ctx, *root); err != nil {
+		return err
 	}
 	args = flags.Args()
 	switch {

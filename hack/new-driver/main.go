@@ -14,6 +14,8 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
 )
 
 const usage = `Usage: go run ./hack/new-driver NAME [flags]
@@ -43,19 +45,35 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !wanted.Unlisted {
+		if err := olm.CheckDriverName(ctx, repository, wanted.CSIName); err != nil {
+			return fmt.Errorf("--csi-name %w; --unlisted-name makes the driver all the same, for clusters whose CRD you change", err)
+		}
+	}
 	if err := made.write(ctx, repository); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, `%[1]s has the driver %[2]s, with ports %[3]d and %[4]d of the nodes. Next:
-  go test ./%[1]s ./internal/catalogue ./internal/payload ./cmd/csi-driver-operator ./test/rules
-  docs/add-a-driver.md says what to change.
-`, folder(wanted.Package), wanted.CSIName, made.names.NodePort, made.names.RegistrarPort)
-	if err == nil && wanted.OLM() {
-		_, err = fmt.Fprintf(out, `%[1]s has its package for OLM. After each change:
-  make package NAME=%[2]s
-`, packageFolder(wanted.Package), wanted.Package)
-	}
+	_, err = fmt.Fprint(out, made.next())
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
+}
+
+// next says what has been made, and what comes then.
+func (s *scaffold) next() string {
+	tests := "./cmd/csi-driver-operator ./test/rules"
+	if !s.names.OLM() {
+		tests = "./internal/catalogue ./internal/payload " + tests
+	}
+	text := fmt.Sprintf(`%[1]s has the driver %[2]s, with ports %[3]d and %[4]d of the nodes. Next:
+  go test ./%[1]s %[5]s
+  docs/add-a-driver.md says what to change.
+`, folder(s.names.Package), s.names.CSIName, s.names.NodePort, s.names.RegistrarPort, tests)
+	if s.names.OLM() {
+		text += fmt.Sprintf(`%[1]s has its package for OLM. After each change:
+  make package NAME=%[2]s
+  docs/guide/third-party-drivers.md says how to ship it.
+`, packageFolder(s.names.Package), s.names.Package)
+	}
+	return text
 }
 
 // parse reads the command line. Flags may stand before and after the name.
@@ -71,6 +89,11 @@ func parse(args []string) (wanted names, repository string, err error) {
 	flags.StringVar(&wanted.Prefix, "prefix", "", "start of the names of namespaced objects (default NAME-csi-driver)")
 	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "start of the names of objects without namespace (default NAME)")
 	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "start of the types of conditions (default NAME in capitals)")
+	flags.StringVar(&wanted.Title, "title", "", "what people call the driver (default that of --condition-prefix)")
+	flags.StringVar(&wanted.Variable, "image-variable", "", "start of the names of the variables with its images (default NAME_DRIVER in capitals)")
+	flags.IntVar(&wanted.NodePort, "node-port", 0, "port of the nodes for the health of the driver (default one that no driver has)")
+	flags.IntVar(&wanted.RegistrarPort, "registrar-port", 0, "port of the nodes for the health of the node-driver-registrar (default one that no driver has)")
+	flags.BoolVar(&wanted.Unlisted, "unlisted-name", false, "take a CSI name that no ClusterCSIDriver may have yet")
 	flags.StringVar(&wanted.Delivery, "delivery", "", "payload, for a driver that is part of OpenShift and stays, or olm, for one that "+
 		"administrators\ninstall and remove (default payload)")
 	if err := flags.Parse(args); err != nil {

@@ -69,7 +69,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	t.Setenv("GOFLAGS", "-vet=off -ldflags=-w")
 	root, out := tree(t), &bytes.Buffer{}
 	before := files(t, root)
-	args := []string{"sample", "--repository", root, "--csi-name=disk.example.com", "--platform", "AWS", "--condition-prefix=SampleDisk"}
+	args := []string{"sample", "--repository", root, "--csi-name=disk.example.com", "--unlisted-name", "--platform", "AWS", "--condition-prefix=SampleDisk"}
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)
 	}
@@ -181,13 +181,71 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 		"- name: smb-csi-driver-operator.v0.2.0\n  replaces: smb-csi-driver-operator.v0.1.0\n") {
 		t.Errorf("the channel does not go on:\n%s", channel)
 	}
-	// Roles that are not those of the driver any more are refused.
-	role := filepath.Join(root, "packages/smb/config/rbac/role.yaml")
-	if err := os.WriteFile(role, []byte(strings.Replace(after["packages/smb/config/rbac/role.yaml"], "kind: ClusterRole", "kind: Role", 1)), 0o600); err != nil {
+	refusesWhatIsNotTheDriver(t, root, after)
+}
+
+// refusesWhatIsNotTheDriver edits the tree of the driver smb by hand. However the bundle is made, what the operator does not need, or lacks, is
+// refused.
+func refusesWhatIsNotTheDriver(t *testing.T, root string, made map[string]string) {
+	t.Helper()
+	const role, images = "packages/smb/config/rbac/role.yaml", "packages/smb/images/images.yaml"
+	secrets := "rules:\n- apiGroups:\n  - \"\"\n  resources:\n  - secrets\n  verbs:\n  - '*'\n"
+	const provisioner = "  - name: csi-provisioner\n    image: registry.k8s.io/sig-storage/csi-provisioner:v6.4.0\n    variable: PROVISIONER_IMAGE\n"
+	const more = "  - name: more\n    image: registry.example.com/more:v1\n    variable: MORE_IMAGE\npackaging:\n"
+	for _, tc := range []struct{ name, file, from, to, want string }{
+		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", role},
+		{"all Secrets", role, "rules:\n", secrets, "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
+		{"an image is missing", images, provisioner, "", "no image has the variable PROVISIONER_IMAGE"},
+		{"an image too many", images, "packaging:\n", more, "variable MORE_IMAGE: no container of smb.csi.k8s.io uses its image"},
+		{"a name that is not allowed", "packages/smb/config/package.yaml", "smb.csi.k8s.io", "nfs.csi.k8s.io", "no ClusterCSIDriver may have this name"},
+	} {
+		text := made[tc.file]
+		if !strings.Contains(text, tc.from) {
+			t.Errorf("%s: %s has no %q", tc.name, tc.file, tc.from)
+		}
+		file := filepath.Join(root, tc.file)
+		if err := os.WriteFile(file, []byte(strings.Replace(text, tc.from, tc.to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{}, {"release", "0.3.0"}} {
+			args = append([]string{"-C", root, "run", "./hack/bundle", "-root", "packages/smb"}, args...)
+			output, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(output), tc.want) {
+				t.Errorf("%s: error %v, want %s:\n%s", tc.name, err, tc.want, output)
+			}
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is there already may be committed: a failure must not take it away, nor what it has in it.
+func TestWhatCannotBeFinishedKeepsWhatIsThere(t *testing.T) {
+	root := tree(t)
+	golden := filepath.Join(root, "internal/catalogue/testdata/sample-csi-driver-operator/base.yaml")
+	if err := os.MkdirAll(filepath.Dir(golden), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.CommandContext(t.Context(), "go", "-C", root, "run", "./hack/bundle", "-root", "packages/smb").CombinedOutput(); err == nil {
-		t.Errorf("a package without a ClusterRole is made: %s", output)
+	if err := os.WriteFile(golden, []byte("reviewed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, root)
+	// This Go changes what is there, makes more, and fails.
+	programs := t.TempDir()
+	script := "#!/bin/sh\necho changed > " + golden + "\necho new > " + golden + ".new\necho the reason >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(programs, "go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--unlisted-name", "sample"})
+	for _, want := range []string{"the reason", "All files are as they were before"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if diff := cmp.Diff(before, files(t, root)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
 	}
 }
 
@@ -196,7 +254,7 @@ func TestWhatCannotBeFinishedLeavesNothing(t *testing.T) {
 	root := tree(t)
 	before := files(t, root)
 	t.Setenv("PATH", t.TempDir())
-	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--delivery", "olm", "sample"}); err == nil || !strings.Contains(err.Error(), "nothing has been changed") {
+	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--delivery", "olm", "--unlisted-name", "sample"}); err == nil || !strings.Contains(err.Error(), "All files are as they were before") {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, files(t, root)); diff != "" {
@@ -243,13 +301,22 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --platform aws":       "it must be one of AWS, Azure, BareMetal, External",
 		"a --platform":           "flag needs an argument",
 		"a --delivery helm":      `--delivery "helm": it must be payload or olm`,
-		"a --csi-name a." + strings.Repeat("a", 62): "it has 64 characters, and CSI allows 63",
-		"a --prefix " + strings.Repeat("a", 45):     "it has 45 characters: 44 leave room",
-		"a --csi-name pd.csi.storage.gke.io":        "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd has it",
-		"a --prefix aws-ebs-csi-driver":             "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
-		"a --short-prefix efs":                      "--short-prefix efs: the driver in internal/driver/awsefs has it",
-		"a --condition-prefix GCPPD":                "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
-		"a --repository there-is-none":              "run this in the folder of the repository",
+		"a --csi-name a." + strings.Repeat("a", 62):       "it has 64 characters, and CSI allows 63",
+		"a --prefix " + strings.Repeat("a", 45):           "it has 45 characters: 44 leave room",
+		"a --csi-name pd.csi.storage.gke.io":              "--csi-name pd.csi.storage.gke.io: the driver in internal/driver/gcppd has it",
+		"a --prefix aws-ebs-csi-driver":                   "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
+		"a --short-prefix efs":                            "--short-prefix efs: the driver in internal/driver/awsefs has it",
+		"a --condition-prefix GCPPD":                      "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
+		"a --csi-name disk.csi.azure.com":                 "--csi-name disk.csi.azure.com: the catalogue in internal/catalogue has it, for an operator of OpenShift's",
+		"a --delivery olm --csi-name powervs.csi.ibm.com": "--csi-name powervs.csi.ibm.com: the catalogue in internal/catalogue has it",
+		"a --prefix azure-file-csi-driver":                "--prefix azure-file-csi-driver: the catalogue in internal/catalogue has it",
+		"a --condition-prefix AzureDisk":                  "--condition-prefix AzureDisk: the catalogue in internal/catalogue has it",
+		"a --csi-name nfs.csi.k8s.io":                     "--csi-name nfs.csi.k8s.io: no ClusterCSIDriver may have this name",
+		"a --delivery olm":                                "--csi-name a.csi.example.com: no ClusterCSIDriver may have this name",
+		"a --title ä":                                     `--title "ä": it must be 63 letters`,
+		"a --image-variable a":                            `--image-variable "a": it must be 63 capitals`,
+		"a --node-port 80":                                `--node-port "80": it must be between 1024 and 65535`,
+		"a --repository there-is-none":                    "run this in the folder of the repository",
 	} {
 		t.Run(args, func(t *testing.T) {
 			err := run(t.Context(), &bytes.Buffer{}, append([]string{"--repository", "../.."}, strings.Fields(args)...))

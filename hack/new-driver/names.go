@@ -7,6 +7,7 @@ import (
 	"go/types"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -31,7 +32,13 @@ const (
 // names are those of a driver, and its ports; the templates use them.
 type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
-	NodePort, RegistrarPort                                                    int
+	// Title is what people call the driver.
+	Title string
+	// Variable starts the names of the variables with the driver's images, in the environment of the cluster-storage-operator.
+	Variable                string
+	NodePort, RegistrarPort int
+	// Unlisted lets the driver have a name that no ClusterCSIDriver may have.
+	Unlisted bool
 }
 
 // OLM tells whether administrators install the driver, and can remove it.
@@ -46,9 +53,6 @@ func (n names) DaemonSet() string { return n.Prefix + "-node" }
 // Deployment is the name of the controller.
 func (n names) Deployment() string { return n.Prefix + "-controller" }
 
-// variable starts the names of the variables with the driver's images, in the environment of the cluster-storage-operator.
-func (n names) variable() string { return strings.ToUpper(n.Package) + "_DRIVER" }
-
 // entry is the driver's place in the catalogue.
 func (n names) entry() string {
 	return fmt.Sprintf(`{
@@ -57,24 +61,27 @@ func (n names) entry() string {
 	Images:    images(%q, allSidecars()),
 	Bindings:  own(),
 	Workloads: workloads(%q, %q),
-},`, n.CSIName, n.ConditionPrefix, n.ConditionPrefix, n.Platform, n.Operator(), n.variable()+"_OPERATOR_IMAGE", n.variable()+"_IMAGE",
+},`, n.CSIName, n.Title, n.ConditionPrefix, n.Platform, n.Operator(), n.Variable+"_OPERATOR_IMAGE", n.Variable+"_IMAGE",
 		n.Deployment(), n.DaemonSet())
 }
 
 // image is the driver's place in the list of images.
 func (n names) image() string {
-	return fmt.Sprintf("  - name: %[1]s\n    image: quay.io/openshift/origin-%[1]s:latest\n    variable: %[2]s_IMAGE\n", n.Prefix, n.variable())
+	return fmt.Sprintf("  - name: %[1]s\n    image: quay.io/openshift/origin-%[1]s:latest\n    variable: %[2]s_IMAGE\n", n.Prefix, n.Variable)
 }
 
 // complete fills in what the command line has left out.
 func (n names) complete() names {
 	for value, standard := range map[*string]string{
 		&n.CSIName: n.Package + ".csi.example.com", &n.Prefix: n.Package + "-csi-driver", &n.ShortPrefix: n.Package,
-		&n.ConditionPrefix: strings.ToUpper(n.Package), &n.Delivery: withPayload,
+		&n.ConditionPrefix: strings.ToUpper(n.Package), &n.Delivery: withPayload, &n.Variable: strings.ToUpper(n.Package) + "_DRIVER",
 	} {
 		if *value == "" {
 			*value = standard
 		}
+	}
+	if n.Title == "" {
+		n.Title = n.ConditionPrefix
 	}
 	return n
 }
@@ -118,6 +125,17 @@ func (n names) check() error {
 	refuse("short-prefix", n.ShortPrefix, validation.IsDNS1035Label(n.ShortPrefix)...)
 	if !regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`).MatchString(n.ConditionPrefix) {
 		refuse("condition-prefix", n.ConditionPrefix, "it must be 63 letters and digits at most and begin with a capital, such as GCPPD")
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()/-]{0,62}$`).MatchString(n.Title) {
+		refuse("title", n.Title, "it must be 63 letters, digits and spaces at most, such as GCP PD")
+	}
+	if !regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,62}$`).MatchString(n.Variable) {
+		refuse("image-variable", n.Variable, "it must be 63 capitals, digits and underscores at most and begin with a capital, such as GCP_PD_DRIVER")
+	}
+	for flag, port := range map[string]int{"node-port": n.NodePort, "registrar-port": n.RegistrarPort} {
+		if port != 0 && (port < 1024 || port > 65535) {
+			refuse(flag, strconv.Itoa(port), "it must be between 1024 and 65535")
+		}
 	}
 	if !slices.Contains(platforms(), n.Platform) {
 		refuse("platform", n.Platform, "it must be one of "+strings.Join(platforms(), ", "))

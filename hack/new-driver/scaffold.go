@@ -31,6 +31,9 @@ const (
 	catalogueFile = "internal/catalogue/entries.go"
 	payloadFile   = "hack/payload/main.go"
 	imagesFile    = "images/payload.yaml"
+	manifestsList = "manifests/image-references"
+	// catalogueGolden has what the catalogue makes of each of its entries.
+	catalogueGolden = "internal/catalogue/testdata"
 )
 
 // namespace is where operators of drivers run, unless an administrator chooses another one.
@@ -48,7 +51,7 @@ func packageFolder(name string) string { return path.Join("packages", name) }
 // scaffold is a driver that is not written yet, by the paths of its files in the repository.
 type scaffold struct {
 	names names
-	// made are new, edited are there already; before is what they were.
+	// made are new, edited are there already; before is what these were, and what is in folders that programs write into.
 	made, edited, before map[string][]byte
 }
 
@@ -73,24 +76,75 @@ func prepare(repository string, wanted names) (scaffold, error) {
 			return s, err
 		}
 	}
+	if err := s.keep(tree); err != nil {
+		return s, err
+	}
 	return s, s.render("templates", folder(wanted.Package))
 }
 
-// checkTaken refuses names that another driver has: the objects of both would be the same ones.
-func checkTaken(tree fs.FS, wanted names) error {
-	files, err := fs.Glob(tree, "internal/driver/*/*.go")
-	if err != nil {
-		return fmt.Errorf("look for drivers: %w", err)
+// generated are the folders into which programs write what is made of a driver of the release.
+func (n names) generated() []string {
+	if n.OLM() {
+		return nil
 	}
-	taken := map[string]string{}
-	for _, file := range files {
-		text, err := fs.ReadFile(tree, file)
+	return []string{catalogueGolden, path.Dir(manifestsList)}
+}
+
+// keep remembers what is in these folders, so that it can be put back.
+func (s *scaffold) keep(tree fs.FS) error {
+	for _, folder := range s.names.generated() {
+		err := fs.WalkDir(tree, folder, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			s.before[name], err = fs.ReadFile(tree, name)
+			return err //nolint:wrapcheck // It names the file.
+		})
 		if err != nil {
-			return fmt.Errorf("look for drivers: %w", err)
+			return fmt.Errorf("%w: run this in the folder of the repository", err)
 		}
-		if err := fields(file, text, taken); err != nil {
+	}
+	return nil
+}
+
+// restore makes the repository what it was: what the driver has brought goes, and what was there is as it was.
+func (s *scaffold) restore(tree *os.Root) error {
+	problems := []error{tree.RemoveAll(folder(s.names.Package)), tree.RemoveAll(packageFolder(s.names.Package))}
+	for _, folder := range s.names.generated() {
+		err := fs.WalkDir(tree.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
+			if _, was := s.before[name]; err == nil && !entry.IsDir() && !was {
+				err = tree.Remove(name)
+			}
 			return err
+		})
+		problems = append(problems, err)
+	}
+	// A folder that is empty now is the driver's own. One that is not stays.
+	_ = tree.Remove(path.Join(catalogueGolden, s.names.Operator()))
+	return errors.Join(append(problems, s.putBack(tree))...)
+}
+
+// putBack writes what has changed as it was.
+func (s *scaffold) putBack(tree *os.Root) error {
+	changed := map[string][]byte{}
+	for name, text := range s.before {
+		if now, err := tree.ReadFile(name); err != nil || !bytes.Equal(now, text) {
+			changed[name] = text
 		}
+	}
+	return writeAll(tree, changed)
+}
+
+// checkTaken refuses names that another driver has: the objects of both would be the same ones. The catalogue also has drivers whose
+// operators are OpenShift's.
+func checkTaken(tree fs.FS, wanted names) error {
+	taken, err := literals(tree, "internal/driver/*/*.go")
+	if err != nil {
+		return err
+	}
+	catalogue, err := literals(tree, path.Dir(catalogueFile)+"/*.go")
+	if err != nil {
+		return err
 	}
 	for _, name := range []struct{ flag, field, value string }{
 		{"csi-name", "Name", wanted.CSIName}, {"prefix", "Prefix", wanted.Prefix}, {"short-prefix", "ShortPrefix", wanted.ShortPrefix},
@@ -100,7 +154,38 @@ func checkTaken(tree fs.FS, wanted names) error {
 			return fmt.Errorf("--%s %s: the driver in %s has it: take another", name.flag, name.value, folder(other))
 		}
 	}
+	for _, name := range []struct{ flag, field, value, suffix string }{
+		{"csi-name", "Name", wanted.CSIName, ""}, {"prefix", "Operator", wanted.Prefix, "-operator"},
+		{"condition-prefix", "Condition", wanted.ConditionPrefix, ""},
+	} {
+		if catalogue[name.field+" "+name.value+name.suffix] != "" {
+			return fmt.Errorf("--%s %s: the catalogue in %s has it, for an operator of OpenShift's: take another, or see "+
+				"\"A driver of OpenShift's becomes ours\" in docs/add-a-driver.md", name.flag, name.value, path.Dir(catalogueFile))
+		}
+	}
 	return nil
+}
+
+// literals are the texts that Go files give to fields, as fields returns them.
+func literals(tree fs.FS, pattern string) (map[string]string, error) {
+	files, err := fs.Glob(tree, pattern)
+	if err != nil {
+		return nil, fmt.Errorf("look for drivers: %w", err)
+	}
+	found := map[string]string{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := fs.ReadFile(tree, file)
+		if err != nil {
+			return nil, fmt.Errorf("look for drivers: %w", err)
+		}
+		if err := fields(file, text, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // list is one that the driver is added to, in a function of a Go file.
@@ -148,7 +233,7 @@ func (s *scaffold) register(tree fs.FS) error {
 	return nil
 }
 
-// ports chooses the ports, and returns their lines in the registry.
+// ports chooses the ports that nobody has asked for, and returns their lines in the registry.
 func (s *scaffold) ports(taken map[int]bool) string {
 	next := func() int {
 		port := firstHealthPort
@@ -158,7 +243,12 @@ func (s *scaffold) ports(taken map[int]bool) string {
 		taken[port] = true
 		return port
 	}
-	s.names.NodePort, s.names.RegistrarPort = next(), next()
+	// One that is asked for is that of a predecessor. Only drivers of the same platform must not have it, which the registry's test shows.
+	for _, port := range []*int{&s.names.NodePort, &s.names.RegistrarPort} {
+		if *port == 0 {
+			*port = next()
+		}
+	}
 	line := func(port int, use string) string {
 		return fmt.Sprintf("{configv1.%sPlatformType, %d, %q, Node, %q},", s.names.Platform, port, s.names.CSIName, use)
 	}
@@ -213,8 +303,11 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, writeAll(tree, s.before), tree.RemoveAll(own), tree.RemoveAll(packageFolder(s.names.Package)),
-				tree.RemoveAll(path.Join(path.Dir(catalogueFile), "testdata", s.names.Operator())))
+			if problem := s.restore(tree); problem != nil {
+				err = errors.Join(err, fmt.Errorf("not everything is as it was: look at git status: %w", problem))
+			} else {
+				err = fmt.Errorf("%w\nAll files are as they were before", err)
+			}
 		}
 		err = errors.Join(err, tree.Close())
 	}()
@@ -285,7 +378,7 @@ func goCommand(ctx context.Context, folder string, args ...string) ([]byte, erro
 	command.Dir, command.Env, command.Stderr = folder, append(os.Environ(), "UPDATE=1"), problems
 	output, err := command.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: nothing has been changed:\n%s%s", command, err, output, problems)
+		return nil, fmt.Errorf("the new driver fails where the program writes what is made of it: %s, in %s: %w:\n%s%s", command, folder, err, output, problems)
 	}
 	return output, nil
 }

@@ -174,7 +174,11 @@ func TestNoTwoEntriesShareAName(t *testing.T) {
 			names = append(names, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetNamespace()+"/"+object.GetName())
 		}
 		for _, name := range names {
-			if other := taken[name]; other != "" {
+			switch other := taken[name]; other {
+			case "":
+			case e.Operator:
+				t.Errorf("two entries are for the operator %s, and both have %s: where it was OpenShift's, remove its old entry", other, name)
+			default:
 				t.Errorf("%s is that of %s and of %s", name, other, e.Operator)
 			}
 			taken[name] = e.Operator

@@ -98,6 +98,14 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
+// where says what makes a placeholder known, if its name tells.
+func where(name string) string {
+	if !strings.HasSuffix(name, "_IMAGE") {
+		return ""
+	}
+	return ": the images that assets can name are DRIVER_IMAGE and those of the Sidecars in the Driver value"
+}
+
 // replace fills the placeholders of text. Every wrong one is reported, not just the first.
 func replace(text string, values Values) (string, error) {
 	placeholder := regexp.MustCompile(`\$\{([^}\n]*)\}?`)
@@ -111,7 +119,7 @@ func replace(text string, values Values) (string, error) {
 		case !strings.HasSuffix(match, "}"):
 			problem = fmt.Errorf("placeholder %q is not closed", match)
 		case !known:
-			problem = fmt.Errorf("unknown placeholder %s", match)
+			problem = fmt.Errorf("unknown placeholder %s%s", match, where(name))
 		case strings.ContainsAny(value, "\n\r\"\\") || strings.Contains(value, ": ") || strings.Contains(value, " #"):
 			// Such a value would become YAML structure instead of a scalar.
 			problem = fmt.Errorf("the value %q of placeholder %s is not a plain scalar", value, match)

@@ -231,6 +231,11 @@ func checkRights(b bundle, e Expected) []error {
 		for _, permission := range list.granted {
 			granted = append(granted, permission.Rules...)
 		}
+		for _, rule := range list.needed {
+			if reason := broad(rule); reason != "" {
+				problems = append(problems, problem(roleFile, list.field, "%s: %s", reason, rule.String()))
+			}
+		}
 		for _, rule := range missing(list.needed, granted) {
 			problems = append(problems, problem(b.csvFile, field, "a rule of %s is missing: %s", roleFile, rule.String()))
 		}
@@ -239,6 +244,27 @@ func checkRights(b bundle, e Expected) []error {
 		}
 	}
 	return problems
+}
+
+// broad says why a rule gives more than an operator may have, or "".
+func broad(rule rbacv1.PolicyRule) string {
+	for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+		if slices.Contains(part, "*") {
+			return "a rule must not hold *"
+		}
+	}
+	if len(rule.ResourceNames) > 0 {
+		return ""
+	}
+	for _, verb := range []string{"escalate", "bind", "impersonate"} {
+		if slices.Contains(rule.Verbs, verb) {
+			return verb + " must be narrowed by resourceNames"
+		}
+	}
+	if slices.Contains(rule.Resources, "secrets") {
+		return "Secrets must be narrowed by resourceNames"
+	}
+	return ""
 }
 
 // missing are the rules of a list that another one has not.

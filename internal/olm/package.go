@@ -43,6 +43,8 @@ type Package struct {
 	Manifests []string
 	// Catalog is what the release calls the image of the catalog, and Source the name of the CatalogSource.
 	Catalog, Source string
+	// Driver is the CSI name of a third-party driver that the package is for; empty for the packages of this repository.
+	Driver string
 	// OwnVersions says that releases have other numbers than OpenShift's.
 	OwnVersions bool
 }
@@ -75,11 +77,20 @@ func Packages() []Package {
 
 // described is PackageFile.
 type described struct {
-	// Driver is the CSI name; hack/bundle does not need it, but whoever makes the roles does.
+	// Driver is the CSI name.
 	Driver    string `json:"driver"`
 	Name      string `json:"name"`
 	Title     string `json:"title"`
 	Namespace string `json:"namespace"`
+}
+
+// DriverOf is the CSI name of the third-party driver whose package a tree is, or "" for this repository.
+func DriverOf(repository fs.FS) (string, error) {
+	packages, err := packagesOf(repository)
+	if err != nil {
+		return "", err
+	}
+	return packages[0].Driver, nil
 }
 
 // packagesOf are those that are made of a tree: the one that it describes, which has neither a definition nor a predecessor, or else
@@ -100,7 +111,7 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 		return nil, fmt.Errorf("%s: %w", PackageFile, err)
 	}
 	return []Package{{
-		Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
+		Driver: found.Driver, Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
 		Catalog: found.Name + "-catalog", Source: found.Name, OwnVersions: true,
 	}}, nil
 }

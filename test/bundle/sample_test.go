@@ -3,8 +3,10 @@ package bundle
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,9 +26,37 @@ const (
 	sampleOperator = "smb-csi-driver-operator"
 )
 
-// scaffold makes a driver for OLM in a copy of the tree, and returns its bundle and the program that operates it.
-func scaffold(t *testing.T) (csv env.CSV, program string) {
+// thirdParty is a driver that is shipped for OLM.
+type thirdParty struct {
+	csv env.CSV
+	// driver is its CSI name, operator that of its operator, and program what runs as that.
+	driver, operator, program string
+}
+
+// packaged is the driver of a folder that new-driver has made in this tree, such as packages/smb.
+func packaged(t *testing.T, folder string) thirdParty {
 	t.Helper()
+	tree := os.DirFS(filepath.Join(root(t), folder))
+	driver, err := olm.DriverOf(tree)
+	env.Must(t, err)
+	bundles, err := fs.Glob(tree, olm.Bundles+"/*/metadata")
+	env.Must(t, err)
+	if len(bundles) != 1 {
+		t.Fatalf("%s has the bundles %v: run make package", folder, bundles)
+	}
+	files, err := olm.ReadFiles(tree, path.Dir(bundles[0]))
+	env.Must(t, err)
+	program, err := env.Binary(env.RaceDriverOperator)
+	env.Must(t, err)
+	return thirdParty{read(t, files), driver, path.Base(path.Dir(bundles[0])), program}
+}
+
+// scaffold makes a driver for OLM in a copy of the tree.
+func scaffold(t *testing.T) thirdParty {
+	t.Helper()
+	if folder := os.Getenv("PACKAGE"); folder != "" {
+		return packaged(t, folder)
+	}
 	tree := t.TempDir()
 	for _, folder := range []string{"api", "internal", "cmd/csi-driver-operator", "hack/bundle", "hack/new-driver", "test/rules"} {
 		env.Must(t, os.CopyFS(filepath.Join(tree, folder), os.DirFS(filepath.Join(root(t), folder))))
@@ -36,7 +66,7 @@ func scaffold(t *testing.T) (csv env.CSV, program string) {
 		env.Must(t, err)
 		env.Must(t, os.WriteFile(filepath.Join(tree, file), text, 0o600))
 	}
-	program = filepath.Join(tree, "csi-driver-operator")
+	program := filepath.Join(tree, "csi-driver-operator")
 	for _, args := range [][]string{
 		{"run", "./hack/new-driver", "smb", "--csi-name", sampleDriver, "--delivery", "olm"},
 		{"build", "-race", "-o", program, "./cmd/csi-driver-operator"},
@@ -49,16 +79,17 @@ func scaffold(t *testing.T) (csv env.CSV, program string) {
 	}
 	files, err := olm.ReadFiles(os.DirFS(tree), "packages/smb/bundle/"+sampleOperator)
 	env.Must(t, err)
-	return read(t, files), program
+	return thirdParty{read(t, files), sampleDriver, sampleOperator, program}
 }
 
 // What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the rights of its bundle, and is
 // removed without a trace and without touching EFS.
 func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 	t.Parallel()
-	sample, program := scaffold(t)
+	third := scaffold(t)
+	sample := third.csv
 	s := open(t, env.OperatorNamespace)
-	s.olm.Runs(sampleOperator, "csi-driver-operator", program)
+	s.olm.Runs(third.operator, "csi-driver-operator", third.program)
 	_, efs := released(t)
 
 	env.Must(t, s.olm.Install(t.Context(), efs, s.namespace))
@@ -70,19 +101,19 @@ func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 		if err := s.at(t.Context(), efs); err != nil {
 			return err
 		}
-		return s.SettledOf(t.Context(), sampleDriver)
+		return s.SettledOf(t.Context(), third.driver)
 	})
-	cr := env.CR(sampleDriver, "")
+	cr := env.CR(third.driver, "")
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
 	equal(t, "version of the driver", sample.Version.String(), cr.Status.Version)
 
-	kept, granted := s.uids(t, env.OperatorName), s.rolesOf(t, sampleOperator)
-	s.removesTheSample(t)
+	kept, granted := s.uids(t, env.OperatorName), s.rolesOf(t, third.operator)
+	s.removesTheSample(t, third)
 	env.Must(t, s.olm.Uninstall(t.Context(), sample.Name))
 	env.Must(t, s.nothingOf(t.Context(), sample))
 	equal(t, "objects of EFS", kept, s.uids(t, env.OperatorName))
 	env.Must(t, s.at(t.Context(), efs))
-	s.needsItsRights(t, sample, granted)
+	s.needsItsRights(t, third, granted)
 }
 
 // uids are those of all objects of a driver.
@@ -101,10 +132,10 @@ func (s *scene) uids(t *testing.T, operator string) map[string]string {
 }
 
 // removesTheSample deletes the ClusterCSIDriver while a pod uses a volume. The driver stays until the pod has ended.
-func (s *scene) removesTheSample(t *testing.T) {
+func (s *scene) removesTheSample(t *testing.T, third thirdParty) {
 	t.Helper()
 	volume, claim, pod := env.Workload()
-	volume.Spec.CSI.Driver = sampleDriver
+	volume.Spec.CSI.Driver = third.driver
 	for _, object := range []client.Object{volume, claim, pod} {
 		env.Must(t, s.Client.Create(t.Context(), object))
 	}
@@ -117,8 +148,8 @@ func (s *scene) removesTheSample(t *testing.T) {
 		}
 		return nil
 	})
-	before := s.uids(t, sampleOperator)
-	cr := env.CR(sampleDriver, "")
+	before := s.uids(t, third.operator)
+	cr := env.CR(third.driver, "")
 	env.Must(t, s.Client.Delete(t.Context(), cr))
 	env.Eventually(t, "the pod named", func() error {
 		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
@@ -131,10 +162,10 @@ func (s *scene) removesTheSample(t *testing.T) {
 		}
 		return fmt.Errorf("conditions %v", cr.Status.Conditions)
 	})
-	equal(t, "objects of the driver while a pod uses it", before, s.uids(t, sampleOperator))
+	equal(t, "objects of the driver while a pod uses it", before, s.uids(t, third.operator))
 	env.Must(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.CR(sampleDriver, "")) })
-	owned, err := s.OwnedOf(t.Context(), sampleOperator)
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.CR(third.driver, "")) })
+	owned, err := s.OwnedOf(t.Context(), third.operator)
 	env.Must(t, err)
 	for i := range owned {
 		t.Errorf("%s %s/%s is left", owned[i].GetKind(), owned[i].GetNamespace(), owned[i].GetName())
@@ -159,15 +190,15 @@ func (s *scene) rolesOf(t *testing.T, operator string) []rights.Role {
 }
 
 // needsItsRights checks that the operator was refused nothing, and lists what it holds and has neither used nor passed on.
-func (s *scene) needsItsRights(t *testing.T, csv env.CSV, granted []rights.Role) {
+func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rights.Role) {
 	t.Helper()
-	requests, err := s.Audit.Since(0, "system:serviceaccount:"+s.namespace+":"+sampleOperator)
+	requests, err := s.Audit.Since(0, "system:serviceaccount:"+s.namespace+":"+third.operator)
 	env.Must(t, err)
 	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
 		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 	}
 	var held []rights.Role
-	for namespace, permissions := range map[string]any{"": csv.Install.ClusterPermissions, s.namespace: csv.Install.Permissions} {
+	for namespace, permissions := range map[string]any{"": third.csv.Install.ClusterPermissions, s.namespace: third.csv.Install.Permissions} {
 		var parts []olm.Permission
 		text, err := json.Marshal(permissions)
 		env.Must(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -108,6 +109,12 @@ func isRolledOut(t *testing.T, s *scene) {
 	if diff := cmp.Diff(s.classes, s.liveClasses(t)); diff != "" {
 		t.Errorf("StorageClasses and what they say about being the default (-want +got):\n%s", diff)
 	}
+	rendered := map[string]map[string]string{}
+	for _, object := range golden.Render(t, s.driver, nil) {
+		if class, isClass := object.(*storagev1.StorageClass); isClass {
+			rendered[class.Name] = class.Parameters
+		}
+	}
 	for name := range s.classes {
 		class := s.class(t, name)
 		if name == s.foreign {
@@ -116,8 +123,11 @@ func isRolledOut(t *testing.T, s *scene) {
 			}
 			continue
 		}
-		if class.Labels[driver.ManagedByLabel] != s.driver.Operator || len(class.Parameters) != 2 {
-			t.Errorf("StorageClass %s has labels %v and parameters %v", name, class.Labels, class.Parameters)
+		if class.Labels[driver.ManagedByLabel] != s.driver.Operator {
+			t.Errorf("StorageClass %s has labels %v", name, class.Labels)
+		}
+		if diff := cmp.Diff(rendered[name], class.Parameters); diff != "" {
+			t.Errorf("parameters of StorageClass %s (-rendered +live):\n%s", name, diff)
 		}
 	}
 	prefix := s.driver.ConditionPrefix

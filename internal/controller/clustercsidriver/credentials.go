@@ -132,12 +132,12 @@ func (r *reporter) withheld(cfg driver.Config, credentials driver.Credentials) s
 // withoutRequest says what to do where nobody makes a Secret.
 func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
-		return fmt.Sprintf("%s: Secret %s/%s is missing; the controller pods are not started without it. CredentialsRequest %s/%s, which "+
+		return fmt.Sprintf("%s: Secret %s/%s is missing; the %s pods are not started without it. CredentialsRequest %s/%s, which "+
 			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
-			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), r.Namespace, credentials.Secret,
+			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), r.Namespace, credentials.Secret, credentials.Workload,
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
-	pods := "the controller pods are not started without it"
+	pods := fmt.Sprintf("the %s pods are not started without it", credentials.Workload)
 	if credentials.Optional {
 		pods = "the driver works without it, except for One Zone volumes in another zone"
 	}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// The operator that third-party drivers share, and the file with its roles in the tree of a driver.
+const (
+	operator = "./cmd/csi-driver-operator"
+	roleFile = "config/rbac/role.yaml"
+	// namespace is what config/ calls the operator's.
+	namespace = "openshift-cluster-csi-drivers"
+)
+
+// checkDriver holds the tree of a third-party driver against the operator of this repository: the name is one that a ClusterCSIDriver may have,
+// the roles are those that the operator needs, and the images are those that it gives to pods. It does nothing for this repository itself.
+func checkDriver(ctx context.Context, root string) error {
+	tree := os.DirFS(root)
+	driver, err := olm.DriverOf(tree)
+	if err != nil || driver == "" {
+		return err
+	}
+	if err := olm.CheckDriverName(ctx, ".", driver); err != nil {
+		return fmt.Errorf("%s: driver: %w", olm.PackageFile, err)
+	}
+	current, err := release.Load(tree)
+	if err != nil {
+		return err
+	}
+	return errors.Join(checkRoles(ctx, root, driver), checkImages(ctx, driver, current))
+}
+
+// checkRoles refuses roles that are not exactly those which the operator prints.
+func checkRoles(ctx context.Context, root, driver string) error {
+	wanted, err := ask(ctx, "rights", "--driver", driver, "--namespace", namespace)
+	if err != nil {
+		return err
+	}
+	found, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(roleFile)))
+	if err != nil {
+		return fmt.Errorf("roles of the operator: %w: run make package", err)
+	}
+	if !bytes.Equal(wanted, found) {
+		return fmt.Errorf("%s is not what the operator of %s needs: do not edit it, run make package NAME=%s", roleFile, driver, filepath.Base(root))
+	}
+	return nil
+}
+
+// checkImages refuses a list without an image that the operator gives to pods, and one with an image that nothing uses.
+func checkImages(ctx context.Context, driver string, current release.Release) error {
+	output, err := ask(ctx, "images", "--driver", driver)
+	if err != nil {
+		return err
+	}
+	wanted := strings.Fields(string(output))
+	var listed []string
+	for _, image := range current.Images {
+		if image.Variable != "" {
+			listed = append(listed, image.Variable)
+		}
+	}
+	var problems []error
+	for _, variable := range wanted {
+		if !slices.Contains(listed, variable) {
+			problems = append(problems, fmt.Errorf("%s: no image has the variable %s, without which the operator of %s does not start",
+				release.ImagesFile, variable, driver))
+		}
+	}
+	for _, variable := range listed {
+		if !slices.Contains(wanted, variable) {
+			problems = append(problems, fmt.Errorf("%s: variable %s: no container of %s uses its image: remove it", release.ImagesFile, variable, driver))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// ask runs the operator of third-party drivers, and returns what it prints.
+func ask(ctx context.Context, args ...string) ([]byte, error) {
+	problems := &bytes.Buffer{}
+	//nolint:gosec // The arguments are ours, and a name that has been checked.
+	command := exec.CommandContext(ctx, "go", append([]string{"run", operator}, args...)...)
+	command.Stderr = problems
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s, in the folder of this repository: %w: %s", command, err, problems)
+	}
+	return output, nil
+}

@@ -1,0 +1,69 @@
+package olm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// openshiftAPI is the module with the CRD of ClusterCSIDrivers; clusterCSIDrivers is the file.
+const (
+	openshiftAPI      = "github.com/openshift/api"
+	clusterCSIDrivers = "payload-manifests/crds/0000_50_csi-driver_01_clustercsidrivers-Default.crd.yaml"
+)
+
+// CheckDriverName returns an error if no ClusterCSIDriver may have the name of a driver. What the CRD of that kind allows is a list of names,
+// in the version of openshift/api that the module in a folder requires.
+func CheckDriverName(ctx context.Context, folder, name string) error {
+	names, err := driverNames(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names, name) {
+		return fmt.Errorf("%s: no ClusterCSIDriver may have this name. The CRD in %s allows %s. Ask there for yours, then raise the version in go.mod",
+			name, openshiftAPI, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// driverNames are the names that the CRD allows.
+func driverNames(ctx context.Context, folder string) ([]string, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", openshiftAPI)
+	problems := &bytes.Buffer{}
+	command.Dir, command.Stderr = folder, problems
+	module, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the CRD of ClusterCSIDrivers: %s: %w: %s", command, err, problems)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), filepath.FromSlash(clusterCSIDrivers)))
+	if err != nil {
+		return nil, fmt.Errorf("read the CRD of ClusterCSIDrivers: %w", err)
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, definition); err != nil {
+		return nil, fmt.Errorf("read the CRD of ClusterCSIDrivers: %w", err)
+	}
+	var names []string
+	for _, version := range definition.Spec.Versions {
+		for _, allowed := range version.Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"].Enum {
+			var name string
+			if err := json.UnmarshalCaseSensitivePreserveInts(allowed.Raw, &name); err != nil {
+				return nil, fmt.Errorf("read the CRD of ClusterCSIDrivers: %w", err)
+			}
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s does not list the names of drivers any more", clusterCSIDrivers)
+	}
+	return names, nil
+}
