@@ -26,7 +26,8 @@ const HashAnnotation = "operator.openshift.io/rendered-hash"
 type Applier struct {
 	// Client reads from the cache and writes to the cluster.
 	Client client.Client
-	// Live reads from the cluster. It is used for removal only, which must not trust a cache that lags.
+	// Live reads from the cluster what must not come from a cache, which lags and shows our objects only: what is about to be deleted, a workload
+	// that is to be created, and an object of a CreateOnly kind.
 	Live client.Reader
 	// Owner is the field manager.
 	Owner string

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
+
+// nodes are those of the cluster.
+const nodes = 6
 
 func main() {
 	keep := flag.Bool("keep", false, "leave the cluster and the operator running")
@@ -71,18 +75,18 @@ func run(ctx context.Context, keep bool) (failure error) {
 
 // start brings up the cluster and the operator, which is allowed only what its ServiceAccount may do.
 func (d *demo) start(ctx context.Context, keep bool) error {
-	d.say("Starting a cluster with 6 nodes: a real API server, scheduler and controller-manager; nodes and pods are fake.")
+	d.say("Starting a cluster with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake.", nodes)
 	var err error
 	if keep {
 		root, err := env.Root()
 		if err != nil {
 			return err
 		}
-		d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), "--nodes", "6")
+		d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), "--nodes", strconv.Itoa(nodes))
 		if err != nil {
 			return err
 		}
-	} else if d.cluster, err = env.Start(ctx, "--nodes", "6"); err != nil {
+	} else if d.cluster, err = env.Start(ctx, "--nodes", strconv.Itoa(nodes)); err != nil {
 		return err
 	}
 	d.cluster.Operator = env.OperatorName
@@ -171,7 +175,7 @@ func (d *demo) damage(ctx context.Context) error {
 	if err := d.cluster.Client.Get(ctx, key, daemonSet); err != nil {
 		return fmt.Errorf("read the DaemonSet: %w", err)
 	}
-	deleted, nodes := daemonSet.UID, daemonSet.Status.NumberAvailable
+	deleted, before := daemonSet.UID, daemonSet.Status.NumberAvailable
 	d.say("Somebody deletes the DaemonSet:")
 	began := time.Now()
 	if err := d.cluster.Client.Delete(ctx, daemonSet); err != nil {
@@ -191,8 +195,8 @@ func (d *demo) damage(ctx context.Context) error {
 		if back == 0 {
 			back = time.Since(began)
 		}
-		if available := daemonSet.Status.NumberAvailable; available == 0 || available < nodes {
-			return fmt.Errorf("%d of %d nodes", available, nodes)
+		if available := daemonSet.Status.NumberAvailable; available == 0 || available < before {
+			return fmt.Errorf("%d of %d nodes", available, before)
 		}
 		return d.cluster.Settled(ctx)
 	})

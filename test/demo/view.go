@@ -60,7 +60,7 @@ func (v *view) show(ctx context.Context) error {
 	for _, pod := range pods {
 		if v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
-			v.say("  node %-10s the driver is ready (%d nodes so far)", pod.Spec.NodeName, v.ready(pods))
+			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), nodes)
 		}
 	}
 	return nil

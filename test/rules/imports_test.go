@@ -5,8 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,46 +25,86 @@ type goPackage struct {
 	Imports    []string
 }
 
-// allowed says which packages of ours a package may import; the longest prefix counts. Packages that are not listed
-// may import nothing of ours.
-func allowed() map[string][]string {
-	return map[string][]string{
-		"internal/manager": {"api/v1alpha1", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
-		"internal/driver":  {"internal/manifest", "internal/cloudcredential/v1", "internal/snapshot/v1", "internal/tlsprofile"},
-		// One driver is data for package driver and knows nothing else but API types.
-		"internal/driver/": {"internal/driver", "internal/cloudcredential/v1"},
-		// What tests of drivers have in common.
-		"internal/driver/golden": {"internal/driver", "internal/golden", "internal/manager", "internal/tlsprofile"},
-		// The drivers of a cluster are data as well.
-		"internal/catalogue": {"internal/manifest", "internal/tlsprofile"},
-		"internal/controller/clustercsidriver": {
-			"internal/apply", "internal/cloudcredential/v1", "internal/driver", "internal/snapshot/v1", "internal/status", "internal/tlsprofile",
-			"internal/volume",
-		},
-		"internal/controller/storage":      {"internal/apply", "internal/catalogue", "internal/status", "internal/tlsprofile", "internal/volume"},
-		"internal/controller/filesystem":   {"internal/aws", "internal/driver", "internal/status"},
-		"internal/controller/sharedvolume": {"api/v1alpha1", "internal/apply", "internal/aws", "internal/manifest", "internal/status"},
-		// What is shipped, and how. No program of the product knows it.
-		"internal/olm": {"internal/release"},
-		// What other modules may call, and what uses it. Neither knows a cluster.
-		"pkg/efscleanup":     {"internal/aws"},
-		"internal/efscreate": {"internal/aws", "pkg/efscleanup"},
-		// What the operators have in common.
-		"internal/program": {"internal/controller/clustercsidriver", "internal/driver", "internal/manager"},
-		// Only programs join things.
-		"cmd/":  {"internal/", "api/"},
-		"hack/": {"internal/olm"},
-		"test/": {"internal/", "api/", "pkg/", "test/env"},
-		// What deletes file systems is in no operator's image.
-		"cmd/efs": {"internal/aws", "internal/efscreate", "pkg/efscleanup"},
-		// Programs for the developer: they join what makes a release.
-		"hack/images": {"internal/image", "internal/release"},
-		// What a cluster's release has of this repository. No program of the product knows it.
-		"internal/payload": {"internal/catalogue", "internal/controller/clustercsidriver", "internal/driver", "internal/manifest"},
-		"hack/payload":     {"internal/catalogue", "internal/driver", "internal/driver/", "internal/manager", "internal/payload"},
-		// It reads the tree as text: the list of ports may have changed since it was compiled.
-		"hack/new-driver": {},
+// table is the one in ARCHITECTURE.md, between its head and the first line that is not of it.
+const (
+	tableFile = "ARCHITECTURE.md"
+	tableHead = "| Folder | What it is | May import of ours |"
+)
+
+// rules says which packages of ours a package may import, by its folder, or by the beginning of several: one that ends with a slash.
+type rules map[string][]string
+
+// imports reads the rules. A folder is written as it is, with a name in angle brackets for each of several. What may be imported is "nothing",
+// "anything", "anything in" some folders, or packages; those in internal and in internal/controller by what comes then.
+func imports(t *testing.T, packages []goPackage) rules {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, tableFile))
+	env.Must(t, err)
+	_, rest, found := strings.Cut(string(text), tableHead+"\n|---|---|---|\n")
+	if !found {
+		t.Fatalf("%s has no table %q", tableFile, tableHead)
 	}
+	known := map[string]bool{}
+	for _, pkg := range packages {
+		known[strings.TrimPrefix(pkg.ImportPath, module)] = true
+	}
+	read := rules{}
+	for line := range strings.Lines(rest) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 {
+			break
+		}
+		for _, folder := range names(cells[0]) {
+			read[folder] = mayImport(t, folder, strings.TrimSpace(cells[2]), known)
+		}
+	}
+	return read
+}
+
+// names are what a cell has in backticks. A name in angle brackets stands for any.
+func names(cell string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+		name, _, _ := strings.Cut(match[1], "<")
+		found = append(found, name)
+	}
+	return found
+}
+
+// mayImport resolves the third cell of a row.
+func mayImport(t *testing.T, folder, cell string, known map[string]bool) []string {
+	t.Helper()
+	switch {
+	case cell == "" || cell == "nothing":
+		return nil
+	case cell == "anything":
+		return []string{"api/", "internal/", "pkg/", "test/"}
+	case strings.HasPrefix(cell, "anything in "):
+		var folders []string
+		for _, name := range names(cell) {
+			folders = append(folders, name+"/")
+		}
+		return folders
+	}
+	var allowed []string
+	for _, name := range names(cell) {
+		resolved := ""
+		for _, candidate := range []string{name, "internal/" + name, "internal/controller/" + name} {
+			if known[candidate] || strings.HasSuffix(name, "/") && known[strings.TrimSuffix(candidate, "/")] {
+				resolved = candidate
+			}
+		}
+		if resolved == "" {
+			t.Errorf("%s: the row of %s names %s, which is no package", tableFile, folder, name)
+		}
+		allowed = append(allowed, resolved)
+	}
+	if len(allowed) == 0 {
+		t.Errorf("%s: the row of %s says %q: write \"nothing\", \"anything\", or packages in backticks", tableFile, folder, cell)
+	}
+	return allowed
 }
 
 func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
@@ -68,9 +112,13 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	if len(packages) < 10 {
 		t.Fatalf("go list found %d packages", len(packages))
 	}
+	allowed := imports(t, packages)
 	for _, pkg := range packages {
+		if row := allowed.row(strings.TrimPrefix(pkg.ImportPath, module)); row == "" {
+			t.Errorf("%s has no row for %s", tableFile, pkg.ImportPath)
+		}
 		for _, imported := range pkg.Imports {
-			if problem := check(pkg.ImportPath, imported); problem != "" {
+			if problem := allowed.check(pkg.ImportPath, imported); problem != "" {
 				t.Errorf("%s imports %s: %s", pkg.ImportPath, imported, problem)
 			}
 		}
@@ -78,6 +126,7 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 }
 
 func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
+	allowed := imports(t, list(t))
 	for from, to := range map[string]string{
 		"internal/apply":                       module + "internal/status",
 		"internal/driver/awsefs":               module + "internal/manifest",
@@ -97,14 +146,14 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"internal/olm":                         module + "internal/payload",
 		"internal/payload":                     module + "internal/driver/awsebs",
 	} {
-		if check(module+from, to) == "" {
+		if allowed.check(module+from, to) == "" {
 			t.Errorf("%s may import %s", from, to)
 		}
 	}
 }
 
 // check returns why an import is forbidden, or "".
-func check(from, to string) string {
+func (r rules) check(from, to string) string {
 	if strings.HasPrefix(to, "k8s.io/kubernetes") || strings.HasPrefix(to, module+"devcluster") {
 		return "the product does not link the control plane"
 	}
@@ -116,23 +165,25 @@ func check(from, to string) string {
 	if from == target {
 		return ""
 	}
-	for _, prefix := range rulesFor(from) {
+	row := r.row(from)
+	for _, prefix := range r[row] {
 		if target == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(target, prefix)) {
 			return ""
 		}
 	}
-	return "it may import nothing of ours but " + strings.Join(rulesFor(from), ", ")
+	return fmt.Sprintf("by the row of %s in the table of %s, it may import nothing of ours but %q", row, tableFile, r[row])
 }
 
-func rulesFor(from string) []string {
+// row is the one that counts for a package: the longest that matches.
+func (r rules) row(from string) string {
 	longest := ""
-	for prefix := range allowed() {
+	for prefix := range r {
 		matches := from == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(from, prefix))
 		if matches && len(prefix) > len(longest) {
 			longest = prefix
 		}
 	}
-	return allowed()[longest]
+	return longest
 }
 
 func list(t *testing.T) []goPackage {

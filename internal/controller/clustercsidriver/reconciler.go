@@ -33,7 +33,8 @@ import (
 
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster; Live reads from the cluster, for removal only.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster what no cache has, such as what predecessors have
+	// left, and what is about to be removed or taken over: a cache may lag.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
