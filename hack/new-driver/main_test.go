@@ -77,7 +77,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
+	command(t, root, "test", "-count=1", "-skip=PackagesImport|RulesCatch|Role", "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
 		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
@@ -139,7 +139,7 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	if want := "packages/smb has its package for OLM. After each change:\n  make package NAME=smb\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
-	command(t, root, "test", "-count=1", "-skip=PackagesImport|Role", "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
+	command(t, root, "test", "-count=1", "-skip=PackagesImport|RulesCatch|Role", "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	for name, text := range before {
 		if after[name] != text && name != portsFile && name != operatorFile && name != rulesFile {
@@ -192,8 +192,10 @@ func refusesWhatIsNotTheDriver(t *testing.T, root string, made map[string]string
 	secrets := "rules:\n- apiGroups:\n  - \"\"\n  resources:\n  - secrets\n  verbs:\n  - '*'\n"
 	const provisioner = "  - name: csi-provisioner\n    image: registry.k8s.io/sig-storage/csi-provisioner:v6.4.0\n    variable: PROVISIONER_IMAGE\n"
 	const more = "  - name: more\n    image: registry.example.com/more:v1\n    variable: MORE_IMAGE\npackaging:\n"
+	program := filepath.Join(t.TempDir(), "bundle")
+	command(t, root, "build", "-o", program, "./hack/bundle")
 	for _, tc := range []struct{ name, file, from, to, want string }{
-		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", role},
+		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
 		{"all Secrets", role, "rules:\n", secrets, "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
 		{"an image is missing", images, provisioner, "", "no image has the variable PROVISIONER_IMAGE"},
 		{"an image too many", images, "packaging:\n", more, "variable MORE_IMAGE: no container of smb.csi.k8s.io uses its image"},
@@ -207,9 +209,14 @@ func refusesWhatIsNotTheDriver(t *testing.T, root string, made map[string]string
 		if err := os.WriteFile(file, []byte(strings.Replace(text, tc.from, tc.to, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{}, {"release", "0.3.0"}} {
-			args = append([]string{"-C", root, "run", "./hack/bundle", "-root", "packages/smb"}, args...)
-			output, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+		ways := [][]string{{"-root", "packages/smb"}}
+		if tc.name == "all Secrets" {
+			ways = append(ways, []string{"-root", "packages/smb", "release", "0.3.0"})
+		}
+		for _, args := range ways {
+			made := exec.CommandContext(t.Context(), program, args...)
+			made.Dir = root
+			output, err := made.CombinedOutput()
 			if err == nil || !strings.Contains(string(output), tc.want) {
 				t.Errorf("%s: error %v, want %s:\n%s", tc.name, err, tc.want, output)
 			}

@@ -2,8 +2,11 @@ package olm_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/csi-operators/csi-operators/internal/olm"
 )
@@ -126,4 +129,24 @@ func TestABundleWithoutACSVIsRefused(t *testing.T) {
 	files, expected := shipped(t, olm.Packages()[0])
 	delete(files, csvFile)
 	refused(t, olm.Check(files, expected), "manifests/", "no ClusterServiceVersion")
+}
+
+func TestRightsThatAreTooBroadAreRefused(t *testing.T) {
+	right, expected := shipped(t, olm.Packages()[0])
+	for want, rule := range map[string]rbacv1.PolicyRule{
+		"a rule must not hold *":                     {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}, ResourceNames: []string{"a"}},
+		"Secrets must be narrowed by resourceNames":  {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+		"escalate must be narrowed by resourceNames": {APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"roles"}, Verbs: []string{"escalate"}},
+	} {
+		broad := expected
+		broad.Rights.Cluster = append(slices.Clone(expected.Rights.Cluster), rule)
+		if err := olm.Check(right, broad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		broad = expected
+		broad.Rights.Namespaced = append(slices.Clone(expected.Rights.Namespaced), rule)
+		if err := olm.Check(right, broad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
 }
