@@ -4,10 +4,9 @@
 package catalogue
 
 import (
-	"slices"
-
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -61,11 +60,20 @@ type Entry struct {
 	Predecessor *Predecessor
 }
 
-// Binding gives the operator a ClusterRole in one namespace.
+// Binding gives a ServiceAccount a ClusterRole in one namespace.
 type Binding struct {
 	Namespace string
 	// Role ends the name of the ClusterRole, after that of the operator; the RoleBinding's ends with Role and "binding".
 	Role string
+	// Rules, if set, are those of the ClusterRole. Without them, it holds what an operator needs where its driver is.
+	Rules []rbacv1.PolicyRule
+	// Account is who gets the role; empty means the operator.
+	Account Account
+}
+
+// Account is a ServiceAccount.
+type Account struct {
+	Namespace, Name string
 }
 
 // Secret is one with credentials.
@@ -80,8 +88,8 @@ type Workload struct {
 
 // Foreign is what an operator that is not of this repository is started with, beside what all of them are.
 type Foreign struct {
-	// Prefix and ShortPrefix start the names of what the operator makes, as driver.Driver has them.
-	Prefix, ShortPrefix string
+	// Made are the roles and bindings without a namespace that the operator makes for its driver.
+	Made Made
 	// Cloud says that the operator itself talks to the cloud.
 	Cloud bool
 	// Assets is a folder with objects that only this operator needs.
@@ -120,12 +128,10 @@ type Predecessor struct {
 // ClusterRole is the name of the ClusterRole with the operator's rights everywhere.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
-// Roles are the names of all ClusterRoles that the operator is bound to, sorted. They come with the release.
-func (e Entry) Roles() []string {
-	roles := []string{e.ClusterRole()}
-	for _, binding := range e.Bindings {
-		roles = append(roles, e.Operator+"-"+binding.Role)
+// AccountOf is who gets the role of a binding.
+func (e Entry) AccountOf(binding Binding) Account {
+	if binding.Account != (Account{}) {
+		return binding.Account
 	}
-	slices.Sort(roles)
-	return slices.Compact(roles)
+	return Account{Namespace, e.Operator}
 }

@@ -1,18 +1,41 @@
 package catalogue
 
 import (
+	"strings"
+
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // cloudConfig is the ConfigMap with the configuration of the cloud, in openshift-config and as a copy in Namespace.
 const cloudConfig = "cloud-provider-config"
 
-// Roles of operators in the namespaces of the cluster's configuration.
-func configReader() Binding { return Binding{Namespace: "openshift-config", Role: "config-role"} }
-func managedReader() Binding {
-	return Binding{Namespace: "openshift-config-managed", Role: "config-managed-role"}
+// Where the cluster's configuration is.
+const (
+	configNamespace = "openshift-config"
+	// cloudNamespace is that of the cloud-controller-manager. A cluster may lack it.
+	cloudNamespace = "openshift-cloud-controller-manager"
+)
+
+// configReader lets an operator follow the cluster's configuration. None of them selects objects by name, so that no rule can.
+func configReader(further ...rbacv1.PolicyRule) Binding {
+	return Binding{Namespace: configNamespace, Role: "config-role", Rules: append([]rbacv1.PolicyRule{
+		core("get list watch", "configmaps"),
+	}, further...)}
+}
+
+// secretWatcher is what an operator needs that makes a ResourceSyncController, whatever it copies: that starts an informer for all Secrets
+// of each namespace which the operator follows, and the operator waits for all informers without an end (library-go at csi-operator
+// f7f9dc59, operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59, pkg/clients/clients.go:138).
+func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }
+
+// core is a rule about the oldest API group; verbs are separated by spaces.
+func core(verbs string, resources ...string) rbacv1.PolicyRule { return rule("", verbs, resources...) }
+
+func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
 }
 
 func azureDisk() Entry {
@@ -20,9 +43,9 @@ func azureDisk() Entry {
 		Name: "disk.csi.azure.com", Title: "Azure Disk", Condition: "AzureDisk", Platform: configv1.AzurePlatformType,
 		Operator: "azure-disk-csi-driver-operator", Image: "AZURE_DISK_DRIVER_OPERATOR_IMAGE",
 		Images:   azureImages("AZURE_DISK_DRIVER_IMAGE"),
-		Bindings: own(configReader(), managedReader()), Secrets: secret("azure-disk-credentials"),
+		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-disk-credentials"),
 		Workloads: workloads("azure-disk-csi-driver-controller", "azure-disk-csi-driver-node"),
-		Foreign:   Foreign{Prefix: "azure-disk-csi-driver", ShortPrefix: "azure-disk"},
+		Foreign:   Foreign{Made: madeByAzureDisk()},
 	}
 }
 
@@ -32,9 +55,9 @@ func azureFile() Entry {
 		Unfit:    notOnStackHub,
 		Operator: "azure-file-csi-driver-operator", Image: "AZURE_FILE_DRIVER_OPERATOR_IMAGE",
 		Images:   azureImages("AZURE_FILE_DRIVER_IMAGE"),
-		Bindings: own(configReader(), managedReader()), Secrets: secret("azure-file-credentials"),
+		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-file-credentials"),
 		Workloads: workloads("azure-file-csi-driver-controller", "azure-file-csi-driver-node"),
-		Foreign:   Foreign{Prefix: "azure-file-csi-driver", ShortPrefix: "azure-file"},
+		Foreign:   Foreign{Made: madeByAzureFile()},
 	}
 }
 
@@ -57,10 +80,14 @@ func ibmVPCBlock() Entry {
 		Name: "vpc.block.csi.ibm.io", Title: "IBM VPC Block", Condition: "IBMVPCBlock", Platform: configv1.IBMCloudPlatformType,
 		Unfit:    notOnManagedIBMCloud,
 		Operator: "ibm-vpc-block-csi-driver-operator", Image: "IBM_VPC_BLOCK_DRIVER_OPERATOR_IMAGE",
-		Images:   images("IBM_VPC_BLOCK_DRIVER_IMAGE", allSidecars()),
-		Bindings: own(managedReader()), Secrets: secret("ibm-cloud-credentials"),
+		Images: images("IBM_VPC_BLOCK_DRIVER_IMAGE", allSidecars()),
+		// It copies ConfigMap cloud-conf, and follows all Secrets beside it (ibm-vpc-block-csi-driver-operator e6d299f, pkg/util/const.go:18,
+		// pkg/controller/secret/secretsync.go:87). Its caches have ten minutes, or it ends.
+		Bindings: own(Binding{Namespace: cloudNamespace, Role: "cloud-role", Rules: []rbacv1.PolicyRule{
+			core("get list watch", "configmaps"), secretWatcher(),
+		}}), Secrets: secret("ibm-cloud-credentials"),
 		Workloads: workloads("ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
-		Foreign:   Foreign{Prefix: "ibm-vpc-block-csi", ShortPrefix: "ibm-vpc-block", Cloud: true},
+		Foreign:   Foreign{Made: madeByIBMVPCBlock(), Cloud: true},
 	}
 }
 
@@ -79,7 +106,7 @@ func powerVSBlock() Entry {
 		Images:   images("POWERVS_BLOCK_CSI_DRIVER_IMAGE", allSidecars()),
 		Bindings: own(), Secrets: secret("ibm-powervs-cloud-credentials"),
 		Workloads: workloads("ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
-		Foreign:   Foreign{Prefix: "ibm-powervs-block-csi-driver", ShortPrefix: "ibm-powervs-block"},
+		Foreign:   Foreign{Made: madeByPowerVSBlock()},
 	}
 }
 
@@ -88,9 +115,14 @@ func manila() Entry {
 		Name: "manila.csi.openstack.org", Title: "OpenStack Manila", Condition: "Manila", Platform: configv1.OpenStackPlatformType,
 		MayBeDisabled: true,
 		Operator:      "manila-csi-driver-operator", Image: "MANILA_DRIVER_OPERATOR_IMAGE",
-		Images:   with(images("MANILA_DRIVER_IMAGE", allSidecars()), "NFS_DRIVER_IMAGE", "MANILA_NFS_DRIVER_IMAGE"),
-		Bindings: own(configReader(), Binding{Namespace: manilaNamespace, Role: "operands-role"}),
-		Secrets:  []Secret{{Namespace, "manila-cloud-credentials"}, {manilaNamespace, "manila-cloud-credentials"}},
+		Images: with(images("MANILA_DRIVER_IMAGE", allSidecars()), "NFS_DRIVER_IMAGE", "MANILA_NFS_DRIVER_IMAGE"),
+		Bindings: own(configReader(secretWatcher()), Binding{Namespace: manilaNamespace, Role: "operands-role"}, Binding{
+			// The provisioner, resizer and snapshotter read the Secret that the driver's classes name, which is there (csi-operator f7f9dc59,
+			// pkg/driver/openstack-manila/openstack_manila.go:292). OpenShift lets them read those of all namespaces.
+			Namespace: manilaNamespace, Role: "sidecars-role", Rules: []rbacv1.PolicyRule{core("get", "secrets")},
+			Account: Account{manilaNamespace, "manila-csi-driver-controller-sa"},
+		}),
+		Secrets: []Secret{{Namespace, "manila-cloud-credentials"}, {manilaNamespace, "manila-cloud-credentials"}},
 		Workloads: []Workload{
 			{deployment, manilaNamespace, "openstack-manila-csi-controllerplugin"},
 			{daemonSet, manilaNamespace, "openstack-manila-csi-nodeplugin"},
@@ -98,7 +130,7 @@ func manila() Entry {
 		},
 		CloudConfig: true,
 		Foreign: Foreign{
-			Prefix: "openstack-manila-csi", ShortPrefix: "manila", Cloud: true, Assets: "manila",
+			Made: madeByManila(), Cloud: true, Assets: "manila",
 			Files: []Files{
 				openStackCredentials(),
 				{Name: "cloud-provider-config", Path: "/etc/openstack-ca", Sources: []corev1.VolumeProjection{openStackCA()}},
@@ -121,7 +153,7 @@ func cinder() Entry {
 		Workloads:   workloads("openstack-cinder-csi-driver-controller", "openstack-cinder-csi-driver-node"),
 		CloudConfig: true,
 		Foreign: Foreign{
-			Prefix: "openstack-cinder-csi-driver", ShortPrefix: "openstack-cinder", Cloud: true,
+			Made: madeByCinder(), Cloud: true,
 			Files: []Files{openStackCredentials(), {
 				Name: "cloud-provider-config", Path: "/etc/kubernetes/static-pod-resources/configmaps/cloud-config",
 				Sources: []corev1.VolumeProjection{openStackCA()},
@@ -157,14 +189,14 @@ func vSphere() Entry {
 		MayBeDisabled: true,
 		Operator:      "vmware-vsphere-csi-driver-operator", Image: "VMWARE_VSPHERE_DRIVER_OPERATOR_IMAGE",
 		Images:   images("VMWARE_VSPHERE_DRIVER_IMAGE", append(allSidecars(), "VMWARE_VSPHERE_SYNCER_IMAGE")),
-		Bindings: own(configReader(), managedReader()), Secrets: secret("vmware-vsphere-cloud-credentials"),
+		Bindings: own(configReader()), Secrets: secret("vmware-vsphere-cloud-credentials"),
 		Workloads: []Workload{
 			{deployment, Namespace, "vmware-vsphere-csi-driver-controller"},
 			{deployment, Namespace, "vmware-vsphere-csi-driver-webhook"},
 			{daemonSet, Namespace, "vmware-vsphere-csi-driver-node"},
 		},
 		Foreign: Foreign{
-			Prefix: "vmware-vsphere-csi-driver", ShortPrefix: "vmware-vsphere", Cloud: true, Assets: "vsphere", Port: 8445, WithoutTmp: true,
+			Made: madeByVSphere(), Cloud: true, Assets: "vsphere", Port: 8445, WithoutTmp: true,
 			Certificate: "vmware-vsphere-csi-driver-operator-metrics-serving-cert",
 			Env:         []corev1.EnvVar{{Name: "OPERATOR_NAME", Value: "vmware-vsphere-csi-driver-operator"}},
 			Files: []Files{{

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
@@ -70,8 +72,16 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 			"the catalogue binds ClusterRole azure-file-csi-driver-operator-config-role, which no manifest has",
 		},
 		{
-			cso + "08_shared-roles.yaml", "- configmaps", "- secrets",
-			"ClusterRole openshift-csi-provisioner-configmap-and-secret-reader-role gives a right to the Secrets of all namespaces",
+			cso + "08_shared-roles.yaml", "- configmaps\n  verbs:\n  - get\n", "- secrets\n  verbs:\n  - watch\n",
+			"ClusterRole openshift-csi-provisioner-configmap-and-secret-reader-role gives a right to the Secrets of all namespaces: get, list, watch",
+		},
+		{
+			cso + "08_shared-roles.yaml", "- volumesnapshotclasses", "- secrets",
+			"ClusterRole openshift-csi-main-snapshotter-role gives a right to the Secrets of all namespaces: get, list, watch",
+		},
+		{
+			cso + "08_rbac-manila-csi-driver-operator.yaml", "- persistentvolumes\n", "- secrets\n",
+			"ClusterRole manila-csi-driver-operator-clusterrole gives a right to the Secrets of all namespaces",
 		},
 		{cso + "08_rbac-manila-csi-driver-operator.yaml", "  - nodes\n", "  - nodes\n  - nodes\n  verbs:\n  - delete\n- resources:\n  - pods\n", "no operator writes nodes"},
 		{cso + "03_credentials-request-manila-csi-driver-operator.yaml", "name: manila-cloud-credentials", "name: other", "no CredentialsRequest asks for Secret"},
@@ -101,6 +111,51 @@ func TestNamesPutManifestsInOrder(t *testing.T) {
 		files[name] = files["0000_50_cluster-storage-operator_07_service-account.yaml"]
 		if err := release.Check(files); err == nil || !strings.Contains(err.Error(), name+": the name must begin with") {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// Whoever may bind a role may bind it to anybody. In namespaces that each cluster has, a Role says which; for the others, which are these, the
+// admission policy does.
+func TestRolesAreBoundInTheirNamespacesOnly(t *testing.T) {
+	release, files := committed(t)
+	const cso = "0000_50_cluster-storage-operator_"
+	objects, err := parse(files[cso+"08_rbac.yaml"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := []string{
+		"aws-ebs-csi-driver-operator-role", "ibm-vpc-block-csi-driver-operator-cloud-role", "manila-csi-driver-operator-operands-role",
+		"manila-csi-driver-operator-sidecars-role",
+	}
+	written := map[string][]string{}
+	for i := range objects {
+		var role rbacv1.ClusterRole
+		if objects[i].GetKind() != "ClusterRole" && objects[i].GetKind() != "Role" {
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Verbs, "bind") || (slices.Contains(rule.Resources, "rolebindings") && slices.Contains(rule.Verbs, "patch")) {
+				written[role.Namespace] = append(written[role.Namespace], rule.ResourceNames...)
+			}
+		}
+	}
+	for _, entry := range release.Entries {
+		elsewhere = append(elsewhere, entry.ClusterRole())
+	}
+	elsewhere = append(elsewhere, "ibm-vpc-block-csi-driver-operator-cloud-rolebinding", "manila-csi-driver-operator-operands-rolebinding",
+		"manila-csi-driver-operator-sidecars-rolebinding")
+	for _, name := range written[""] {
+		if !slices.Contains(elsewhere, name) {
+			t.Errorf("%s may be written or bound in all namespaces", name)
+		}
+	}
+	for _, name := range []string{"azure-file-csi-driver-operator-role", "azure-file-csi-driver-operator-rolebinding"} {
+		if !slices.Contains(written[catalogue.Namespace], name) {
+			t.Errorf("%s can't be written or bound in namespace %s", name, catalogue.Namespace)
 		}
 	}
 }

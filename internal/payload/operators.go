@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -66,7 +65,14 @@ func (r Release) roles() ([]file, error) {
 		return nil, err
 	}
 	capability := string(configv1.ClusterVersionCapabilityStorage)
-	files := []file{{name: usual + "08_rbac.yaml", profiles: allProfiles(), capability: capability, objects: own}}
+	policy, err := r.bindingsPolicy()
+	if err != nil {
+		return nil, err
+	}
+	files := []file{
+		{name: usual + "08_rbac.yaml", profiles: allProfiles(), capability: capability, objects: own},
+		{name: usual + "08_bindings-policy.yaml", profiles: allProfiles(), capability: capability, objects: policy},
+	}
 	for _, entry := range r.Entries {
 		make := r.foreignRoles
 		if entry.Builtin {
@@ -110,9 +116,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 
 // foreignRoles are the same for all operators of others, but for names and what only one of them needs.
 func (r Release) foreignRoles(entry catalogue.Entry) ([]client.Object, error) {
-	values := manifest.Values{
-		"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name, "PREFIX": entry.Foreign.Prefix, "SHORT_PREFIX": entry.Foreign.ShortPrefix,
-	}
+	values := manifest.Values{"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name}
 	everywhere, err := r.rulesOf("foreign/clusterrole.yaml", values)
 	if err != nil {
 		return nil, err
@@ -125,19 +129,55 @@ func (r Release) foreignRoles(entry catalogue.Entry) ([]client.Object, error) {
 		}
 		everywhere = append(everywhere, more...)
 	}
-	objects := []client.Object{clusterRole(entry.ClusterRole(), everywhere)}
+	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.Foreign.Made))}
 	for _, binding := range entry.Bindings {
-		asset := "foreign/role.yaml"
-		if strings.HasPrefix(binding.Namespace, "openshift-config") {
-			asset = "foreign/config-role.yaml"
+		if binding.Rules != nil {
+			objects = append(objects, clusterRole(entry.Operator+"-"+binding.Role, binding.Rules))
+			continue
 		}
-		loaded, err := r.load(asset, values.With(manifest.Values{"ROLE": binding.Role}))
+		loaded, err := r.load("foreign/role.yaml", values.With(manifest.Values{"ROLE": binding.Role}))
 		if err != nil {
 			return nil, err
 		}
 		objects = append(objects, loaded...)
 	}
 	return objects, nil
+}
+
+// withMade adds what it takes to make a driver's roles and bindings, and to change them in a later release. Kubernetes lets nobody make a
+// role with rights that they do not have.
+func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRule {
+	for _, role := range sorted(made.Roles) {
+		for _, granted := range made.Roles[role] {
+			if !holds(rules, granted) {
+				rules = append(rules, granted)
+			}
+		}
+	}
+	return append(
+		rules,
+		rule(rbacv1.GroupName, []string{"clusterroles"}, sorted(made.Roles), "update", "patch", "delete"),
+		rule(rbacv1.GroupName, []string{"clusterrolebindings"}, sorted(made.Bindings), "update", "patch", "delete"),
+		rule(rbacv1.GroupName, []string{"clusterroles"}, made.Bound(), "bind"),
+	)
+}
+
+// holds tells whether each right of a rule is among others; a rule that is narrowed by names, only as a whole.
+func holds(rules []rbacv1.PolicyRule, wanted rbacv1.PolicyRule) bool {
+	within := func(small, large []string) bool {
+		return !slices.ContainsFunc(small, func(one string) bool { return !slices.Contains(large, one) })
+	}
+	for _, resource := range wanted.Resources {
+		for _, verb := range wanted.Verbs {
+			if !slices.ContainsFunc(rules, func(held rbacv1.PolicyRule) bool {
+				return within(wanted.APIGroups, held.APIGroups) && slices.Contains(held.Resources, resource) && slices.Contains(held.Verbs, verb) &&
+					slices.Equal(held.ResourceNames, wanted.ResourceNames)
+			}) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // rulesOf are those of all roles in an asset.

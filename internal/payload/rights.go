@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/manifest"
 )
 
 // right is what an operator may do with one object.
@@ -97,20 +98,58 @@ func (r Release) rights() ([]right, error) {
 }
 
 // roleNamespace is where the right to an object is given. A namespace that the operator makes, or that is not there in all clusters, can
-// have no Role when the release is applied; bindings are all together.
-func roleNamespace(kind, object string) string {
-	if object != catalogue.Namespace || kind == "RoleBinding" {
-		return ""
+// have no Role when the release is applied.
+func roleNamespace(kind, namespace string) string {
+	if namespace == catalogue.Namespace || (kind == "RoleBinding" && slices.Contains(fixedNamespaces(), namespace)) {
+		return namespace
 	}
-	return object
+	return ""
+}
+
+// fixedNamespaces are those with bindings that each cluster has.
+func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
+
+// toBind are the rights to bind the operator's roles. Kubernetes asks for them in the namespace of the binding
+// (pkg/registry/rbac/escalation_check.go, BindingAuthorized), so that a role for one namespace can't be bound in others.
+func toBind(entry catalogue.Entry) []right {
+	rights := []right{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
+	for _, binding := range entry.Bindings {
+		rights = append(rights, right{
+			roleNamespace("RoleBinding", binding.Namespace), rbacv1.GroupName, "clusterroles", entry.Operator + "-" + binding.Role, "bind",
+		})
+	}
+	if entry.Predecessor != nil && entry.Builtin {
+		// Where the driver of the operator that OLM installed is, which most clusters do not have.
+		rights = append(rights, right{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
+	}
+	return rights
+}
+
+// bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, whoever uses its name.
+func (r Release) bindingsPolicy() ([]client.Object, error) {
+	allowed := map[string]bool{}
+	allow := func(namespace, role string, account catalogue.Account) {
+		allowed["'"+namespace+"/"+role+" "+rbacv1.ServiceAccountKind+" "+account.Namespace+"/"+account.Name+"'"] = true
+	}
+	for _, entry := range r.Entries {
+		operator := catalogue.Account{Namespace: catalogue.Namespace, Name: entry.Operator}
+		allow("", entry.ClusterRole(), operator)
+		for _, binding := range entry.Bindings {
+			allow(binding.Namespace, entry.Operator+"-"+binding.Role, entry.AccountOf(binding))
+		}
+		if entry.Predecessor != nil && entry.Builtin {
+			allow(entry.Predecessor.Namespace, entry.Operator+"-role", operator)
+		}
+	}
+	return r.load("operator/bindings-policy.yaml", manifest.Values{
+		"NAMESPACE": catalogue.OperatorNamespace, "OPERATOR": catalogue.Operator, "ALLOWED": strings.Join(sorted(allowed), ", "),
+	})
 }
 
 // ofDriver are the rights to what is about a driver, and not about its operator alone.
 func ofDriver(entry catalogue.Entry) []right {
 	rights := []right{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
-	for _, role := range entry.Roles() {
-		rights = append(rights, right{"", rbacv1.GroupName, "clusterroles", role, "bind"})
-	}
+	rights = append(rights, toBind(entry)...)
 	// What is left of a driver that nobody wants any more, once its operator has gone.
 	rights = append(rights, right{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
 	for _, workload := range entry.Workloads {

@@ -1,0 +1,186 @@
+package catalogue
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Made is the RBAC without a namespace that an operator of others makes for its driver. The operator can make it only if it holds what is in
+// the roles and may bind those of the release, and change it later only if it may write these names. Each function below has the place
+// where the program has it.
+type Made struct {
+	// Roles are its ClusterRoles, by name. The program compares rules one by one, in this order.
+	Roles map[string][]rbacv1.PolicyRule
+	// Bindings are its ClusterRoleBindings: the name of each, and that of the ClusterRole.
+	Bindings map[string]string
+	// Account is the ServiceAccount of the driver's controller, in whose name the rights are used.
+	Account Account
+}
+
+// Bound are the roles that the operator binds and does not make, sorted.
+func (m Made) Bound() []string {
+	var names []string
+	for _, role := range m.Bindings {
+		if _, own := m.Roles[role]; !own {
+			names = append(names, role)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Names of the release's roles for sidecars.
+const (
+	attacherRole    = "openshift-csi-main-attacher-role"
+	provisionerRole = "openshift-csi-main-provisioner-role"
+	resizerRole     = "openshift-csi-main-resizer-role"
+	snapshotterRole = "openshift-csi-main-snapshotter-role"
+	snapshotReader  = "openshift-csi-provisioner-volumesnapshot-reader-role"
+	classReader     = "openshift-csi-resizer-storageclass-reader-role"
+	// secretReader lets its holder read any Secret by its name.
+	secretReader = "openshift-csi-provisioner-configmap-and-secret-reader-role"
+)
+
+// common are those of csi-operator's base (f7f9dc59, assets/base/rbac): who reads metrics, the pods on the nodes, and the sidecars.
+func common(prefix string, account Account) Made {
+	return Made{
+		Roles: map[string][]rbacv1.PolicyRule{
+			prefix + "-kube-rbac-proxy-role": tokenReviewer(),
+			prefix + "-privileged-role":      privileged(),
+		},
+		Bindings: map[string]string{
+			prefix + "-csi-main-provisioner-binding":                  provisionerRole,
+			prefix + "-csi-main-resizer-binding":                      resizerRole,
+			prefix + "-csi-main-snapshotter-binding":                  snapshotterRole,
+			prefix + "-csi-storageclass-reader-resizer-binding":       classReader,
+			prefix + "-csi-volumesnapshot-reader-provisioner-binding": snapshotReader,
+			prefix + "-kube-rbac-proxy-binding":                       prefix + "-kube-rbac-proxy-role",
+			prefix + "-node-privileged-binding":                       prefix + "-privileged-role",
+		},
+		Account: account,
+	}
+}
+
+func tokenReviewer() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("authentication.k8s.io", "create", "tokenreviews")}
+}
+
+func privileged() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{"security.openshift.io"}, ResourceNames: []string{"privileged"},
+		Resources: []string{"securitycontextconstraints"}, Verbs: []string{"use"},
+	}}
+}
+
+// and adds to what is common.
+func (m Made) and(roles map[string][]rbacv1.PolicyRule, bindings map[string]string) Made {
+	maps.Copy(m.Roles, roles)
+	maps.Copy(m.Bindings, bindings)
+	return m
+}
+
+// madeByAzureDisk: csi-operator f7f9dc59, assets/overlays/azure-disk/generated/standalone.
+func madeByAzureDisk() Made {
+	const node, proxy = "azure-disk-csi-driver-node-clusterrole", "azure-disk-node-kube-rbac-proxy-role"
+	return common("azure-disk", Account{Namespace, "azure-disk-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
+		node: {core("get", "nodes")}, proxy: tokenReviewer(),
+	}, map[string]string{
+		"azure-disk-csi-driver-node-clusterrolebinding":                   node,
+		"azure-disk-node-kube-rbac-proxy-binding":                         proxy,
+		"azure-disk-csi-main-attacher-binding":                            attacherRole,
+		"azure-disk-csi-volumeattributesclass-reader-provisioner-binding": "openshift-csi-provisioner-volumeattributesclass-reader-role",
+		"azure-disk-csi-volumeattributesclass-reader-resizer-binding":     "openshift-csi-resizer-volumeattributesclass-reader-role",
+	})
+}
+
+// madeByAzureFile: csi-operator f7f9dc59, assets/overlays/azure-file/generated/standalone. The driver keeps the keys of storage accounts in
+// Secrets of the namespaces that claims are in.
+func madeByAzureFile() Made {
+	const driver = "azure-file-csi-driver-role"
+	return common("azure-file", Account{Namespace, "azure-file-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
+		driver: {core("get list watch create update delete patch", "secrets")},
+	}, map[string]string{"azure-file-csi-driver-binding": driver, "azure-file-csi-main-attacher-binding": attacherRole})
+}
+
+// madeByCinder: csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone.
+func madeByCinder() Made {
+	return common("openstack-cinder", Account{Namespace, "openstack-cinder-csi-driver-controller-sa"}).
+		and(nil, map[string]string{"openstack-cinder-csi-main-attacher-binding": attacherRole})
+}
+
+// madeByManila: csi-operator f7f9dc59, assets/overlays/openstack-manila/generated/standalone.
+func madeByManila() Made {
+	return common("openstack-manila", Account{manilaNamespace, "manila-csi-driver-controller-sa"})
+}
+
+// madeByIBMVPCBlock: ibm-vpc-block-csi-driver-operator e6d299f, assets/rbac.
+func madeByIBMVPCBlock() Made {
+	const proxy, node, labels = "ibm-vpc-block-kube-rbac-proxy-role", "ibm-vpc-block-privileged-role", "vpc-block-initcontainer-role"
+	return Made{
+		Roles: map[string][]rbacv1.PolicyRule{proxy: tokenReviewer(), node: privileged(), labels: {core("get list update", "nodes")}},
+		Bindings: map[string]string{
+			"ibm-vpc-block-csi-configmap-and-secret-reader-provisioner-binding": secretReader,
+			"ibm-vpc-block-csi-volumesnapshot-reader-provisioner-binding":       snapshotReader,
+			"ibm-vpc-block-kube-rbac-proxy-binding":                             proxy,
+			"ibm-vpc-node-privileged-binding":                                   node,
+			"vpc-block-initcontainer-binding":                                   labels,
+			"vpc-block-main-attacher-binding":                                   attacherRole,
+			"vpc-block-main-provisioner-binding":                                provisionerRole,
+			"vpc-block-main-resizer-binding":                                    resizerRole,
+			"vpc-block-main-snapshotter-binding":                                snapshotterRole,
+		},
+		Account: Account{Namespace, "ibm-vpc-block-controller-sa"},
+	}
+}
+
+// madeByPowerVSBlock: ibm-powervs-block-csi-driver-operator ab04496, assets/rbac.
+func madeByPowerVSBlock() Made {
+	const proxy, pods, node = "ibm-powervs-block-kube-rbac-proxy-role", "ibm-powervs-block-privileged-role", "ibm-powervs-block-csi-node-role"
+	return Made{
+		Roles: map[string][]rbacv1.PolicyRule{proxy: tokenReviewer(), pods: privileged(), node: {core("get", "nodes")}},
+		Bindings: map[string]string{
+			"ibm-powervs-block-controller-privileged-binding":             pods,
+			"ibm-powervs-block-csi-main-attacher-binding":                 attacherRole,
+			"ibm-powervs-block-csi-main-provisioner-binding":              provisionerRole,
+			"ibm-powervs-block-csi-main-resizer-binding":                  resizerRole,
+			"ibm-powervs-block-csi-node-binding":                          node,
+			"ibm-powervs-block-kube-rbac-proxy-binding":                   proxy,
+			"ibm-powervs-block-node-privileged-binding":                   pods,
+			"ibm-powervs-block-storageclass-reader-resizer-binding":       classReader,
+			"ibm-powervs-block-volumesnapshot-reader-provisioner-binding": snapshotReader,
+		},
+		Account: Account{Namespace, "ibm-powervs-block-csi-driver-controller-sa"},
+	}
+}
+
+// madeByVSphere: vmware-vsphere-csi-driver-operator 030ff0e, assets/rbac.
+func madeByVSphere() Made {
+	const driver, node, cns = "vmware-vsphere-csi-driver-role", "vmware-vsphere-csi-driver-node-cluster-role", "cns.vmware.com"
+	return common("vmware-vsphere", Account{Namespace, "vmware-vsphere-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
+		node: {rule(cns, "create watch get patch", "csinodetopologies"), core("get", "nodes")},
+		driver: {
+			core("get list watch", "nodes", "persistentvolumeclaims", "pods", "configmaps"),
+			core("patch", "persistentvolumeclaims/status"),
+			core("get list watch create update delete patch", "persistentvolumes"),
+			core("get list watch create update patch", "events"),
+			rule("coordination.k8s.io", "get watch list delete update create", "leases"),
+			rule("storage.k8s.io", "get list watch", "storageclasses", "csinodes"),
+			rule("storage.k8s.io", "get list watch patch", "volumeattachments"),
+			rule(cns, "create get list watch update delete", "cnsvspherevolumemigrations"),
+			rule("apiextensions.k8s.io", "get create", "customresourcedefinitions"),
+			rule("storage.k8s.io", "patch", "volumeattachments/status"),
+			rule("apiextensions.k8s.io", "get create update", "customresourcedefinitions"),
+			rule(cns, "create get update watch list", "triggercsifullsyncs"),
+			rule(cns, "create get list watch update delete", "cnsvolumeinfoes"),
+			rule(cns, "create get list update delete", "cnsvolumeoperationrequests"),
+			rule(cns, "get update watch list", "csinodetopologies"),
+		},
+	}, map[string]string{
+		"vmware-vsphere-controller-privileged-binding":   "vmware-vsphere-privileged-role",
+		"vmware-vsphere-csi-driver-binding":              driver,
+		"vmware-vsphere-csi-driver-node-cluster-binding": node,
+		"vmware-vsphere-csi-main-attacher-binding":       attacherRole,
+	})
+}
