@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,16 +11,31 @@ import (
 )
 
 func TestTheProgramRunsInItsOwnNamespace(t *testing.T) {
-	options, err := parse([]string{"start", "--leader-elect=false"})
-	if err != nil || options.LockName != "cluster-storage-operator-lock" || options.LeaderElect {
-		t.Errorf("options %+v, error %v", options, err)
+	inPod := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(inPod, []byte("of-the-pod\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if namespace := manager.Namespace(options.Options); namespace != catalogue.OperatorNamespace {
-		t.Errorf("namespace %s", namespace)
-	}
-	options, err = parse([]string{"start", "--namespace=other"})
-	if err != nil || manager.Namespace(options.Options) != "other" {
-		t.Errorf("options %+v, error %v", options, err)
+	for name, tc := range map[string]struct {
+		args []string
+		file string
+		want string
+	}{
+		"outside of a pod":  {file: inPod + "-missing", want: catalogue.OperatorNamespace},
+		"in a pod":          {file: inPod, want: "of-the-pod"},
+		"the flag wins":     {args: []string{"--namespace=other"}, file: inPod, want: "other"},
+		"the flag, outside": {args: []string{"--namespace=other"}, file: inPod + "-missing", want: "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options, err := parse(append([]string{"start", "--leader-elect=false"}, tc.args...))
+			if err != nil || options.LockName != "cluster-storage-operator-lock" || options.LeaderElect {
+				t.Errorf("options %+v, error %v", options, err)
+			}
+			// What the machine of the test has is nothing to go by.
+			options.NamespaceFile = tc.file
+			if namespace := manager.Namespace(options.Options); namespace != tc.want {
+				t.Errorf("namespace %s, want %s", namespace, tc.want)
+			}
+		})
 	}
 }
 

@@ -53,10 +53,15 @@ func start(ctx context.Context, options program.Options) error {
 		mgr.GetLogger().Info("ending, to be started anew", "why", why)
 		end()
 	}
-	if err := controller.SetupWithManager(mgr); err != nil {
+	conflicts, err := storage.NewConflicts(mgr)
+	if err != nil {
 		return err
 	}
-	caches := []cache.Cache{mgr.GetCache()}
+	controller.Conflicts = conflicts
+	if err := controller.SetupWithManager(mgr, conflicts); err != nil {
+		return err
+	}
+	caches := []cache.Cache{mgr.GetCache(), conflicts}
 	return program.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
 }
 

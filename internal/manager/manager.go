@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ const DefaultNamespace = "openshift-cluster-csi-drivers"
 
 // Options are the command line of an operator.
 type Options struct {
+	// NamespaceFile is read for the namespace of the pod, instead of what Kubernetes puts into each pod; for tests.
+	NamespaceFile string
 	// Kubeconfig is a file; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount.
 	Kubeconfig string
 	// Namespace is the operator's own; empty means the pod's, or outside a cluster Fallback, or DefaultNamespace if that is empty.
@@ -74,13 +77,15 @@ func Connect(options Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// Namespace returns the operator's own namespace.
+// podNamespace is where each pod finds the name of its namespace.
+const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Namespace returns the operator's own namespace: that of the flag, of its pod, or the usual one.
 func Namespace(options Options) string {
 	if options.Namespace != "" {
 		return options.Namespace
 	}
-	const podFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-	if own, err := os.ReadFile(podFile); err == nil && len(own) > 0 {
+	if own, err := os.ReadFile(cmp.Or(options.NamespaceFile, podNamespace)); err == nil && len(own) > 0 {
 		return strings.TrimSpace(string(own))
 	}
 	return options.DefaultNamespace()

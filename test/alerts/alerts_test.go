@@ -30,6 +30,9 @@ type unitTests struct {
 			Alert  string `json:"alertname"`
 			Expect []any  `json:"exp_alerts"`
 		} `json:"alert_rule_test"`
+		Expressions []struct {
+			Expr string `json:"expr"`
+		} `json:"promql_expr_test"`
 	} `json:"tests"`
 }
 

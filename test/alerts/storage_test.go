@@ -38,8 +38,11 @@ func TestAlertsOfTheReleaseAreTestedAndSayWhatToDo(t *testing.T) {
 	env.Must(t, err)
 	var tests unitTests
 	env.Must(t, yaml.Unmarshal(text, &tests))
-	var firing []string
+	var firing, recorded []string
 	for _, test := range tests.Tests {
+		for _, expression := range test.Expressions {
+			recorded = append(recorded, expression.Expr)
+		}
 		for _, rule := range test.AlertRules {
 			if len(rule.Expect) > 0 {
 				firing = append(firing, rule.Alert)
@@ -55,6 +58,12 @@ func TestAlertsOfTheReleaseAreTestedAndSayWhatToDo(t *testing.T) {
 	for _, group := range ofTheRelease(t).Groups {
 		for _, rule := range group.Rules {
 			count++
+			if rule.Record != "" {
+				if !slices.Contains(recorded, rule.Record) {
+					t.Errorf("%s: %s has no case with its value", rule.Record, storageCases)
+				}
+				continue
+			}
 			if !slices.Contains(firing, rule.Alert) {
 				t.Errorf("%s: %s has no case in which it fires", rule.Alert, storageCases)
 			}
@@ -78,7 +87,7 @@ func TestAlertsOfTheReleaseAreTestedAndSayWhatToDo(t *testing.T) {
 			}
 		}
 	}
-	if count < 7 {
-		t.Errorf("%d alerts", count)
+	if count < 21 {
+		t.Errorf("%d rules", count)
 	}
 }

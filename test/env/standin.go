@@ -54,6 +54,7 @@ func ReleasePrograms(race bool, versions ...string) ([]string, error) {
 	}
 	standIns := []string{
 		"azure-disk-csi-driver-operator", "azure-file-csi-driver-operator", "csi-driver-manila-operator", "openstack-cinder-csi-driver-operator",
+		"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator", "vsphere-csi-driver-operator",
 	}
 	var flags []string
 	for _, name := range images {

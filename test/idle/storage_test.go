@@ -28,7 +28,8 @@ const (
 // always are the kinds that the cluster-storage-operator watches on every platform.
 func always() []string {
 	return []string{
-		"apiservers", "clustercsidrivers", "clusteroperators", "featuregates", "infrastructures", "proxies", "storageclasses", "storages",
+		"apiservers", "clustercsidrivers", "clusteroperators", "configmaps", "featuregates", "infrastructures", "proxies", "storageclasses",
+		"storages", "volumeattributesclasses",
 	}
 }
 

@@ -1,6 +1,7 @@
 // Command standin stands for the operator of a CSI driver that others wrote, as the Deployment of the cluster-storage-operator starts
-// it: Azure Disk, Azure File, Cinder, Manila and the like. It makes a driver that consists of pods and a CSIDriver and nothing else, and reports
-// in the ClusterCSIDriver with the conditions that these operators have. An annotation of the ClusterCSIDriver makes it misbehave.
+// it: Azure Disk, Azure File, Cinder, Manila and the like. It makes a driver that consists of pods, roles and a CSIDriver, and reports in the
+// ClusterCSIDriver with the conditions that these operators have. It needs the rights that their sources say, and does nothing without them.
+// An annotation of the ClusterCSIDriver makes it misbehave.
 //
 // It knows which one it is by the name of its pod, and uses $KUBECONFIG. Its arguments are those of the real operators and mean
 // nothing to it.
@@ -10,7 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -24,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -54,12 +58,18 @@ func run(ctx context.Context) error {
 	for _, workload := range entry.Workloads {
 		namespaces[workload.Namespace] = cache.Config{}
 	}
+	follows := followedBy(entry.Name).options(slices.Collect(maps.Keys(namespaces)))
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultNamespaces: namespaces},
+		Cache: cache.Options{DefaultNamespaces: namespaces, ByObject: follows},
 	})
 	if err != nil {
 		return err
+	}
+	for object := range follows {
+		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
 	}
 	image := os.Getenv("DRIVER_IMAGE") //nolint:forbidigo // A program of its own.
 	if image == "" {
@@ -68,12 +78,18 @@ func run(ctx context.Context) error {
 	own := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: entry.Name}}}
 	})
+	made := &standIn{
+		client: mgr.GetClient(), entry: entry, image: image,
+		version: os.Getenv("OPERATOR_IMAGE_VERSION"), //nolint:forbidigo // A program of its own.
+	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(entry.Operator).
 		For(&operatorv1.ClusterCSIDriver{}).
 		Watches(&appsv1.Deployment{}, own).
 		Watches(&appsv1.DaemonSet{}, own).
-		Complete(&standIn{client: mgr.GetClient(), entry: entry, image: image})
+		Watches(&rbacv1.ClusterRole{}, own).
+		Watches(&rbacv1.ClusterRoleBinding{}, own).
+		Complete(made)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -25,7 +26,8 @@ const owner = "standin"
 type standIn struct {
 	client client.Client
 	entry  catalogue.Entry
-	image  string
+	// image is that of the driver, version that of the release.
+	image, version string
 }
 
 // Reconcile makes the driver and reports.
@@ -36,6 +38,15 @@ func (s *standIn) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	driver := &operatorv1.ClusterCSIDriver{}
 	if err := s.client.Get(ctx, request.NamespacedName, driver); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if driver.DeletionTimestamp == nil && driver.Spec.ManagementState == operatorv1.Removed && s.entry.Condition == "VSphere" {
+		if err := s.removeDriver(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, s.report(ctx, driver, []operatorv1.OperatorCondition{
+			{Type: s.prefix() + "ControllerDisabled", Status: operatorv1.ConditionTrue, Message: "Operator is disabled"},
+			condition(s.prefix()+"ControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
+		})
 	}
 	if driver.DeletionTimestamp != nil || driver.Spec.ManagementState != operatorv1.Managed {
 		return ctrl.Result{}, nil
@@ -53,17 +64,19 @@ func (s *standIn) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		degraded := condition(s.prefix()+"DriverControllerServiceControllerDegraded", operatorv1.ConditionTrue, "SyncError", "the cloud refuses the credentials")
 		return ctrl.Result{}, s.report(ctx, driver, append(append(broken, degraded), s.state("DriverNodeServiceController", true, true, "")...))
 	}
-	if err := s.install(ctx); err != nil {
+	if err := errors.Join(s.makeRoles(ctx), s.install(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, s.report(ctx, driver, s.conditions(ctx))
 }
 
-// prefix starts the conditions. Two of the operators do not follow the names in the Storage.
+// prefix starts the conditions. Some of the operators do not follow the names in the Storage.
 func (s *standIn) prefix() string {
 	switch s.entry.Condition {
 	case "Manila":
 		return "OpenStackManila"
+	case "VSphere":
+		return "VMwareVSphere"
 	default:
 		return s.entry.Condition
 	}
@@ -159,8 +172,8 @@ func (s *standIn) report(ctx context.Context, driver *operatorv1.ClusterCSIDrive
 	return client.IgnoreNotFound(s.client.Status().Patch(ctx, after, client.MergeFrom(driver), client.FieldOwner(owner)))
 }
 
-// install makes the driver's pods and its CSIDriver.
-func (s *standIn) install(ctx context.Context) error {
+// objects are the driver's pods and its CSIDriver.
+func (s *standIn) objects() []client.Object {
 	var objects []client.Object
 	for _, workload := range s.entry.Workloads {
 		labels := map[string]string{"app": workload.Name}
@@ -180,11 +193,15 @@ func (s *standIn) install(ctx context.Context) error {
 			objects = append(objects, &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}})
 		}
 	}
-	objects = append(objects, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
+	return append(objects, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
 		Name: s.entry.Name, Labels: map[string]string{catalogue.ManagedByLabel: s.entry.Operator},
 		Annotations: map[string]string{"csi.openshift.io/managed": "true"},
 	}})
-	for _, object := range objects {
+}
+
+// install makes them.
+func (s *standIn) install(ctx context.Context) error {
+	for _, object := range s.objects() {
 		if err := s.apply(ctx, object); err != nil {
 			return fmt.Errorf("apply %T %s: %w", object, object.GetName(), err)
 		}

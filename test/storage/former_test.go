@@ -8,8 +8,13 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
@@ -22,6 +27,7 @@ func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 	t.Cleanup(s.forgetFormerCSO)
 	env.Must(t, s.PutFormerCSO(t.Context()))
 	kept := s.keptOfFormerCSO()
+	leftovers, open := s.leftoversOfFormerCSO()
 	journal := s.record()
 	s.install(env.Release{Version: release})
 	s.reach(release)
@@ -38,9 +44,52 @@ func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 		}
 	}
 	s.bindsTheRoleOfTheRelease(entries[0])
+	for _, object := range leftovers {
+		s.eventually(object.GetName()+" has gone", func() error { return s.Gone(t.Context(), object) })
+	}
+	// What one policy lets in, no other keeps out.
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(open), open))
+	if rules := open.Spec.Ingress; len(rules) != 1 || len(rules[0].From) != 1 {
+		t.Errorf("NetworkPolicy %s lets everybody in: %+v", open.Name, rules)
+	}
 	s.isComplete(entries, 2)
 	journal.checkVersions(t, entries, release)
 	journal.checkFormerCSO(t)
+}
+
+// leftoversOfFormerCSO makes what OpenShift's cluster-storage-operator has and ours has not, some of each kind, and a policy of a name that ours
+// has as well.
+func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPolicy) {
+	s.t.Helper()
+	in := func(namespace, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	labels := map[string]string{"app": "volume-data-source-validator"}
+	rules := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"groups": []any{}}}}
+	rules.SetAPIVersion("monitoring.coreos.com/v1")
+	rules.SetKind("PrometheusRule")
+	rules.SetNamespace(env.CSONamespace)
+	rules.SetName("prometheus")
+	leftovers := []client.Object{
+		rules,
+		&appsv1.Deployment{ObjectMeta: in(env.CSONamespace, "volume-data-source-validator"), Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "validator", Image: "quay.example/openshift/validator:" + env.FormerVersion}},
+			}},
+		}},
+		&corev1.ConfigMap{ObjectMeta: in(env.CSONamespace, "cluster-storage-operator-config")},
+		&rbacv1.Role{ObjectMeta: in("openshift-config", "cluster-storage-operator-selinux-conflicts-reader")},
+	}
+	open := &networkingv1.NetworkPolicy{ObjectMeta: in(catalogue.Namespace, "allow-ingress-to-metrics-range")}
+	open.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+	port, last := intstr.FromInt32(9201), int32(9223)
+	open.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &port, EndPort: &last}}}}
+	for _, object := range leftovers {
+		env.Must(s.t, s.Client.Create(s.t.Context(), object))
+	}
+	// An earlier test may have left ours.
+	env.Must(s.t, client.IgnoreNotFound(s.Client.Delete(s.t.Context(), open.DeepCopy())))
+	env.Must(s.t, s.Client.Create(s.t.Context(), open, client.FieldOwner("cluster-version-operator")))
+	return append(leftovers, &rbacv1.Role{ObjectMeta: in(catalogue.Namespace, env.FormerEBSOperator+"-role")}), open
 }
 
 // checkFormerCSO reads what has happened since OpenShift's operators reported last.
@@ -70,12 +119,14 @@ func (j *journal) checkFormerCSO(t *testing.T) {
 	}
 }
 
-// keptOfFormerCSO are the UIDs of what goes on being used. A binding can't be turned to another role, and is made anew.
+// keptOfFormerCSO are the UIDs of what goes on being used. A binding can't be turned to another role, and is made anew; its role was of the
+// namespace, and goes.
 func (s *scene) keptOfFormerCSO() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
 	for _, object := range env.FormerCSO() {
-		if _, binding := object.(*rbacv1.RoleBinding); binding {
+		switch object.(type) {
+		case *rbacv1.RoleBinding, *rbacv1.Role:
 			continue
 		}
 		env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))

@@ -83,6 +83,10 @@ func (s *scene) isComplete(entries []catalogue.Entry, replicas int32) {
 			{Group: "apps", Resource: "deployments", Namespace: catalogue.Namespace, Name: entry.Operator},
 			{Resource: "namespaces", Name: workload.Namespace},
 			{Group: operatorv1.GroupName, Resource: "storages", Name: "cluster"},
+			{Group: rbacv1.GroupName, Resource: "clusterroles", Name: entry.Operator + "-clusterrole"},
+			{Group: rbacv1.GroupName, Resource: "clusterroles", Name: entry.Operator + "-role"},
+			{Group: rbacv1.GroupName, Resource: "clusterroles", Name: env.CSO},
+			{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: env.CSO},
 		} {
 			found := false
 			for _, have := range operator.Status.RelatedObjects {

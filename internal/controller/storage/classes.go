@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -45,4 +46,20 @@ func classConditions(w *world, choices []choice) []operatorv1.OperatorCondition 
 		status.Condition(defaultClass+status.Progressing, false, "", ""),
 		status.Condition(defaultClass+status.Degraded, false, "", ""),
 	}
+}
+
+// mismatched tells of each driver with VolumeAttributesClasses whether these name different parameters. Drivers refuse to change a volume from
+// a class to one with other parameters: what the new one does not name would stay as it was.
+func (w *world) mismatched() map[string]bool {
+	first, found := map[string][]string{}, map[string]bool{}
+	for i := range w.attributes {
+		class := &w.attributes[i]
+		names := slices.Sorted(maps.Keys(class.Parameters))
+		if known, seen := first[class.DriverName]; seen {
+			found[class.DriverName] = found[class.DriverName] || !slices.Equal(known, names)
+			continue
+		}
+		first[class.DriverName], found[class.DriverName] = names, false
+	}
+	return found
 }

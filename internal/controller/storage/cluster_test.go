@@ -120,7 +120,7 @@ func (c *cluster) Delete(_ context.Context, object client.Object, _ ...client.De
 func reconcilerOf(c *cluster, entries ...catalogue.Entry) *Reconciler {
 	now := func() time.Time { return at }
 	return &Reconciler{
-		Client: c, Live: c, Events: events.NewFakeRecorder(10), Catalogue: entries, Scope: Scope{Entries: entries}, Version: "2", Now: now,
+		Client: c, Live: c, Conflicts: c, Events: events.NewFakeRecorder(10), Catalogue: entries, Scope: Scope{Entries: entries}, Version: "2", Now: now,
 		failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, volumes: map[string]volumes{},
 		retired: map[string]bool{}, retirings: map[string]*retiring{},
 		applier: &apply.Applier{Client: c, Live: c, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten()},

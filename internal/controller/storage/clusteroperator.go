@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,6 +103,9 @@ func (r *reporter) related(results []result) []configv1.ObjectReference {
 		{Resource: "namespaces", Name: r.Namespace},
 		{Resource: "namespaces", Name: catalogue.Namespace},
 		{Group: operatorv1.GroupName, Resource: "storages", Name: singleton},
+		// What this program may do.
+		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: catalogue.Operator},
+		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: catalogue.Operator},
 	}
 	for i := range results {
 		entry := results[i].entry
@@ -114,6 +118,9 @@ func (r *reporter) related(results []result) []configv1.ObjectReference {
 			if r.Scope.serves(kind.GroupKind()) {
 				found = append(found, reference(kind, client.ObjectKeyFromObject(object)))
 			}
+			if role, bound := boundRole(object); bound && !slices.Contains(found, role) {
+				found = append(found, role)
+			}
 		}
 		for _, workload := range entry.Workloads {
 			if space := (configv1.ObjectReference{Resource: "namespaces", Name: workload.Namespace}); !slices.Contains(found, space) {
@@ -122,6 +129,20 @@ func (r *reporter) related(results []result) []configv1.ObjectReference {
 		}
 	}
 	return found
+}
+
+// boundRole is the role that a binding gives. It comes with the release, and says what an operator may do.
+func boundRole(object client.Object) (role configv1.ObjectReference, bound bool) {
+	switch binding := object.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		role.Name = binding.RoleRef.Name
+	case *rbacv1.RoleBinding:
+		role.Name = binding.RoleRef.Name
+	default:
+		return role, false
+	}
+	role.Group, role.Resource = rbacv1.GroupName, "clusterroles"
+	return role, true
 }
 
 func reference(kind schema.GroupVersionKind, key client.ObjectKey) configv1.ObjectReference {

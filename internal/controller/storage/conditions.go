@@ -56,6 +56,7 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 	}
 	add(managementState, status.Degraded)
 	add(starter, status.Degraded, status.Upgradeable)
+	add(selinuxReadiness, status.Upgradeable)
 	add(defaultClass, status.Available, status.Progressing, status.Degraded)
 	for _, entry := range entries {
 		add(entry.Condition+crConditions, status.Available, status.Progressing, status.Degraded, status.Upgradeable)

@@ -62,6 +62,12 @@ func short(conditions []operatorv1.OperatorCondition, prefix string) string {
 	return strings.Join(list, " ")
 }
 
+// removed is what an administrator has asked for.
+func removed(driver *operatorv1.ClusterCSIDriver) *operatorv1.ClusterCSIDriver {
+	driver.Spec.ManagementState = operatorv1.Removed
+	return driver
+}
+
 func TestWhatADriverReportsIsCopied(t *testing.T) {
 	was := func(value bool, reason string) *operatorv1.OperatorCondition {
 		condition := status.Condition("PlainCSIDriverOperatorCRAvailable", value, reason, "before")
@@ -94,6 +100,12 @@ func TestWhatADriverReportsIsCopied(t *testing.T) {
 			want:   "Available=False/Said Progressing=False/AsExpected Degraded=True/DriverDisabled Upgradeable=True/AsExpected"},
 		"disabled after it was available, and silent": {mayBeDisabled: true, driver: driver("", off), before: memory{available: was(true, "AsExpected"), once: true},
 			want: "Available=True/WaitForOperator Progressing=False/AsExpected Degraded=True/DriverDisabled Upgradeable=True/AsExpected"},
+		"removed by an administrator after it was available": {mayBeDisabled: true, driver: removed(driver("", off, said("XDegraded", false, ""))),
+			before: memory{available: was(true, "AsExpected"), once: true},
+			want:   "Available=True/DriverDisabled Progressing=False/DriverDisabled Degraded=False/AsExpected Upgradeable=True/AsExpected"},
+		"to be removed, and its operator has not begun": {mayBeDisabled: true, driver: removed(driver("", good...)),
+			before: memory{available: was(true, "AsExpected"), once: true},
+			want:   "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"disabled where that can't be": {driver: driver("", append(good, off)...),
 			want: "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 	} {

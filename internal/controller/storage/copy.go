@@ -64,7 +64,7 @@ func copied(done *result, before memory) []operatorv1.OperatorCondition {
 	silent := !status.UnionOf(status.Available, have).Found
 	off := disabled(done)
 	switch {
-	case off != nil && !before.once:
+	case off != nil && (!before.once || asked(done)):
 		text := fmt.Sprintf("%s is disabled, as its operator says: %s", done.entry.Title, off.Message)
 		all = status.Replace(all, status.Condition(prefix+status.Available, true, driverDisabled, text))
 		return status.Replace(all, status.Condition(prefix+status.Progressing, false, driverDisabled, ""))
@@ -86,6 +86,12 @@ func copied(done *result, before memory) []operatorv1.OperatorCondition {
 		return all
 	}
 	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
+}
+
+// asked tells whether an administrator wants the driver to be gone. Of the drivers that may be disabled, that of vSphere is removed then, and its
+// operator reports that it is disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go).
+func asked(done *result) bool {
+	return done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Removed
 }
 
 // waiting says for whose report a driver waits.

@@ -11,21 +11,26 @@ import (
 const (
 	// MetricDefaultClasses is what OpenShift's alert MultipleDefaultStorageClasses reads.
 	MetricDefaultClasses = "default_storage_class_count"
-	MetricDriver         = "cluster_storage_operator_csi_driver_info"
-	MetricCondition      = "cluster_storage_operator_condition"
+	// MetricMismatch is what OpenShift's alert VolumeAttributesClassParameterMismatch reads.
+	MetricMismatch  = "openshift_cluster_storage_vac_mismatch_parameters"
+	MetricDriver    = "cluster_storage_operator_csi_driver_info"
+	MetricCondition = "cluster_storage_operator_condition"
 )
 
 // metrics are what this program tells Prometheus. They have values only where the controller runs: of several copies, in the one that
 // leads.
 type metrics struct {
-	classes           prometheus.Gauge
-	driver, condition *prometheus.GaugeVec
+	classes                     prometheus.Gauge
+	mismatch, driver, condition *prometheus.GaugeVec
 }
 
 // newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		classes: prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricDefaultClasses, Help: "Number of StorageClasses that are the default."}),
+		mismatch: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: MetricMismatch, Help: "1 for each driver whose VolumeAttributesClasses name different parameters, 0 if all name the same.",
+		}, []string{"driver"}),
 		driver: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: MetricDriver, Help: "1 for each CSI driver of the catalogue that is in the cluster, with what is to become of it and its version.",
 		}, []string{"driver", "operator", "version", "state"}),
@@ -33,7 +38,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: MetricCondition, Help: "1 if the condition that is reported in the Storage is True, 0 if not.",
 		}, []string{"type"}),
 	}
-	for _, collector := range []prometheus.Collector{m.classes, m.driver, m.condition} {
+	for _, collector := range []prometheus.Collector{m.classes, m.mismatch, m.driver, m.condition} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -44,6 +49,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 // observe follows a reconcile.
 func (m *metrics) observe(w *world, results []result, conditions []operatorv1.OperatorCondition) {
 	m.classes.Set(float64(len(w.defaults())))
+	m.mismatch.Reset()
+	for driver, differ := range w.mismatched() {
+		m.mismatch.WithLabelValues(driver).Set(valueOf(differ))
+	}
 	m.driver.Reset()
 	for i := range results {
 		done := &results[i]
@@ -58,12 +67,16 @@ func (m *metrics) observe(w *world, results []result, conditions []operatorv1.Op
 	}
 	m.condition.Reset()
 	for _, condition := range conditions {
-		value := 0.0
-		if condition.Status == operatorv1.ConditionTrue {
-			value = 1
-		}
-		m.condition.WithLabelValues(condition.Type).Set(value)
+		m.condition.WithLabelValues(condition.Type).Set(valueOf(condition.Status == operatorv1.ConditionTrue))
 	}
+}
+
+// valueOf is 1 if something is so.
+func valueOf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // state is what is being done with a driver, in one word.

@@ -32,6 +32,8 @@ type Reconciler struct {
 	// Client reads from the cache and writes to the cluster; Live reads from the cluster, for what is not watched.
 	Client client.Client
 	Live   client.Reader
+	// Conflicts reads the ConfigMap about SELinux labels: a cache of NewConflicts.
+	Conflicts client.Reader
 	// Catalogue are the drivers of all platforms, Scope is what of it this cluster can need.
 	Catalogue []catalogue.Entry
 	Scope     Scope

@@ -122,7 +122,7 @@ func (r *reporter) recall(w *world) {
 func (r *reporter) judge(
 	w *world, choices []choice, results []result,
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
-	all = append(all, managementCondition(w.managementState()))
+	all = append(all, managementCondition(w.managementState()), selinuxCondition(w))
 	conditions, wait := r.starterConditions(w, choices)
 	all, again = append(all, conditions...), status.Soonest(again, wait)
 	all = append(all, classConditions(w, choices)...)

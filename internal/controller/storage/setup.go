@@ -45,6 +45,8 @@ type Scope struct {
 	Entries []catalogue.Entry
 	// Kinds are the optional kinds of its objects, and whether the cluster serves them.
 	Kinds map[schema.GroupKind]bool
+	// AttributesClasses says that the cluster serves VolumeAttributesClasses.
+	AttributesClasses bool
 	// objects are all that the entries can ever have.
 	objects map[string][]client.Object
 }
@@ -64,6 +66,10 @@ func Look(
 	}
 	platform := facts{infrastructure: &infrastructure.Status}.platform()
 	scope := Scope{Kinds: map[schema.GroupKind]bool{}, objects: map[string][]client.Object{}}
+	attributes := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
+	if scope.AttributesClasses, err = serves(attributes.GroupKind(), attributes.Version); err != nil {
+		return Scope{}, err
+	}
 	for _, entry := range entries {
 		if entry.Platform != platform && !started(entry) {
 			continue
@@ -162,6 +168,10 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 		// How many are the default.
 		{object: &storagev1.StorageClass{}, all: true},
 	}
+	if s.AttributesClasses {
+		// Whether those of a driver agree.
+		list = append(list, watched{object: &storagev1.VolumeAttributesClass{}, all: true})
+	}
 	if len(s.Entries) > 0 {
 		// Somebody else's are not touched.
 		list = append(list, watched{object: &storagev1.CSIDriver{}, all: true})
@@ -243,8 +253,8 @@ func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByO
 
 func ownLabels() labels.Set { return labels.Set{catalogue.ManagedByLabel: catalogue.Operator} }
 
-// SetupWithManager adds the controller to the manager.
-func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+// SetupWithManager adds the controller to the manager. The cache is Conflicts, whose events wake it up.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cache) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -262,6 +272,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		}
 		build = build.Watches(watch.object, r.applier.Wake(request()))
 	}
+	build = build.WatchesRawSource(source.Kind(conflicts, client.Object(&corev1.ConfigMap{}), r.applier.Wake(request())))
 	// Even a cluster that lacks everything is looked at once.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(request())

@@ -35,6 +35,10 @@ type world struct {
 	version     string
 	// cloudConfig is how the cloud is reached, nil if nothing says it.
 	cloudConfig map[string]string
+	// attributes are the VolumeAttributesClasses, if the cluster serves them.
+	attributes []storagev1.VolumeAttributesClass
+	// conflicts says that pods share a volume that the next version would not let them share.
+	conflicts bool
 }
 
 // read looks at everything that a reconcile depends on. All of it is in the cache.
@@ -114,6 +118,9 @@ func (r *Reconciler) readConfiguration(ctx context.Context, w *world) error {
 		w.cloudConfig = configuration.Data
 	}
 	var err error
+	if w.conflicts, err = r.hasConflicts(ctx); err != nil {
+		return err
+	}
 	if w.tls, err = tlsprofile.Of(apiServer); err != nil {
 		// Storage is more than the ciphers of its servers: go on, and tell.
 		w.tls = tlsprofile.Cluster{Profile: tlsprofile.Intermediate(), Problem: fmt.Sprintf(
@@ -128,6 +135,13 @@ func (r *Reconciler) readClasses(ctx context.Context, w *world) error {
 		return fmt.Errorf("list StorageClasses: %w", err)
 	}
 	w.classes = classes.Items
+	if r.Scope.AttributesClasses {
+		attributes := &storagev1.VolumeAttributesClassList{}
+		if err := r.Client.List(ctx, attributes); err != nil {
+			return fmt.Errorf("list VolumeAttributesClasses: %w", err)
+		}
+		w.attributes = attributes.Items
+	}
 	if len(r.Scope.Entries) == 0 {
 		return nil
 	}

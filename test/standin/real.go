@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What follows is what the real programs do with rights that others lack, with the place in their sources.
+
+// followed are the namespaces whose Secrets and ConfigMaps a program follows before it does anything, beside its own.
+type followed struct{ secrets, configMaps []string }
+
+// followedBy is by the CSI name. All of csi-operator f7f9dc59 follow openshift-config (pkg/operator/starter.go:62, pkg/clients/builder.go:64),
+// and its Secrets if they make a ResourceSyncController, whatever that copies (library-go,
+// operator/resourcesynccontroller/resourcesync_controller.go:87). Cinder makes none. vmware-vsphere-csi-driver-operator 030ff0e:
+// pkg/operator/starter.go:49. ibm-vpc-block-csi-driver-operator e6d299f: pkg/operator/starter.go:46, pkg/controller/secret/secretsync.go:87.
+func followedBy(driver string) followed {
+	const config, cloud = "openshift-config", "openshift-cloud-controller-manager"
+	switch driver {
+	case "disk.csi.azure.com", "file.csi.azure.com", "manila.csi.openstack.org":
+		return followed{secrets: []string{config}, configMaps: []string{config}}
+	case "cinder.csi.openstack.org", "csi.vsphere.vmware.com":
+		return followed{configMaps: []string{config}}
+	case "vpc.block.csi.ibm.io":
+		return followed{secrets: []string{cloud}, configMaps: []string{cloud}}
+	default:
+		return followed{}
+	}
+}
+
+// options are the caches of what a program follows. None of them selects objects. The manager starts nothing before all are filled, and
+// waits for that without an end, as csi-operator f7f9dc59 does (pkg/clients/clients.go:138).
+func (f followed) options(own []string) map[client.Object]cache.ByObject {
+	in := func(further []string) cache.ByObject {
+		namespaces := map[string]cache.Config{}
+		for _, name := range slices.Concat(own, further) {
+			namespaces[name] = cache.Config{}
+		}
+		return cache.ByObject{Namespaces: namespaces}
+	}
+	return map[client.Object]cache.ByObject{
+		&corev1.Secret{}: in(f.secrets), &corev1.ConfigMap{}: in(f.configMaps),
+		// Roles are read when they are made, whosever they are.
+		&rbacv1.ClusterRole{}: {}, &rbacv1.ClusterRoleBinding{}: {},
+	}
+}
+
+// versionLabel differs in each release, so that what was made by the last one has to be changed.
+const versionLabel = "standin/version"
+
+// makeRoles makes the driver's roles and bindings as library-go does (operator/resource/resourceapply/rbac.go): by POST, without a name in the
+// request, and later by PUT if anything differs.
+func (s *standIn) makeRoles(ctx context.Context) error {
+	made := s.entry.Foreign.Made
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Labels: map[string]string{versionLabel: s.version}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(made.Roles)) {
+		role := &rbacv1.ClusterRole{ObjectMeta: meta(name), Rules: made.Roles[name]}
+		have := &rbacv1.ClusterRole{}
+		if err := s.ensure(ctx, role, have, func() bool { return equality.Semantic.DeepEqual(role.Rules, have.Rules) }); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(made.Bindings)) {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: meta(name),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: made.Bindings[name]},
+			Subjects: []rbacv1.Subject{{
+				Kind: rbacv1.ServiceAccountKind, Namespace: made.Account.Namespace, Name: made.Account.Name,
+			}},
+		}
+		have := &rbacv1.ClusterRoleBinding{}
+		if err := s.ensure(ctx, binding, have, func() bool { return equality.Semantic.DeepEqual(binding.Subjects, have.Subjects) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensure makes an object, or changes the one that is there.
+func (s *standIn) ensure(ctx context.Context, wanted, have client.Object, same func() bool) error {
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(wanted), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		// The first version of it is another one, so that it is changed once.
+		first := wanted.DeepCopyObject().(client.Object)
+		first.SetLabels(nil)
+		if err := s.client.Create(ctx, first, client.FieldOwner(owner)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make %T %s: %w", wanted, wanted.GetName(), err)
+		}
+		// The cache tells of it.
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %T %s: %w", wanted, wanted.GetName(), err)
+	case same() && have.GetLabels()[versionLabel] == s.version:
+		return nil
+	}
+	wanted.SetResourceVersion(have.GetResourceVersion())
+	if err := s.client.Update(ctx, wanted, client.FieldOwner(owner)); err != nil {
+		return fmt.Errorf("change %T %s: %w", wanted, wanted.GetName(), err)
+	}
+	return nil
+}
+
+// removeDriver is what the operator of vSphere does when an administrator asks for it (vmware-vsphere-csi-driver-operator 030ff0e,
+// pkg/operator/vspherecontroller/operator_removal.go): the driver goes, with its roles, and one condition says that it is disabled.
+func (s *standIn) removeDriver(ctx context.Context) error {
+	made := s.entry.Foreign.Made
+	var objects []client.Object
+	for _, name := range slices.Sorted(maps.Keys(made.Bindings)) {
+		objects = append(objects, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(made.Roles)) {
+		objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	for _, object := range append(objects, s.objects()...) {
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err == nil {
+			err = client.IgnoreNotFound(s.client.Delete(ctx, object))
+		}
+		if err != nil {
+			return fmt.Errorf("remove %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
