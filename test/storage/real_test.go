@@ -192,7 +192,7 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 // impersonating is the configuration of somebody else's client.
 func impersonating(config *rest.Config, user string) *rest.Config {
 	other := rest.CopyConfig(config)
-	other.Impersonate = rest.ImpersonationConfig{UserName: user}
+	other.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	return other
 }
 
