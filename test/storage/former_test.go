@@ -61,7 +61,9 @@ func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 // has as well.
 func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPolicy) {
 	s.t.Helper()
-	in := func(namespace, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	in := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
 	labels := map[string]string{"app": "volume-data-source-validator"}
 	rules := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"groups": []any{}}}}
 	rules.SetAPIVersion("monitoring.coreos.com/v1")
