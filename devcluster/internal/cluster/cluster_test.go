@@ -60,6 +60,7 @@ func TestOptionsAreCheckedInTermsOfFlags(t *testing.T) {
 	}{
 		"valid":   {func(*Options) {}, ""},
 		"port":    {func(o *Options) { o.Port = 70000 }, "--port"},
+		"version": {func(o *Options) { o.EmulatedVersion = "v1.33" }, "--emulated-version"},
 		"owner":   {func(o *Options) { o.OwnerPID = -1 }, "--owner-pid"},
 		"profile": {func(o *Options) { o.Profile.Topology = "Flat" }, "--topology"},
 	} {

@@ -4,6 +4,7 @@ package cluster
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/openshift"
 	"github.com/csi-operators/csi-operators/devcluster/internal/program"
@@ -34,6 +35,8 @@ type Options struct {
 	Port int `json:"port"`
 	// OwnerPID is the process whose end takes the cluster down; 0 means none.
 	OwnerPID int `json:"ownerPID,omitempty"`
+	// EmulatedVersion is the Kubernetes, as 1.33, whose feature gates and APIs the control plane has; empty means its own.
+	EmulatedVersion string `json:"emulatedVersion,omitempty"`
 	// Programs are run for pods of their images.
 	Programs []program.Program `json:"programs,omitempty"`
 }
@@ -45,6 +48,9 @@ func (o Options) Validate() error {
 	}
 	if o.OwnerPID < 0 {
 		return fmt.Errorf("--owner-pid is %d: it must be the ID of a running process", o.OwnerPID)
+	}
+	if o.EmulatedVersion != "" && !regexp.MustCompile(`^1\.[1-9][0-9]*$`).MatchString(o.EmulatedVersion) {
+		return fmt.Errorf("--emulated-version is %s: it must be a minor version of Kubernetes, such as 1.33", o.EmulatedVersion)
 	}
 	if err := program.Validate(o.Programs); err != nil {
 		return err

@@ -14,11 +14,11 @@ func (l layout) process(name string, state *State) supervise.Process {
 	case Etcd:
 		args = etcdArgs(state.Ports)
 	case APIServer:
-		args = l.apiserverArgs(state)
+		args = append(l.apiserverArgs(state), emulated(state)...)
 	case ControllerManager:
-		args = l.controllerManagerArgs()
+		args = append(l.controllerManagerArgs(), emulated(state)...)
 	case Scheduler:
-		args = l.schedulerArgs()
+		args = append(l.schedulerArgs(), emulated(state)...)
 	case Kwok:
 		args = l.kwokArgs()
 	case StandIns:
@@ -27,6 +27,14 @@ func (l layout) process(name string, state *State) supervise.Process {
 		args = l.programArgs(state)
 	}
 	return supervise.Process{Name: name, Args: append([]string{name}, args...)}
+}
+
+// emulated makes a component that of an earlier Kubernetes: its feature gates and the versions of its APIs are those of then.
+func emulated(state *State) []string {
+	if state.Options.EmulatedVersion == "" {
+		return nil
+	}
+	return []string{"--emulated-version=" + state.Options.EmulatedVersion}
 }
 
 func etcdArgs(p ports) []string {

@@ -22,6 +22,7 @@ type upFlags struct {
 	region          string
 	port            int
 	credentialsMode string
+	emulatedVersion string
 	ownerPID        int
 	programs        []string
 	foreign         []string
@@ -67,6 +68,7 @@ func (f *upFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.region, "region", "us-east-1", "region of the nodes")
 	set.IntVar(&f.port, "port", 0, "port of the API server; 0 takes any free one")
 	set.StringVar(&f.credentialsMode, "credentials-mode", string(openshift.Mint), "Mint, Manual, or STS (manual with an issuer that the cloud trusts)")
+	set.StringVar(&f.emulatedVersion, "emulated-version", "", "feature gates and APIs of an earlier Kubernetes, such as 1.33; empty: the newest")
 	set.StringArrayVar(&f.programs, program.OwnFlag, nil,
 		"IMAGE=PATH: run this operator for each pod of that image, outside of any pod; can be given again")
 	set.StringArrayVar(&f.foreign, program.ForeignFlag, nil,
@@ -82,7 +84,7 @@ func (f *upFlags) options(nodesGiven bool) cluster.Options {
 	}
 	return cluster.Options{
 		Port:     f.port,
-		OwnerPID: f.ownerPID,
+		OwnerPID: f.ownerPID, EmulatedVersion: f.emulatedVersion,
 		Profile: openshift.Profile{
 			Name:            openshift.NewName(),
 			Nodes:           nodes,
