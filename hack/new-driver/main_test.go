@@ -108,6 +108,13 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		}
 	}
 
+	adopter := names{Package: "another", Platform: "AWS", Title: "Another", Variable: "ANOTHER", NodePort: 10400, RegistrarPort: 10401}
+	adopted, err := prepare(root, adopter.complete())
+	if err != nil || adopted.names.NodePort != 10400 || adopted.names.RegistrarPort != 10401 ||
+		!strings.Contains(string(adopted.edited[catalogueFile]), `Title: "Another"`) || !strings.Contains(string(adopted.edited[imagesFile]), "variable: ANOTHER_IMAGE") {
+		t.Errorf("the names and ports that are asked for are not taken: %+v, error %v", adopted.names, err)
+	}
+
 	// The next one finds the first, and is refused what the first has.
 	next, err := prepare(root, names{Package: "another", Platform: "AWS"}.complete())
 	if err != nil || next.names.NodePort != 10307 || next.names.RegistrarPort != 10308 {
@@ -135,6 +142,9 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	args := []string{"smb", "--repository", root, "--csi-name=smb.csi.k8s.io", "--delivery=olm"}
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "internal/catalogue") {
+		t.Errorf("it names the catalogue, which does not know the driver: %s", out)
 	}
 	if want := "packages/smb has its package for OLM. After each change:\n  make package NAME=smb\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)

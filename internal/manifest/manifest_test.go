@@ -61,6 +61,11 @@ func TestLoadRefusesWhatIsNotExact(t *testing.T) {
 			text:   "apiVersion: ${ONE}\nkind: ${TWO}\n",
 			want:   []string{"${ONE}", "${TWO}"},
 		},
+		"unknown image": {
+			reason: "images are declared in Go, and not where the asset is",
+			text:   "apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${SYNCER_IMAGE}\n",
+			want:   []string{"unknown placeholder ${SYNCER_IMAGE}: the images that assets can name are DRIVER_IMAGE and those of the Sidecars"},
+		},
 		"open placeholder": {
 			reason: "a missing brace is a typing error",
 			text:   "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: ${NAME\n",
