@@ -336,9 +336,9 @@ func (s *scene) metric(name string, want float64) func() error {
 	}
 }
 
-// problem is the series of one thing that is wrong.
+// problem is the series of one thing that is wrong and matters to others than SharedVolumes.
 func problem(kind, fileSystem, object string) string {
-	return fmt.Sprintf("csi_operator_cloud_problem{driver=%q,file_system=%q,object=%q,problem=%q}", driverName, fileSystem, object, kind)
+	return fmt.Sprintf("csi_operator_cloud_problem{driver=%q,file_system=%q,object=%q,problem=%q,shared=\"false\"}", driverName, fileSystem, object, kind)
 }
 
 // told checks that there is an event on an object, with a reason and a text.

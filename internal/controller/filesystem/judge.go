@@ -101,12 +101,10 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 	for _, one := range used.classes {
 		told[one.fileSystem], matters[one.fileSystem] = append(told[one.fileSystem], "StorageClass/"+one.name), true
 	}
-	for _, shared := range []bool{false, true} {
-		for _, one := range used.volumes {
-			if one.shared == shared && !one.elsewhere {
-				told[one.fileSystem] = append(told[one.fileSystem], "PersistentVolume/"+one.name)
-				matters[one.fileSystem] = matters[one.fileSystem] || !shared
-			}
+	for _, one := range slices.Concat(used.of(false), used.of(true)) {
+		if !one.elsewhere {
+			told[one.fileSystem] = append(told[one.fileSystem], "PersistentVolume/"+one.name)
+			matters[one.fileSystem] = matters[one.fileSystem] || !one.shared
 		}
 	}
 	for _, id := range used.fileSystems() {
@@ -126,7 +124,8 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 func missingPoints(used uses, seen *snapshot) []finding {
 	var found []finding
 	told := map[string]bool{}
-	for _, one := range used.volumes {
+	// Whoever else names an access point, its absence matters to all others than SharedVolumes first.
+	for _, one := range slices.Concat(used.of(false), used.of(true)) {
 		points := seen.points[one.fileSystem]
 		if one.elsewhere || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
 			continue

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -43,7 +44,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 	own := prometheus.Labels{"driver": driverName}
 	m := &metrics{
 		driver:   driverName,
-		problem:  gauge(MetricProblem, "1 for each thing that is wrong with what the cluster uses in AWS.", "problem", "file_system", "object"),
+		problem:  gauge(MetricProblem, "1 for each thing that is wrong with what the cluster uses in AWS.", "problem", "file_system", "object", "shared"),
 		oneZone:  gauge(MetricOneZone, "Volumes of One Zone file systems.", "file_system", "zone"),
 		points:   gauge(MetricPoints, "Access points of a file system that the cluster uses.", "file_system"),
 		limit:    gauge(MetricPointsLimit, "How many access points a file system can have.", "file_system"),
@@ -123,7 +124,7 @@ func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags taggi
 	series := map[problem]int{}
 	for _, one := range found {
 		if series[one.problem]++; series[one.problem] <= mostSeries {
-			m.problem.WithLabelValues(m.driver, string(one.problem), one.fileSystem, one.object).Set(1)
+			m.problem.WithLabelValues(m.driver, string(one.problem), one.fileSystem, one.object, strconv.FormatBool(one.minor)).Set(1)
 		}
 	}
 	if seen == nil {

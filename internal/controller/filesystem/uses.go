@@ -100,6 +100,11 @@ func (r *Reconciler) zones(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(usable)), nil
 }
 
+// of are the volumes of SharedVolumes, or all others.
+func (u uses) of(shared bool) []volume {
+	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
+}
+
 // fileSystems are the IDs of those that are used.
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
