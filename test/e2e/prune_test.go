@@ -111,6 +111,8 @@ func TestTheOperatorWorksInAnotherNamespace(t *testing.T) {
 			_, err := cluster.Kubectl(context.Background(), "-n", namespace, "delete", kind, env.OperatorName)
 			env.Must(t, err)
 		}
+		_, err := cluster.Kubectl(context.Background(), "-n", namespace, "delete", "networkpolicy", env.OperatorName+"-metrics")
+		env.Must(t, err)
 		env.Must(t, cluster.InstallManifests(context.Background()))
 	})
 	operator, err := cluster.StartOperatorIn(t.Context(), namespace, []string{"--leader-elect=false"}, nil)

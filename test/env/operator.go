@@ -53,8 +53,8 @@ func Images() map[string]string {
 	return images
 }
 
-// InstallManifests applies the definition of SharedVolumes and the ServiceAccount, roles and bindings of the operator, as they
-// are shipped.
+// InstallManifests applies the definition of SharedVolumes, the ServiceAccount, roles and bindings of the operator, and what limits
+// its account, as they are shipped.
 func (c *Cluster) InstallManifests(ctx context.Context) error {
 	return c.InstallManifestsIn(ctx, OperatorNamespace)
 }
@@ -69,7 +69,7 @@ func (c *Cluster) InstallManifestsIn(ctx context.Context, namespace string) erro
 	if err != nil {
 		return err
 	}
-	for _, folder := range []string{"crd", "rbac"} {
+	for _, folder := range []string{"crd", "rbac", "limits"} {
 		files, err := filepath.Glob(filepath.Join(root, "config", folder, "*.yaml"))
 		if err != nil || len(files) == 0 {
 			return fmt.Errorf("no manifests in config/%s: run 'make generate' (%w)", folder, err)

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	volumeLabel = "openshift.io/aws-efs-operator-owned"
+	controller  = "system:serviceaccount:" + env.OperatorNamespace + ":aws-efs-csi-driver-controller-sa"
+)
+
+// limited checks that an error is the refusal of the policies in config/limits, not of RBAC.
+func limited(err error) error {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "limits.aws-efs-csi-driver-operator") {
+		return errors.New("want the refusal of a limit, got: " + errorText(err))
+	}
+	return nil
+}
+
+// volumeBy is a PersistentVolume of a CSI driver.
+func volumeBy(driver, name string, labels map[string]string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "made-up"},
+			},
+		},
+	}
+}
+
+func claimIn(namespace, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+		},
+	}
+}
+
+// Whoever has the token of the operator is held to its volumes, claims and namespace, whatever RBAC gives: here all, as OLM gives
+// the rights of the Role in all namespaces. Each request is a dry run.
+func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
+	cluster := clean(t)
+	namespace(t, cluster, "victim", nil)
+	ours, none := map[string]string{volumeLabel: "true"}, map[string]string(nil)
+	ebs, efs := volumeBy("ebs.csi.aws.com", "of-ebs", none), volumeBy("efs.csi.aws.com", "of-efs", none)
+	community := volumeBy("efs.csi.aws.com", "of-the-community", ours)
+	marked := volumeBy("efs.csi.aws.com", "without-label", none)
+	marked.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume-uid": "made-up"}
+	foreign, left := claimIn("victim", "foreign", none), claimIn("victim", "of-the-community", ours)
+	sv := env.SharedVolume("victim", "sv")
+	keep(t, cluster, sv)
+	owned := claimIn("victim", "owned", none)
+	owned.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: sv.Name, UID: sv.UID,
+	}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "settings"}}
+	for _, object := range []client.Object{ebs, efs, community, marked, foreign, left, owned, config} {
+		keep(t, cluster, object)
+	}
+	operator, sidecar := as(t, cluster, env.OperatorUser, "system:masters"), as(t, cluster, controller, "system:masters")
+	create := func(who client.Client, object client.Object) func() error {
+		return func() error {
+			return who.Create(t.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll)
+		} //nolint:forcetypeassert // A copy.
+	}
+	remove := func(who client.Client, object client.Object) func() error {
+		return func() error { return who.Delete(t.Context(), object, client.DryRunAll) }
+	}
+	change := func(who client.Client, object client.Object, fields string) func() error {
+		return func() error {
+			copied := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // A copy.
+			return who.Patch(t.Context(), copied, client.RawPatch("application/merge-patch+json", []byte(fields)), client.DryRunAll)
+		}
+	}
+	const label = `{"metadata":{"labels":{"` + volumeLabel + `":"true"}}}`
+	env.Eventually(t, "the limits in force", func() error { return limited(remove(operator, ebs)()) })
+	deleting := volumeBy("efs.csi.aws.com", "new", ours)
+	deleting.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	lease := func(namespace string) client.Object {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}
+	}
+	role := func(namespace string) client.Object {
+		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}
+	}
+	pods := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "new"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "new"}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "new"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "registry.example/a:1"}}},
+		},
+	}}
+	dashboard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config-managed", Name: "aws-efs-csi-driver-dashboard"}}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config-managed", Name: "trusted-ca-bundle"}}
+	for what, request := range map[string]func() error{
+		"delete a volume of another driver":        remove(operator, ebs),
+		"delete a volume of an administrator":      remove(operator, efs),
+		"call a volume ours":                       change(operator, efs, label),
+		"give a volume to another claim":           change(operator, ebs, `{"spec":{"claimRef":null}}`),
+		"let the data of a volume be deleted":      change(operator, community, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`),
+		"take the label off a volume":              change(operator, community, `{"metadata":{"labels":{"`+volumeLabel+`":null}}}`),
+		"create a volume of another driver":        create(operator, volumeBy("ebs.csi.aws.com", "new", ours)),
+		"create a volume without label":            create(operator, volumeBy("efs.csi.aws.com", "new", none)),
+		"create a volume that deletes data":        create(operator, deleting),
+		"delete a claim of a tenant":               remove(operator, foreign),
+		"call a claim ours":                        change(operator, foreign, label),
+		"create a claim without label":             create(operator, claimIn("victim", "new", none)),
+		"create a lease elsewhere":                 create(operator, lease("victim")),
+		"create a role elsewhere":                  create(operator, role("victim")),
+		"create pods elsewhere":                    create(operator, pods),
+		"change a ConfigMap elsewhere":             change(operator, config, `{"data":{"a":"b"}}`),
+		"create a ConfigMap beside the dashboard":  create(operator, other),
+		"sidecar: delete a volume of another":      remove(sidecar, ebs),
+		"sidecar: create a volume of another":      create(sidecar, volumeBy("ebs.csi.aws.com", "new", none)),
+		"sidecar: change a volume of another":      change(sidecar, ebs, `{"metadata":{"labels":{"a":"b"}}}`),
+		"account of that name in a tenant's place": remove(as(t, cluster, "system:serviceaccount:victim:aws-efs-csi-driver-operator", "system:masters"), ebs),
+	} {
+		if err := limited(request()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, request := range map[string]func() error{
+		"create a volume":                       create(operator, volumeBy("efs.csi.aws.com", "new", ours)),
+		"adopt a volume of the community":       change(operator, community, `{"metadata":{"annotations":{"a":"b"}}}`),
+		"give a volume its label back":          change(operator, marked, label),
+		"delete a volume":                       remove(operator, community),
+		"create a claim":                        create(operator, claimIn("victim", "new", ours)),
+		"adopt a claim of the community":        change(operator, left, `{"metadata":{"annotations":{"a":"b"}}}`),
+		"give a claim its label back":           change(operator, owned, label),
+		"delete a claim":                        remove(operator, left),
+		"create the dashboard":                  create(operator, dashboard),
+		"create a lease at home":                create(operator, lease(env.OperatorNamespace)),
+		"create a role at home":                 create(operator, role(env.OperatorNamespace)),
+		"sidecar: create a volume":              create(sidecar, volumeBy("efs.csi.aws.com", "new", none)),
+		"sidecar: delete a volume":              remove(sidecar, efs),
+		"somebody else: delete a volume":        remove(cluster.Client, ebs),
+		"somebody else: write leases":           create(cluster.Client, lease("victim")),
+		"account of another name in that space": remove(as(t, cluster, env.OperatorUser+"-2", "system:masters"), ebs),
+	} {
+		if err := request(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

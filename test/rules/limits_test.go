@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+// limits are the policies of config/limits.
+func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	files, err := filepath.Glob(filepath.Join(root, "config", "limits", "*.yaml"))
+	env.Must(t, err)
+	var found []admissionv1.ValidatingAdmissionPolicy
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		env.Must(t, err)
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			var policy admissionv1.ValidatingAdmissionPolicy
+			if err := decoder.Decode(&policy); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if policy.Kind == "ValidatingAdmissionPolicy" {
+				found = append(found, policy)
+			}
+		}
+	}
+	if len(found) != 3 {
+		t.Fatalf("%d policies in config/limits, want those of volumes, claims and the namespace", len(found))
+	}
+	return found
+}
+
+// OLM lifts what the operator may do in its own namespace to all of them. What it may write there, the limits keep there.
+func TestTheLimitsKnowEveryWriteInTheNamespaceOfTheOperator(t *testing.T) {
+	held, err := rights.Held()
+	env.Must(t, err)
+	limited := map[string]bool{}
+	for _, policy := range limits(t) {
+		for _, rule := range policy.Spec.MatchConstraints.ResourceRules {
+			for _, operation := range []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete} {
+				if !slices.Contains(rule.Operations, operation) {
+					t.Errorf("policy %s: a rule lacks %s", policy.Name, operation)
+				}
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					limited[group+"/"+resource] = true
+				}
+			}
+		}
+	}
+	for _, right := range rights.Of(held) {
+		if right.Namespace == "" || slices.Contains([]string{"get", "list", "watch"}, right.Verb) {
+			continue
+		}
+		if !limited[right.Group+"/"+right.Resource] {
+			t.Errorf("the operator may do this in its namespace, and no policy of config/limits keeps it there: %s", right)
+		}
+	}
+}
+
+// What limits the operator is not the operator's to change: neither by a right of its own nor by one that it grants.
+func TestNoRoleCanChangeTheLimits(t *testing.T) {
+	names := map[string]bool{}
+	for _, policy := range limits(t) {
+		names[policy.Name] = true
+	}
+	for role, rules := range roles(t) {
+		for _, rule := range rules {
+			if !slices.Contains(rule.APIGroups, admissionv1.GroupName) || !slices.ContainsFunc(rule.Verbs, writes) {
+				continue
+			}
+			if len(rule.ResourceNames) == 0 {
+				t.Errorf("%s: it may write any of %s", role, strings.Join(rule.Resources, ", "))
+			}
+			for _, name := range rule.ResourceNames {
+				if names[name] {
+					t.Errorf("%s: it may write %s", role, name)
+				}
+			}
+		}
+	}
+}
+
+func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
