@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,8 +25,14 @@ const (
 	allowedFor = 5 * time.Minute
 	// A refusal is believed for less long: whoever has just been given the right does not wait.
 	refusedFor = 10 * time.Second
-	// decisions bounds the memory that strangers can fill.
-	decisions = 256
+	// knownReaders and knownStrangers bound the memory of both answers. Each has its own, so that no stranger drives a reader out.
+	knownReaders, knownStrangers = 64, 256
+	// reviews is how many requesters the API server is asked about at a time.
+	reviews = 4
+	// queueing is how long one waits for that, and reviewing how long both questions about one may take. Prometheus waits for 10 s.
+	queueing, reviewing = 3 * time.Second, 5 * time.Second
+	// longestToken is in bytes. Tokens of ServiceAccounts have one or two thousand.
+	longestToken = 16 << 10
 )
 
 // access asks the API server who scrapes and whether they may, as kube-rbac-proxy does: TokenReview, then
@@ -34,9 +41,16 @@ type access struct {
 	log     logr.Logger
 	tokens  authentication.TokenReviewInterface
 	rights  authorization.SubjectAccessReviewInterface
-	known   *lru.LRUExpireCache
 	handler http.Handler
+	// readers are those who may read the metrics, strangers all others that were refused of late.
+	readers, strangers *lru.LRUExpireCache
+	// slots has an entry for each review under way.
+	slots               chan struct{}
+	queueing, reviewing time.Duration
 }
+
+// errBusy says that too many ask at once.
+var errBusy = errors.New("too many requesters at a time")
 
 // withAccess makes the filter of a metrics server.
 func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter, error) {
@@ -50,21 +64,26 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	}
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return &access{
-			log: log, tokens: tokens.TokenReviews(), rights: rights.SubjectAccessReviews(),
-			known: lru.NewLRUExpireCache(decisions), handler: handler,
+			log: log, tokens: tokens.TokenReviews(), rights: rights.SubjectAccessReviews(), handler: handler,
+			readers: lru.NewLRUExpireCache(knownReaders), strangers: lru.NewLRUExpireCache(knownStrangers),
+			slots: make(chan struct{}, reviews), queueing: queueing, reviewing: reviewing,
 		}, nil
 	}, nil
 }
 
-// ServeHTTP answers 401 to whom the API server does not know, 403 to whom it does not allow, 500 if it does not answer.
+// ServeHTTP answers 401 to whom the API server does not know, 403 to whom it does not allow, 500 if it does not answer, 503 if too
+// many ask at once.
 func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	token, isBearer := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-	if !isBearer || token == "" {
+	if !isBearer || token == "" || len(token) > longestToken {
 		http.Error(response, "Unauthorized: a bearer token is needed", http.StatusUnauthorized)
 		return
 	}
 	code, err := a.decide(request.Context(), token, request.URL.Path, strings.ToLower(request.Method))
 	switch {
+	case errors.Is(err, errBusy):
+		// Whoever floods the endpoint must not flood the log.
+		http.Error(response, "Service Unavailable: "+err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		a.log.Error(err, "decide about a request for metrics")
 		http.Error(response, "Internal Server Error: the API server can't be asked", http.StatusInternalServerError)
@@ -78,21 +97,41 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 func (a *access) decide(ctx context.Context, token, path, verb string) (int, error) {
 	// The hash keeps tokens out of memory.
 	key := sha256.Sum256([]byte(verb + " " + path + " " + token))
-	if stored, known := a.known.Get(key); known {
+	if _, known := a.readers.Get(key); known {
+		return http.StatusOK, nil
+	}
+	if stored, known := a.strangers.Get(key); known {
 		if code, ok := stored.(int); ok {
 			return code, nil
 		}
 	}
-	code, err := a.ask(ctx, token, path, verb)
-	if err != nil {
+	code, err := a.review(ctx, token, path, verb)
+	switch {
+	case err != nil:
 		return 0, err
+	case code == http.StatusOK:
+		a.readers.Add(key, code, allowedFor)
+	default:
+		a.strangers.Add(key, code, refusedFor)
 	}
-	keep := refusedFor
-	if code == http.StatusOK {
-		keep = allowedFor
-	}
-	a.known.Add(key, code, keep)
 	return code, nil
+}
+
+// review asks the API server, when fewer than the most that may be under way are.
+func (a *access) review(ctx context.Context, token, path, verb string) (int, error) {
+	timer := time.NewTimer(a.queueing)
+	defer timer.Stop()
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-timer.C:
+		return 0, errBusy
+	case <-ctx.Done():
+		return 0, errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.reviewing)
+	defer cancel()
+	return a.ask(ctx, token, path, verb)
 }
 
 func (a *access) ask(ctx context.Context, token, path, verb string) (int, error) {
