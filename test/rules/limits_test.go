@@ -10,7 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -100,3 +106,40 @@ func TestNoRoleCanChangeTheLimits(t *testing.T) {
 }
 
 func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
+
+// Policies of a namespace add up. OpenShift's own lets everybody in to the metrics of pods with a label, and what is to be let in to the
+// operator is in config/limits.
+func TestOnlyPrometheusReachesTheMetricsOfTheOperator(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	var policy networkingv1.NetworkPolicy
+	var operator appsv1.Deployment
+	for name, into := range map[string]any{"limits/networkpolicy.yaml": &policy, "manager/manager.yaml": &operator} {
+		text, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
+		env.Must(t, err)
+		env.Must(t, yaml.Unmarshal(text, into))
+	}
+	pod := operator.Spec.Template
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	env.Must(t, err)
+	if selector.Empty() || !selector.Matches(labels.Set(pod.Labels)) || policy.Namespace != operator.Namespace {
+		t.Errorf("the policy selects %s in %s, and the operator's pod in %s has %v", selector, policy.Namespace, operator.Namespace, pod.Labels)
+	}
+	if _, open := pod.Labels["openshift.storage.network-policy.operator-metrics-range"]; open {
+		t.Error("the operator's pod has a label by which OpenShift 4.20 lets everybody in to its metrics")
+	}
+	if diff := cmp.Diff([]networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.Spec.PolicyTypes); diff != "" {
+		t.Errorf("policy types (-want +got):\n%s", diff)
+	}
+	for _, rule := range policy.Spec.Ingress {
+		port := slices.IndexFunc(pod.Spec.Containers[0].Ports, func(port corev1.ContainerPort) bool { return port.Name == "metrics" })
+		if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.IntVal != pod.Spec.Containers[0].Ports[port].ContainerPort {
+			t.Errorf("it lets in more than one may need: %v", rule)
+		}
+		for _, peer := range rule.From {
+			if peer.NamespaceSelector == nil || len(peer.NamespaceSelector.MatchExpressions)+len(peer.NamespaceSelector.MatchLabels) == 0 {
+				t.Errorf("it lets in every namespace: %v", peer)
+			}
+		}
+	}
+}
