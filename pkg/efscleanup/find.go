@@ -31,12 +31,54 @@ func (c *cleanup) find(ctx context.Context) error {
 	if err := c.findGroups(ctx, listed); err != nil {
 		return err
 	}
-	for id, known := range c.items {
-		if !listed[id] && known.State != Refused {
-			c.set(known, Deleted, "")
+	return c.settle(ctx, listed)
+}
+
+// settle decides about what AWS does not list any more. A list may lack what is there: whatever has not answered a deletion is read by its ID
+// before it counts as deleted.
+func (c *cleanup) settle(ctx context.Context, listed map[string]bool) error {
+	for _, kind := range kinds() {
+		for _, known := range c.of(kind) {
+			switch {
+			case listed[known.ID] || known.State == Refused || known.State == Deleted:
+			case known.State == Deleting:
+				c.set(known, Deleted, "")
+			default:
+				there, err := c.exists(ctx, known)
+				if err != nil {
+					return fmt.Errorf("read %s, which AWS does not list any more: %w", known.ID, err)
+				}
+				if !there {
+					c.set(known, Deleted, "")
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// exists asks AWS for one object by its ID.
+func (c *cleanup) exists(ctx context.Context, i *item) (bool, error) {
+	var err error
+	switch i.Kind {
+	case AccessPoint:
+		_, err = c.AccessPoint(ctx, i.ID)
+	case FileSystem:
+		_, err = c.FileSystem(ctx, i.ID)
+	case SecurityGroup:
+		_, err = c.SecurityGroup(ctx, i.ID)
+	case MountTarget:
+		// It can't outlive its file system.
+		var targets []aws.MountTarget
+		targets, err = c.MountTargets(ctx, i.FileSystem)
+		if err == nil && !slices.ContainsFunc(targets, func(one aws.MountTarget) bool { return one.ID == i.ID }) {
+			return false, nil
+		}
+	}
+	if aws.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool) {

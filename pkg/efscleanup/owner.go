@@ -72,12 +72,17 @@ func holds(accessPoint, problem string) string {
 // gone is true for the states in which AWS still lists what nobody can use any more.
 func gone(state string) bool { return state == aws.StateDeleting || state == aws.StateDeleted }
 
-// elsewhere says that an object is in another place than the one that was named; empty if it is not. Every ARN has both.
+// elsewhere says that an object is in another place than the one that was named; empty if it is not. Every ARN has both: one that can't
+// be read is no proof of the place.
 func elsewhere(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
-	if len(parts) != 6 || (parts[3] == region && parts[4] == account) {
+	switch {
+	case len(parts) != 6 || parts[0] != "arn" || parts[5] == "":
+		return fmt.Sprintf("AWS answers with the ARN %q, which tells neither region nor account: check the endpoint in the configuration of AWS", arn)
+	case parts[3] != region || parts[4] != account:
+		return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS",
+			arn, region, account)
+	default:
 		return ""
 	}
-	return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS",
-		arn, region, account)
 }

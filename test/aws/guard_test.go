@@ -200,3 +200,43 @@ func TestAPrefixOfAnotherClustersIDMatchesNothing(t *testing.T) {
 		c.WantLeft(left...)
 	}
 }
+
+// What has failed is there until AWS says otherwise of this very object: a list may lack it.
+func TestWhatHasFailedIsNotDeletedBecauseAListLacksIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		deletes, lists, empty string
+		object                func(cluster) string
+	}{
+		"file system": {
+			"elasticfilesystem:DeleteFileSystem", "elasticfilesystem:DescribeFileSystems", `{"FileSystems":[]}`,
+			func(made cluster) string { return made.regional },
+		},
+		"access point": {
+			"elasticfilesystem:DeleteAccessPoint", "elasticfilesystem:DescribeAccessPoints", `{"AccessPoints":[]}`,
+			func(made cluster) string { return made.points[0] },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			made := c.little()
+			tried := false
+			c.Set(func(call env.AWSCall) env.AWSFault {
+				switch {
+				case call.Action == test.deletes:
+					tried = true
+					return func(func() *env.AWSAnswer) *env.AWSAnswer { return denied(call.Action) }
+				case tried && call.Action == test.lists && call.Object == "":
+					return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+						answer := send()
+						answer.Body = []byte(test.empty)
+						return answer
+					}
+				}
+				return nil
+			})
+			report := c.cleanup()
+			want(t, report, efscleanup.HasFailed)
+			wantIn(t, reason(report, test.object(made)), "may not do "+test.deletes)
+		})
+	}
+}

@@ -111,6 +111,36 @@ func TestThePoliciesOfTheGuideHaveExactlyTheActionsThatAreCalled(t *testing.T) {
 	}
 }
 
+// What deletes is held to the cluster by a condition, or by the network that the cluster is in.
+func TestWhatThePolicyOfACleanupDeletesIsTheClusters(t *testing.T) {
+	var read struct {
+		Statement []struct {
+			Action    []string
+			Resource  string
+			Condition map[string]map[string]string
+		}
+	}
+	env.Must(t, json.Unmarshal([]byte(blocks(t, "json")[0]), &read))
+	deletes := 0
+	for _, statement := range read.Statement {
+		for _, action := range statement.Action {
+			if !strings.Contains(action, ":Delete") {
+				continue
+			}
+			deletes++
+			if len(statement.Condition) == 0 {
+				t.Errorf("%s has no condition", action)
+			}
+			if action == "ec2:DeleteNetworkInterface" && (statement.Resource == "*" || statement.Condition["ArnEquals"]["ec2:Vpc"] == "") {
+				t.Errorf("%s is not held to one VPC: %v", action, statement)
+			}
+		}
+	}
+	if deletes != 5 {
+		t.Errorf("%d actions that delete, want 5", deletes)
+	}
+}
+
 // Every flag is in the guide, and the guide has no other.
 func TestTheGuideKnowsEveryFlag(t *testing.T) {
 	c := newCloud(t)
