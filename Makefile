@@ -80,6 +80,10 @@ iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/i
 		go run ./cmd/aws-efs-csi-driver-operator iam-trust-policy $$workload --account 123456789012 \
 			--oidc-provider oidc.example.com/cluster > docs/guide/iam/$$workload-trust-policy.json || exit 1; done
 
+.PHONY: release-check
+release-check: tools ## Refuse to bring out VERSION as long as an image lacks its digest.
+	go run ./hack/bundle check-release
+
 .PHONY: release
 release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and nothing else.
 	go run ./hack/bundle release '$(VERSION)'
@@ -155,7 +159,7 @@ bin/promtool: tools.mod tools.sum | tools
 # What tests need that is written in Python: a stand-in for AWS, among others. A half of it would look like all of it.
 bin/venv/moto: test/images/requirements.txt
 	@hack/check-tools.sh python3
-	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --requirement $< && touch $@ || { rm -rf $@; exit 1; }
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

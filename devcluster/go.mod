@@ -2,6 +2,8 @@ module github.com/csi-operators/csi-operators/devcluster
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/openshift/api v0.0.0-20251015095338-264e80a2b6e7

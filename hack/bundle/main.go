@@ -2,6 +2,7 @@
 // refuse, drop without a word, or fail on later. It works on the repository in the current folder, or on the tree of one driver.
 //
 //	bundle                               writes those of the version in the file VERSION
+//	bundle check-release                 refuses a version whose images have no digests
 //	bundle release 5.1.1                 makes that the version, and adds it to the catalog
 //	bundle -root packages/sample         writes those of a driver that hack/new-driver made for OLM
 package main
@@ -37,9 +38,11 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
 		return olm.Make(*root)
+	case len(args) == 1 && args[0] == "check-release":
+		return olm.CheckRelease(*root)
 	case len(args) == 2 && args[0] == "release":
 		return olm.Release(*root, args[1])
 	default:
-		return fmt.Errorf("usage: bundle [-root FOLDER] [release VERSION], not %q", args)
+		return fmt.Errorf("usage: bundle [-root FOLDER] [check-release | release VERSION], not %q", args)
 	}
 }

@@ -180,10 +180,14 @@ func (b builder) others() error {
 	if err != nil {
 		return err
 	}
+	arguments := map[string]string{}
+	for _, one := range b.release.Bases {
+		arguments[one.Argument] = fmt.Sprintf("--build-arg %s=%s", one.Argument, one.PullSpec())
+	}
 	_, err = fmt.Fprintf(b.out, `
 These two need a container engine, in this order:
-  podman build --file images/aws-efs-utils/Containerfile --tag %[1]s .
-  podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s --tag %[2]s .
-`, base.Image, driver.Image)
+  podman build --file images/aws-efs-utils/Containerfile %[3]s %[4]s --tag %[1]s .
+  podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s %[5]s --tag %[2]s .
+`, base.Image, driver.Image, arguments["BASE_IMAGE"], arguments["RUST_IMAGE"], arguments["GO_IMAGE"])
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }

@@ -54,11 +54,16 @@ func Release(root, version string) error {
 			return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
 		}
 	}
-	current, err := release.LoadAt(repository, next)
-	if err != nil {
+	if err := before.CheckDigests(); err != nil {
 		return err
 	}
-	if err := checkDigests(current, before); err != nil {
+	images, err := fs.ReadFile(repository, release.ImagesFile)
+	if err != nil {
+		return fmt.Errorf("images of the release: %w", err)
+	}
+	versions[release.ImagesFile] = []byte(release.WithoutOwnDigests(string(images)))
+	current, err := release.Parse(versions[release.ImagesFile], next)
+	if err != nil {
 		return err
 	}
 	made, err := makeAll(repository, current, stored)
@@ -71,15 +76,13 @@ func Release(root, version string) error {
 	return write(root, map[string]Files{".": versions})
 }
 
-// checkDigests refuses the digest of an image that is built for each release: it is that of the one before.
-func checkDigests(next, before release.Release) error {
-	var problems []error
-	for _, image := range next.All() {
-		if image.Own && image.Digest != "" {
-			problems = append(problems, fmt.Errorf("%s: %s: digest: it is that of version %s: remove it", release.ImagesFile, image.Name, before.Version))
-		}
+// CheckRelease refuses to bring out the version of a tree as long as an image that its pods run, or that others are built on, has no digest.
+func CheckRelease(root string) error {
+	current, err := release.Load(os.DirFS(root))
+	if err != nil {
+		return err
 	}
-	return errors.Join(problems...)
+	return current.CheckDigests()
 }
 
 // definition is the name of the CRD that the packages own.

@@ -25,6 +25,8 @@ type Release struct {
 	// Images are those that OLM brings into a cluster; Packaging are those that it reads, and the bases of others. Payload are the
 	// programs that come with a release of OpenShift instead: neither a bundle nor a mirror of the catalog names them.
 	Images, Packaging, Payload []Image
+	// Bases are the images that others are built from and on. They are no part of the release.
+	Bases []Image
 }
 
 // Image is one entry of ImagesFile.
@@ -38,6 +40,8 @@ type Image struct {
 	Own bool `json:"-"`
 	// Variable is the environment variable in which the operator finds the image; empty if it gives it to nobody.
 	Variable string `json:"variable,omitempty"`
+	// Argument is the one by which Containerfiles take a base; empty for all others.
+	Argument string `json:"argument,omitempty"`
 }
 
 // imageList is ImagesFile.
@@ -45,6 +49,7 @@ type imageList struct {
 	Images    []Image `json:"images"`
 	Packaging []Image `json:"packaging"`
 	Payload   []Image `json:"payload,omitempty"`
+	Bases     []Image `json:"bases,omitempty"`
 }
 
 // Load reads what a repository releases. Errors name the file and the field.
@@ -62,11 +67,16 @@ func Load(repository fs.FS) (Release, error) {
 
 // LoadAt is Load for a version that the repository does not have yet.
 func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
-	found := Release{Version: version}
 	text, err := fs.ReadFile(repository, ImagesFile)
 	if err != nil {
-		return found, fmt.Errorf("images of the release: %w", err)
+		return Release{Version: version}, fmt.Errorf("images of the release: %w", err)
 	}
+	return Parse(text, version)
+}
+
+// Parse reads a text as ImagesFile has it, for a version.
+func Parse(text []byte, version semver.Version) (Release, error) {
+	found := Release{Version: version}
 	var list imageList
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {
 		return found, fmt.Errorf("%s: %w", ImagesFile, err)
@@ -75,7 +85,7 @@ func LoadAt(repository fs.FS, version semver.Version) (Release, error) {
 		return found, err
 	}
 	found.Images, found.Packaging = expand(list.Images, found.Version), expand(list.Packaging, found.Version)
-	found.Payload = expand(list.Payload, found.Version)
+	found.Payload, found.Bases = expand(list.Payload, found.Version), list.Bases
 	return found, nil
 }
 
@@ -100,7 +110,7 @@ func (l imageList) check() error {
 	for _, list := range []struct {
 		name   string
 		images []Image
-	}{{"images", l.Images}, {"packaging", l.Packaging}, {"payload", l.Payload}} {
+	}{{"images", l.Images}, {"packaging", l.Packaging}, {"payload", l.Payload}, {"bases", l.Bases}} {
 		for i, image := range list.images {
 			where := fmt.Sprintf("%s: %s[%d]", ImagesFile, list.name, i)
 			switch {
@@ -111,6 +121,9 @@ func (l imageList) check() error {
 			}
 			if image.Variable != "" && variables[image.Variable] {
 				problems = append(problems, fmt.Errorf("%s.variable: a second image has %s", where, image.Variable))
+			}
+			if (image.Argument != "") != (list.name == "bases") {
+				problems = append(problems, fmt.Errorf("%s.argument: each base has one, and no other image: it is %q", where, image.Argument))
 			}
 			names[image.Name], variables[image.Variable] = true, true
 			if err := image.check(); err != nil {
@@ -154,7 +167,36 @@ func (i Image) PullSpec() string {
 	return i.Image[:strings.LastIndex(i.Image, ":")] + "@" + i.Digest
 }
 
-// All are the images of every list.
+// CheckDigests refuses a release whose pods, or whose builds, would run whatever a registry has under a tag that day.
+func (r Release) CheckDigests() error {
+	var problems []error
+	for _, image := range slices.Concat(r.Images, r.Bases) {
+		if image.Digest == "" {
+			problems = append(problems, fmt.Errorf("%s: %s: digest: version %s can't be released without it: \"skopeo inspect docker://%s\" tells it",
+				ImagesFile, image.Name, r.Version, image.Image))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// WithoutOwnDigests removes the digests of what is built for each release from the text of ImagesFile: they are those of one version.
+func WithoutOwnDigests(text string) string {
+	own := false
+	var kept []string
+	for _, line := range strings.SplitAfter(text, "\n") {
+		field := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "- "))
+		switch {
+		case strings.HasPrefix(field, "image:"):
+			own = strings.Contains(field, "${VERSION}")
+		case own && strings.HasPrefix(field, "digest:"):
+			continue
+		}
+		kept = append(kept, line)
+	}
+	return strings.Join(kept, "")
+}
+
+// All are the images of every list but the bases.
 func (r Release) All() []Image { return slices.Concat(r.Images, r.Packaging, r.Payload) }
 
 // Find returns the image of a name.

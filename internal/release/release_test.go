@@ -63,6 +63,7 @@ func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 		"no tag":               {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
 		"latest":               {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
 		"short digest":         {from: digest, to: "0123", want: "images[1] (driver): digest:"},
+		"an argument":          {from: "variable:", to: "argument:", want: "images[1].argument: each base has one, and no other image"},
 		"same variable": {
 			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: a second image has DRIVER_IMAGE",
 		},

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -48,7 +49,7 @@ func stages(t *testing.T, name string) []stage {
 		last := &found[len(found)-1]
 		last.instructions = append(last.instructions, strings.Join(words, " "))
 	}
-	if open != "" || len(found) < 3 {
+	if open != "" || len(found) < 2 {
 		t.Fatalf("%s: %d stages, and %q at its end", name, len(found), open)
 	}
 	return found
@@ -165,7 +166,15 @@ func TestTheDriversImageIsWhatItsPodsExpect(t *testing.T) {
 
 // What a file does not pin, it takes from an argument; nothing is "latest", and nothing that is run as a program comes from a bare URL.
 func TestContainerfilesNameVersions(t *testing.T) {
-	for _, name := range append(slices.Collect(maps.Keys(programs())), "aws-efs-utils", "aws-efs-csi-driver") {
+	root, err := env.Root()
+	env.Must(t, err)
+	current, err := release.Load(os.DirFS(root))
+	env.Must(t, err)
+	bases := map[string]bool{}
+	for _, base := range current.Bases {
+		bases[base.Argument] = true
+	}
+	for _, name := range append(slices.Collect(maps.Keys(programs())), "aws-efs-utils", "aws-efs-csi-driver", "csi-operators-catalog") {
 		names := []string{"scratch"}
 		for _, s := range stages(t, name)[1:] {
 			if !strings.HasPrefix(s.from, "${") && !slices.Contains(names, s.from) {
@@ -178,8 +187,20 @@ func TestContainerfilesNameVersions(t *testing.T) {
 				if strings.Contains(instruction, ":latest") || regexp.MustCompile(`(?i)(curl|wget)|chmod=0[0-7]*[2367][0-7]? |password|secret`).MatchString(instruction) {
 					t.Errorf("%s: %s", name, instruction)
 				}
-				if strings.Contains(instruction, "git clone") && !regexp.MustCompile(`--branch v\$\{[A-Z_]+_VERSION\} https://github\.com/`).MatchString(instruction) {
-					t.Errorf("%s: no version in %s", name, instruction)
+				if strings.Contains(instruction, "git clone") && !regexp.MustCompile(`--branch v\$\{[A-Z_]+_VERSION\} https://github\.com/.* && test `+
+					`"\$\(git -C /[a-z-]+ rev-parse HEAD\)" = "\$\{[A-Z_]+_COMMIT\}"$`).MatchString(instruction) {
+					t.Errorf("%s: no version, or no commit, in %s", name, instruction)
+				}
+				if argument, value, _ := strings.Cut(strings.TrimPrefix(instruction, "ARG "), "="); strings.HasPrefix(instruction, "ARG ") {
+					if strings.HasSuffix(argument, "_IMAGE") && (value != "" || !bases[argument]) {
+						t.Errorf("%s: %s: images.yaml names what others are built on, and a release its digest", name, instruction)
+					}
+					if strings.HasSuffix(argument, "_COMMIT") && !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(value) {
+						t.Errorf("%s: %s is no commit", name, instruction)
+					}
+				}
+				if strings.Contains(instruction, "pip install") && !strings.Contains(instruction, " --require-hashes ") {
+					t.Errorf("%s: pip takes what it gets: %s", name, instruction)
 				}
 			}
 		}
@@ -213,5 +234,50 @@ func TestEveryImageOfAProgramHasAContainerfileAndATest(t *testing.T) {
 	env.Must(t, err)
 	if len(folders) != len(programs()) {
 		t.Errorf("Containerfiles %v, and programs %v", folders, slices.Sorted(maps.Keys(programs())))
+	}
+}
+
+// One version of Go compiles everything: here, and in the images that a container engine builds.
+func TestEveryModuleAsksForTheGoOfTheImages(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	current, err := release.Load(os.DirFS(root))
+	env.Must(t, err)
+	golang := slices.IndexFunc(current.Bases, func(base release.Image) bool { return base.Argument == "GO_IMAGE" })
+	_, version, _ := strings.Cut(current.Bases[golang].Image, ":")
+	for _, name := range []string{"go.mod", "tools.mod", "devcluster/go.mod"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		env.Must(t, err)
+		if !strings.Contains(string(text), "\ntoolchain go"+version+"\n") {
+			t.Errorf("%s has no toolchain go%s", name, version)
+		}
+	}
+}
+
+// What pip installs for tests is known by its hash, too.
+func TestPipInstallsNothingWithoutAHash(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "test/images/requirements.txt"))
+	env.Must(t, err)
+	packages := regexp.MustCompile(`(?m)^[a-z0-9._-]+==[^ ]+( ; [^\\\n]*)?( \\\n    --hash=sha256:[0-9a-f]{64})*$`).FindAllString(string(text), -1)
+	for _, one := range packages {
+		if !strings.Contains(one, "--hash=") {
+			t.Errorf("%s has no hash", one)
+		}
+	}
+	wanted, err := os.ReadFile(filepath.Join(root, "test/images/requirements.in"))
+	env.Must(t, err)
+	for _, line := range regexp.MustCompile(`(?m)^([a-z]+)(?:\[.*\])?(==.*)$`).FindAllStringSubmatch(string(wanted), -1) {
+		if !slices.ContainsFunc(packages, func(one string) bool { return strings.HasPrefix(one, line[1]+line[2]+" ") }) {
+			t.Errorf("requirements.txt has no %s%s: make it again from requirements.in", line[1], line[2])
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	env.Must(t, err)
+	for line := range strings.Lines(string(makefile)) {
+		if strings.Contains(line, "pip install") && !strings.Contains(line, " --require-hashes ") {
+			t.Errorf("pip takes what it gets: %s", line)
+		}
 	}
 }
