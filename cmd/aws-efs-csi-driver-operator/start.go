@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"time"
@@ -56,6 +57,14 @@ func start(ctx context.Context, options program.Options) error {
 	systems, err := lookAtAWS(mgr, controller, os.Getenv)
 	if err != nil {
 		return err
+	}
+	if cluster.kinds[driver.ServiceMonitorKind()] {
+		err := mgr.Add(manager.ServerName{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Monitor: efs.Operator, Service: efs.Operator + "-metrics",
+		})
+		if err != nil {
+			return fmt.Errorf("add the correction of the operator's ServiceMonitor: %w", err)
+		}
 	}
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
