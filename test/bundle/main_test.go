@@ -42,6 +42,8 @@ type scene struct {
 	olm *env.OLM
 	// namespace is where the operator is installed.
 	namespace string
+	// since is the place in the audit log from which on requests count.
+	since env.Mark
 }
 
 // open gives a test a control plane. At the end the operator has stopped cleanly, and no request of it was refused: it has had no
@@ -58,18 +60,36 @@ func open(t *testing.T, namespace string, flags ...string) *scene {
 		if err := s.olm.Stop(); err != nil {
 			t.Error(err)
 		}
-		requests, err := cluster.Audit.Since(0, env.OperatorUserIn(namespace))
-		if err != nil {
-			t.Error(err)
-		}
-		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
-			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
-		}
+		s.refusedNothing(t)
 		if err := cluster.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// refusedNothing checks that no request of the operator was refused.
+func (s *scene) refusedNothing(t *testing.T) {
+	t.Helper()
+	requests, err := s.Audit.Since(s.since, env.OperatorUserIn(s.namespace))
+	if err != nil {
+		t.Error(err)
+	}
+	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
+		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
+	}
+}
+
+// uninstall removes an operator. OLM takes its rights first: what it is refused from then on is no mistake of its own, and its Lease stays
+// held. The guide deletes that.
+func (s *scene) uninstall(t *testing.T, name string) {
+	t.Helper()
+	s.refusedNothing(t)
+	env.Must(t, s.olm.Uninstall(t.Context(), name))
+	_, err := s.Kubectl(t.Context(), "-n", s.namespace, "delete", "lease", "--ignore-not-found", env.OperatorName+"-lock")
+	env.Must(t, err)
+	s.since, err = s.Audit.Now()
+	env.Must(t, err)
 }
 
 // own and bridge are the packages of the catalog.

@@ -109,11 +109,11 @@ func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 
 	kept, granted := s.uids(t, env.OperatorName), s.rolesOf(t, third.operator)
 	s.removesTheSample(t, third)
+	s.needsItsRights(t, third, granted)
 	env.Must(t, s.olm.Uninstall(t.Context(), sample.Name))
 	env.Must(t, s.nothingOf(t.Context(), sample))
 	equal(t, "objects of EFS", kept, s.uids(t, env.OperatorName))
 	env.Must(t, s.at(t.Context(), efs))
-	s.needsItsRights(t, third, granted)
 }
 
 // uids are those of all objects of a driver.

@@ -210,8 +210,9 @@ func (o *OLM) define(ctx context.Context, definition *unstructured.Unstructured)
 	return o.cluster.Served(ctx, definition.GetName())
 }
 
-// remove deletes what goes with a version and is not among the objects to keep. The Deployments are the first to go, and the
-// process has ended before it loses its rights.
+// remove deletes what goes with a version and is not among the objects to keep. In an upgrade the process has ended before it loses its rights.
+// In an uninstallation the rights go before the process, which can't release its Lease any more. That was seen with OLM itself, and so was that
+// the Roles and RoleBindings among the manifests of a bundle stay.
 func (o *OLM) remove(ctx context.Context, old *installation, keep []*unstructured.Unstructured) error {
 	objects, err := old.csv.Objects(old.namespace, nil)
 	if err != nil {
@@ -221,7 +222,25 @@ func (o *OLM) remove(ctx context.Context, old *installation, keep []*unstructure
 	for _, object := range keep {
 		kept[nameOf(object)] = true
 	}
+	for _, manifest := range old.csv.Manifests {
+		if kind := manifest.GetKind(); kind == "Role" || kind == "RoleBinding" {
+			object := manifest.DeepCopy()
+			object.SetNamespace(old.namespace)
+			kept[nameOf(object)] = true
+		}
+	}
+	isLast := func(object *unstructured.Unstructured) bool { return keep == nil && object.GetKind() == "Deployment" }
 	slices.Reverse(objects)
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		switch {
+		case isLast(a) == isLast(b):
+			return 0
+		case isLast(a):
+			return 1
+		default:
+			return -1
+		}
+	})
 	var problems []error
 	for _, object := range objects {
 		if kept[nameOf(object)] || object.GetNamespace() == "" && object.GetLabels()[ownerLabel] == "" {
