@@ -223,6 +223,9 @@ func printPlan(out io.Writer, driver string, plan clustercsidriver.Plan) error {
 	for _, problem := range plan.Problems {
 		say("\nCan't be followed: %s\n", problem)
 	}
+	for _, kept := range plan.Kept {
+		say("\nKept: %s\n", kept)
+	}
 	say("\nACTION\tOBJECT\tNOTE\n")
 	for _, object := range plan.Objects {
 		name := object.Name

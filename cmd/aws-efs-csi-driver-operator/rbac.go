@@ -26,6 +26,9 @@ package main
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,resourceNames=aws-efs-csi-driver-operator-lock,verbs=get;update
 //
+// The operator's own ServiceMonitor, which a bundle of OLM may have made for another namespace.
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-cluster-csi-drivers,resources=servicemonitors,resourceNames=aws-efs-csi-driver-operator,verbs=get;patch
+//
 // The operands in the operator's own namespace.
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps;serviceaccounts;services,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=configmaps,resourceNames=aws-efs-csi-driver-trusted-ca-bundle,verbs=get;create;patch;delete
@@ -45,7 +48,7 @@ package main
 // The operands that have no namespace.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-main-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
 //
@@ -75,6 +78,7 @@ package main
 // +kubebuilder:rbac:groups=apps,namespace=openshift-cluster-csi-drivers,resources=controllerrevisions,verbs=list;delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=pods,verbs=delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=serviceaccounts,resourceNames=efs-csi-sa,verbs=patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-csi-main-provisioner-binding,verbs=get;delete
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;delete
 //
 // The admission policies of SharedVolumes. Who makes a policy that reads ClusterCSIDrivers must be allowed to read all.

@@ -87,7 +87,7 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	switch {
 	case err != nil:
 		change.Action, change.Err = Failed, err
-	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.owns(live) && (a.Ours == nil || !a.Ours(live)):
+	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.Owns(live) && (a.Ours == nil || !a.Ours(live)):
 		change.Action = Foreign
 	case live != nil && live.GetDeletionTimestamp() != nil:
 		// Its end wakes the controller up.
@@ -110,7 +110,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 			change.Action = Created
 		default:
 			_, same, err := a.compare(desired, live)
-			change.Action, change.Err, change.Adopted = Configured, err, !a.owns(live)
+			change.Action, change.Err, change.Adopted = Configured, err, !a.Owns(live)
 			if same {
 				change.Action = Unchanged
 			}
@@ -129,7 +129,7 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign oth
 		return nil, false, err
 	}
 	// Without our field manager, which somebody may have wiped, removal would not find the object.
-	return foreign, foreign.empty() && a.owns(live) && contains(live.Object, desired.Object), nil
+	return foreign, foreign.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
 // replace takes over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what

@@ -23,8 +23,8 @@ type othersFields map[int]*fieldpath.Set
 
 func (f othersFields) empty() bool { return len(f) == 0 }
 
-// owns tells whether the object is ours: our label and our field manager.
-func (a *Applier) owns(object client.Object) bool {
+// Owns tells whether the object is ours: our label and our field manager.
+func (a *Applier) Owns(object client.Object) bool {
 	return a.labelled(object) && a.applied(object)
 }
 

@@ -19,7 +19,7 @@ func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, erro
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", subject, err)
 		}
-		if found != nil && a.owns(found) {
+		if found != nil && a.Owns(found) {
 			owned = append(owned, found)
 		}
 	}

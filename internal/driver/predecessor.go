@@ -20,6 +20,8 @@ type Predecessor struct {
 	// ServiceAccount and SecurityContextConstraints are those of its node pods; they go with the last of these. Empty: they
 	// are called as ours are, or there are none.
 	ServiceAccount, SecurityContextConstraints string
+	// ClusterRoleBindings give the driver's controller rights that it has from bindings of other names now. They go when these are there.
+	ClusterRoleBindings []string
 	// Label is on all its objects, and Owner, a CustomResourceDefinition, owns them; empty: there is none.
 	Label, Owner string
 	// Namespace is where it ran the driver, if that was a namespace of its own and not that of the operator. Objects can't move: those in
@@ -41,6 +43,9 @@ func (d Driver) NodeApps() []string {
 
 // NodeServiceAccount is the account of our node pods.
 func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
+
+// ControllerServiceAccount is the account of our controller pods.
+func (d Driver) ControllerServiceAccount() string { return d.Prefix + "-controller-sa" }
 
 // NamespaceRole is the name of the ClusterRole with what the operator may do in a namespace, and of its bindings.
 func (d Driver) NamespaceRole() string { return d.Operator + "-role" }

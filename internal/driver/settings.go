@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -19,6 +20,41 @@ type Setting struct {
 	Default string
 	// Check refuses a value, with a sentence that begins with what the value must be.
 	Check func(value string) error
+	// Argument, if set, is the flag of the driver's container in the controller, without dashes, by which a predecessor has told the driver
+	// the same. Its value is kept in a migration where the variable is empty.
+	Argument string
+}
+
+// Inheritable are the settings that the environment leaves open, and that a predecessor may have decided.
+func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
+	var open []Setting
+	for _, setting := range d.Settings {
+		if setting.Argument != "" && strings.TrimSpace(lookup(setting.Variable)) == "" {
+			open = append(open, setting)
+		}
+	}
+	return open
+}
+
+// Inherited is the value that the driver's container of a controller was given, if it is neither wrong nor the default.
+func (s Setting) Inherited(containers []corev1.Container) (value string, found bool) {
+	for _, container := range containers {
+		if container.Name != Container {
+			continue
+		}
+		for _, argument := range container.Args {
+			name, given, hasValue := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+			if name != s.Argument {
+				continue
+			}
+			if !hasValue {
+				given = "true"
+			}
+			// The last one counts.
+			value = given
+		}
+	}
+	return value, value != "" && value != s.Default && s.Check(value) == nil
 }
 
 // ReadSettings reads the settings with a function such as os.Getenv, fills in the defaults, and returns one error that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func settingsOf(environment map[string]string) (map[string]string, error) {
@@ -47,5 +48,33 @@ func TestAWrongSettingIsRefusedWithTheNameOfItsVariable(t *testing.T) {
 	_, err := settingsOf(map[string]string{"LIMIT": "x", "WORKERS": "x"})
 	if err == nil || !strings.Contains(err.Error(), "LIMIT") || !strings.Contains(err.Error(), "WORKERS") {
 		t.Errorf("error %v, want one that names both", err)
+	}
+}
+
+func TestASettingIsInheritedFromAPredecessorsArgument(t *testing.T) {
+	setting := Setting{Variable: "DELETE", Default: "false", Check: Boolean, Argument: "delete-dir"}
+	for arguments, want := range map[string]string{
+		"--v=2 --delete-dir=true":                  "true",
+		"-delete-dir":                              "true",
+		"--delete-dir=false --delete-dir=true":     "true",
+		"--delete-dir=true --delete-dir=false":     "",
+		"--delete-dir=false":                       "",
+		"--delete-dir=always":                      "",
+		"--delete-directories=true --x=delete-dir": "",
+		"": "",
+	} {
+		containers := []corev1.Container{
+			{Name: "sidecar", Args: []string{"--delete-dir=true"}}, {Name: Container, Args: strings.Fields(arguments)},
+		}
+		value, found := setting.Inherited(containers)
+		if found != (want != "") || found && value != want {
+			t.Errorf("%q: %q, %t, want %q", arguments, value, found, want)
+		}
+	}
+	driver := Driver{Settings: []Setting{setting, {Variable: "LIMIT", Check: Memory("1Mi")}}}
+	for value, want := range map[string]int{"": 1, "false": 0, "true": 0} {
+		if open := driver.Inheritable(func(string) string { return value }); len(open) != want {
+			t.Errorf("%q: %d settings are open, want %d", value, len(open), want)
+		}
 	}
 }

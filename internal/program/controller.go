@@ -35,6 +35,7 @@ func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clu
 	if controller.Settings, err = d.ReadSettings(lookup); err != nil {
 		return nil, err
 	}
+	controller.Inheritable = d.Inheritable(lookup)
 	controller.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
 	return controller, err
 }

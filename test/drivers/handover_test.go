@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -61,6 +62,48 @@ func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
 	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == env.FormerEBSNamespace }); len(requests) > 0 {
 		t.Errorf("requests to the old namespace after the end:\n%s", env.Describe(requests))
 	}
+	h.clear(t, operator, apps)
+
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("removed in mid-hand-over, restarted %t", restarted), func(t *testing.T) { operator = h.removedHalfWay(t, operator, restarted) })
+	}
+}
+
+// removedHalfWay removes a driver that is half handed over, with an operator that has begun the hand-over or with one that is started for
+// the removal. Both must end with nothing left in either namespace.
+func (h *handover) removedHalfWay(t *testing.T, operator *env.Operator, restarted bool) *env.Operator {
+	t.Helper()
+	apps := h.begin(t)
+	h.sampler.Uncounted()
+	env.Eventually(t, "old plugins on nodes in use only", func() error { return h.holdsOnly(t.Context(), apps...) })
+	env.Eventually(t, "the old DaemonSet gone", func() error { return h.cluster.Gone(t.Context(), h.oldDaemonSet()) })
+	// A removal takes the CSIDriver away, and all plugins.
+	h.stop()
+	if restarted {
+		operator.Kill()
+		<-operator.Done()
+		for _, app := range apps {
+			h.end(t, app)
+		}
+	}
+	h.setPlatform(t, configv1.NutanixPlatformType)
+	_, err := h.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", h.driver.Name, notWanted+"=Nutanix")
+	env.Must(t, err)
+	if restarted {
+		operator = h.operate(t)
+	} else {
+		env.Eventually(t, "the removal waits", func() error { return h.says(t.Context(), "VolumesInUse", "shop/web-0", "shop/web-1") })
+		for _, app := range apps {
+			h.end(t, app)
+		}
+	}
+	env.Eventually(t, "nothing left in the old namespace", func() error { return h.oldGone(t.Context()) })
+	env.Eventually(t, "the driver removed, and the status says so", func() error { return h.removed(t) })
+	h.setPlatform(t, configv1.AWSPlatformType)
+	env.Must(t, h.cluster.Client.Delete(t.Context(), env.CR(h.driver.Name, "")))
+	env.Quiet(t, operator)
+	h.discardOurs(t)
+	return operator
 }
 
 // The operator is killed without notice at random requests, again and again, and each time another one goes on.

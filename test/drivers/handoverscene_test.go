@@ -109,9 +109,7 @@ func (h *handover) clear(t *testing.T, operator *env.Operator, apps []*corev1.Po
 	env.Must(t, h.cluster.Client.Delete(t.Context(), env.CR(h.driver.Name, "")))
 	// It makes nothing again that goes now.
 	env.Quiet(t, operator)
-	for _, object := range []client.Object{h.deployment(), h.daemonSet()} {
-		env.Must(t, h.cluster.Client.Delete(t.Context(), object))
-	}
+	h.discardOurs(t)
 	env.Quiet(t, operator)
 	env.Eventually(t, "no pods of the driver", func() error {
 		if err := errors.Join(h.cluster.Gone(t.Context(), h.deployment()), h.cluster.Gone(t.Context(), h.daemonSet())); err != nil {
@@ -123,6 +121,34 @@ func (h *handover) clear(t *testing.T, operator *env.Operator, apps []*corev1.Po
 		}
 		return fmt.Errorf("%d pods", len(pods.Items))
 	})
+}
+
+// discardOurs deletes our workloads, which nobody makes again without a ClusterCSIDriver.
+func (h *handover) discardOurs(t *testing.T) {
+	t.Helper()
+	for _, object := range []client.Object{h.deployment(), h.daemonSet()} {
+		env.Must(t, client.IgnoreNotFound(h.cluster.Client.Delete(t.Context(), object)))
+	}
+}
+
+// oldGone checks that nothing of the old driver is left in its namespace but the Secret.
+func (h *handover) oldGone(ctx context.Context) error {
+	if err := h.holdsOnly(ctx); err != nil {
+		return err
+	}
+	for _, object := range env.FormerEBS() {
+		if _, isSecret := object.(*corev1.Secret); isSecret || object.GetNamespace() == "" {
+			continue
+		}
+		if err := h.cluster.Gone(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handover) oldDaemonSet() *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: env.FormerEBSNamespace, Name: env.EBSNode}}
 }
 
 // holdsOnly checks that old plugins are on the nodes of these pods and on no other.

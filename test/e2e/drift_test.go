@@ -163,7 +163,7 @@ func TestRolloutRestartIsHonoured(t *testing.T) {
 
 func TestABindingThatWasReplacedIsRestored(t *testing.T) {
 	cluster, _ := installed(t)
-	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-main-provisioner-binding"})
+	object := find(t, cluster, damage{kind: "clusterrolebinding", name: "efs-csi-provisioner-binding"})
 	want := env.Content(object)
 	// The role of a binding can't be changed, so a user who wants another one replaces the binding.
 	evil := object.DeepCopy()
@@ -183,7 +183,7 @@ func TestABindingThatWasReplacedIsRestored(t *testing.T) {
 
 func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
 	cluster := clean(t)
-	const name = "efs-csi-main-provisioner-binding"
+	const name = "efs-csi-provisioner-binding"
 	foreign := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},

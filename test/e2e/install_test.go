@@ -31,7 +31,7 @@ func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
 		"ClusterRole efs-kube-rbac-proxy-role",
 		"ClusterRole efs-privileged-role",
 		"ClusterRoleBinding efs-controller-privileged-binding",
-		"ClusterRoleBinding efs-csi-main-provisioner-binding",
+		"ClusterRoleBinding efs-csi-provisioner-binding",
 		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
 		"ClusterRoleBinding efs-node-privileged-binding",
 		"ConfigMap aws-efs-csi-driver-dashboard",

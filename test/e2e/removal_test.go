@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +168,45 @@ func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	env.Must(t, cluster.Uninstall(t.Context()))
+}
+
+// An operator of the same name may run in another namespace. Its finalizers are its own to drop, until it has gone.
+func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
+	cluster, operator := installed(t)
+	const legacy = "aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController"
+	other := env.OpenShiftOperator("default")
+	var deployment client.Object
+	for _, object := range other {
+		if _, is := object.(*appsv1.Deployment); is {
+			deployment = object
+			// What is not there when ours is asked has no rights.
+			continue
+		}
+		keep(t, cluster, object)
+	}
+	keep(t, cluster, deployment)
+	cr := env.EFS("")
+	env.Must(t, cluster.Client.Patch(t.Context(), cr, client.RawPatch("application/json-patch+json",
+		[]byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+legacy+`"}]`))))
+	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	env.Eventually(t, "the driver removed, and our finalizer dropped", func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			return err
+		}
+		if len(cr.Finalizers) != 1 || cr.Finalizers[0] != legacy {
+			return fmt.Errorf("finalizers %v", cr.Finalizers)
+		}
+		return nil
+	})
+	env.Quiet(t, operator)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) > 0 || len(cr.Finalizers) != 1 {
+		t.Errorf("%d objects are left, finalizers %v", len(owned), cr.Finalizers)
+	}
+	forceDelete(t, cluster, deployment)
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 }
 
 func setState(t *testing.T, cluster *env.Cluster, state operatorv1.ManagementState) {

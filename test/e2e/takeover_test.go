@@ -8,6 +8,7 @@ import (
 	securityv1 "github.com/openshift/api/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,13 +37,16 @@ func TestATakeOverNeedsNoOtherRights(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	// What an earlier version of this operator made, with the binding of the provisioner under its old name.
+	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
+	env.Must(t, cluster.Put(t.Context(), env.OperatorName, binding, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", env.NodeAccount)))
 	env.Must(t, cluster.Put(t.Context(), env.CommunityName, append(old, idle)...))
 	env.Eventually(t, "the old driver runs", func() error { return ready(t.Context(), cluster) })
 	operate(t, cluster)
 	install(t, cluster)
 	env.Eventually(t, "what the old driver needed has gone", func() error {
 		return errors.Join(
-			cluster.Gone(t.Context(), idle.DeepCopy()),
+			cluster.Gone(t.Context(), idle.DeepCopy()), cluster.Gone(t.Context(), binding.DeepCopy()),
 			cluster.Gone(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "efs-csi-sa"}}),
 			cluster.Gone(t.Context(), &securityv1.SecurityContextConstraints{ObjectMeta: metav1.ObjectMeta{Name: "efs-csi-scc"}}),
 		)
@@ -50,6 +54,31 @@ func TestATakeOverNeedsNoOtherRights(t *testing.T) {
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	if len(class.OwnerReferences) > 0 {
 		t.Errorf("the StorageClass goes with %v", class.OwnerReferences)
+	}
+}
+
+// A ClusterRoleBinding that gives others rights as well is theirs.
+func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
+	cluster := clean(t)
+	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", env.NodeAccount)))
+	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
+	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"})
+	keep(t, cluster, binding)
+	operate(t, cluster)
+	install(t, cluster)
+	env.Must(t, cluster.Uninstall(t.Context()))
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
+	if binding.DeletionTimestamp != nil {
+		t.Error("it was deleted")
+	}
+}
+
+// earlierBinding is one that an earlier version of this operator made.
+func earlierBinding(name, role, account string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.OperatorNamespace, Name: account}},
 	}
 }
 

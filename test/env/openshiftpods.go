@@ -81,6 +81,8 @@ func openShiftDaemonSet(namespace string) *appsv1.DaemonSet {
 		corev1.VolumeMount{Name: "etc-selinux", MountPath: "/etc/selinux"}, corev1.VolumeMount{Name: "sys-fs", MountPath: "/sys/fs"})
 	registrar := openShiftContainer("csi-node-driver-registrar", "csi-node-driver-registrar", "--csi-address=/csi/csi.sock",
 		"--kubelet-registration-path=/var/lib/kubelet/plugins/efs.csi.aws.com/csi.sock", "--http-endpoint=127.0.0.1:10305", "--v=2")
+	// On the network of the host each port is one of the node. So is that of ours: two node pods never are on a node.
+	registrar.Ports = []corev1.ContainerPort{{Name: "rhealthz", ContainerPort: 10305, HostPort: 10305, Protocol: corev1.ProtocolTCP}}
 	// It removes the sockets by their names, also when they are those of another pod already.
 	registrar.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{
 		"rm", "-f", "/registration/efs.csi.aws.com-reg.sock", "/csi/csi.sock",

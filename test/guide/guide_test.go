@@ -6,39 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// block is one command block of a guide.
-type block struct {
-	place, text string
-}
-
 // blocks are those that are marked as bash. What can't run here, because it never ends for instance, is marked as sh.
-func blocks(t *testing.T, root, name string) []block {
+func blocks(t *testing.T, root, name string) []env.Block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "guide", name))
+	found, err := env.Blocks(root, name, "bash")
 	env.Must(t, err)
-	var found []block
-	fence := regexp.MustCompile("(?ms)^( *)```bash\n(.*?)^ *```$")
-	for _, at := range fence.FindAllSubmatchIndex(text, -1) {
-		indent, body := string(text[at[2]:at[3]]), string(text[at[4]:at[5]])
-		var lines []string
-		for _, line := range strings.Split(body, "\n") {
-			lines = append(lines, strings.TrimPrefix(line, indent))
-		}
-		line := strings.Count(string(text[:at[0]]), "\n") + 1
-		found = append(found, block{fmt.Sprintf("%s:%d", name, line), strings.Join(lines, "\n")})
-	}
 	return found
 }
 
@@ -70,19 +50,13 @@ func reader(t *testing.T, root string) (*env.Cluster, string) {
 }
 
 // run runs the blocks in order, each while the driver is installed, and returns how many there are.
-func run(t *testing.T, cluster *env.Cluster, home string, commands []block) int {
+func run(t *testing.T, cluster *env.Cluster, home string, commands []env.Block) int {
 	t.Helper()
 	for _, b := range commands {
-		t.Run(b.place, func(t *testing.T) {
+		t.Run(b.Place, func(t *testing.T) {
 			installed(t, cluster)
-			// Readers wait longer; a test that is wrong should say so soon.
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
-			command.Dir, command.WaitDelay = home, time.Second
-			command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
-			if output, err := command.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s\n%s", err, b.text, output)
+			if err := b.Run(t.Context(), home); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -71,9 +71,9 @@ func TestTheCommandsOfTheInstallationWork(t *testing.T) {
 }
 
 // from is where the block is that has some text.
-func from(t *testing.T, commands []block, text string) int {
+func from(t *testing.T, commands []env.Block, text string) int {
 	t.Helper()
-	found := slices.IndexFunc(commands, func(b block) bool { return strings.Contains(b.text, text) })
+	found := slices.IndexFunc(commands, func(b env.Block) bool { return strings.Contains(b.Text, text) })
 	if found < 0 {
 		t.Fatalf("no block has %q", text)
 	}

@@ -27,16 +27,16 @@ func TestTheCommandsOfTheClustersStorageWork(t *testing.T) {
 		t.Errorf("%d command blocks were found in the guide: the fences are not read", len(commands))
 	}
 	for _, b := range commands {
-		t.Run(b.place, func(t *testing.T) {
+		t.Run(b.Place, func(t *testing.T) {
 			env.Eventually(t, "storage is healthy", func() error { return cluster.Reached(t.Context(), version) })
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+			command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text)
 			command.Dir, command.WaitDelay = home, time.Second
 			command.Env = append(os.Environ(), "PATH="+home+string(os.PathListSeparator)+os.Getenv("PATH"))
 			output, err := command.CombinedOutput()
 			if err != nil || len(output) == 0 {
-				t.Errorf("%v\n%s\n%s", err, b.text, output)
+				t.Errorf("%v\n%s\n%s", err, b.Text, output)
 			}
 		})
 	}

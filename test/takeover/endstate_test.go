@@ -12,6 +12,7 @@ import (
 	securityv1 "github.com/openshift/api/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,11 @@ func (s *scene) account() *corev1.ServiceAccount {
 
 func constraints() *securityv1.SecurityContextConstraints {
 	return &securityv1.SecurityContextConstraints{ObjectMeta: metav1.ObjectMeta{Name: env.CommunitySCC}}
+}
+
+// commonBinding is the one in whose place ours has a name of its own.
+func commonBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "efs-csi-main-provisioner-binding"}}
 }
 
 // uids of objects that must stay the same objects. What is missing has none.

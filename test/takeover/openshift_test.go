@@ -49,6 +49,8 @@ func TestOpenShiftsDriverIsTakenOver(t *testing.T) {
 	env.Must(t, err)
 	same(t, "the identity of what is adopted", kept, now)
 	env.Must(t, s.legacyGone(t.Context()))
+	env.Must(t, s.Gone(t.Context(), commonBinding()))
+	s.deletesDirectories(t)
 	if replaced, most := s.sampler.Counts(t, s.Cluster); replaced != many || most == 0 {
 		t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, many, most)
 	}

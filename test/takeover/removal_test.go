@@ -33,6 +33,8 @@ func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
 			env.Must(t, s.holdsOnly(t.Context(), app.Spec.NodeName))
 			s.stop(t, app)
 			env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.EFS("")) })
+			// With the last finalizer everything has gone: nobody would look for it any more.
+			env.Must(t, errors.Join(s.Gone(t.Context(), s.account()), s.Gone(t.Context(), constraints()), s.Gone(t.Context(), commonBinding())))
 			env.Eventually(t, "nothing left that runs the driver", func() error {
 				pods, daemonSets, revisions := &corev1.PodList{}, &appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}
 				in := client.InNamespace(s.namespace)
@@ -46,10 +48,13 @@ func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
 	}
 }
 
-// Unmanaged means that nothing is touched, and so nothing is taken over.
+// Unmanaged means that nothing is touched, and so nothing is taken over. The status tells what the predecessor runs.
 func TestNothingIsTakenOverUnmanaged(t *testing.T) {
 	t.Parallel()
-	s := before(t, few, "openshift-operators")
+	s := before(t, few, "openshift-operators", env.OpenShift("openshift-operators")...)
+	env.Eventually(t, "the old controller runs", func() error {
+		return errors.Join(s.replicas(t.Context(), s.controller(), 2), s.holdsOnly(t.Context(), s.nodesOf(t)...))
+	})
 	operator := s.operate(t)
 	env.Eventually(t, "the operator works", operator.Started)
 	env.Quiet(t, operator)
@@ -68,5 +73,14 @@ func TestNothingIsTakenOverUnmanaged(t *testing.T) {
 	})
 	env.Quiet(t, operator)
 	s.wroteNothing(t, mark)
-	env.Must(t, s.holdsOnly(t.Context(), s.workers...))
+	env.Must(t, s.holdsOnly(t.Context(), s.nodesOf(t)...))
+	for _, kind := range []string{
+		"Available", "AWSEFSDriverControllerServiceControllerAvailable", "AWSEFSDriverNodeServiceControllerAvailable",
+		"AWSEFSCredentialsRequestControllerAvailable",
+	} {
+		env.Must(t, s.Condition(t.Context(), kind, operatorv1.ConditionTrue))
+	}
+	env.Must(t, errors.Join(
+		s.says(t.Context(), "Available", "", "still that of a predecessor"), s.Condition(t.Context(), "Progressing", operatorv1.ConditionFalse),
+		s.Condition(t.Context(), "AWSEFSCredentialsRequestControllerProgressing", operatorv1.ConditionFalse)))
 }

@@ -1,12 +1,21 @@
 package takeover
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -108,5 +117,141 @@ func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
 		if name := secrets.Items[i].Name; name == "aws-efs-cloud-credentials" || name == "node-aws-efs-cloud-credentials" {
 			t.Errorf("there is Secret %s: this test no longer shows what it is about", name)
 		}
+	}
+}
+
+// The commands of the guide, while OpenShift's operator does what its source does. No two nodes lack a plugin at a time.
+func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
+	t.Parallel()
+	s := before(t, few, env.OperatorNamespace, env.OpenShift(env.OperatorNamespace)...)
+	s.openShiftCR(t)
+	plan := s.dryRun(t, "--kubeconfig", s.Kubeconfig())
+	if len(plan.Kept) != 1 || !strings.Contains(plan.Kept[0], "DELETE_ACCESS_POINT_ROOT_DIR=true") {
+		t.Errorf("the plan keeps %q", plan.Kept)
+	}
+	same(t, "what is planned for the binding", clustercsidriver.PlanDelete, planned(plan)["clusterrolebindings /"+commonBinding().Name])
+	s.watch(t, few)
+	operator := s.operate(t, "--leader-elect=true")
+	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
+
+	steps := s.guide(t, "To OpenShift's operator")
+	steps("managementState\":\"Unmanaged")
+	env.Must(t, operator.Stop())
+	steps("finalizers", "lease")
+	s.openShiftStarts(t, steps)
+	pods := &corev1.PodList{}
+	env.Eventually(t, "its node pods wait for ours", func() error {
+		if err := s.Client.List(t.Context(), pods, client.InNamespace(s.namespace), client.MatchingLabels{"app": env.OpenShiftDaemonSet}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != "" {
+				t.Errorf("pod %s is on node %s beside ours", pods.Items[i].Name, pods.Items[i].Spec.NodeName)
+			}
+		}
+		if len(pods.Items) != few {
+			return fmt.Errorf("%d pods", len(pods.Items))
+		}
+		return nil
+	})
+	steps("--cascade=orphan")
+	env.Must(t, s.runs(t.Context(), s.openShiftDaemonSet()))
+	steps("efs-csi-provisioner-binding", "delete crd")
+	env.Eventually(t, "a round without a failure", func() error { return s.SyncOpenShift(t.Context(), s.namespace) })
+	s.onlyOpenShifts(t)
+	if _, most := s.sampler.Counts(t, s.Cluster); most != 1 {
+		t.Errorf("%d nodes lacked a plugin at a time", most)
+	}
+
+	// The second try keeps what the first one found.
+	s.operate(t)
+	env.Eventually(t, "the driver taken over again", func() error { return s.handedOver(t.Context(), few) })
+	s.deletesDirectories(t)
+}
+
+// guide returns a function that runs the blocks of a section of the guide which have these texts, each of which is to be the next one.
+func (s *scene) guide(t *testing.T, section string) func(texts ...string) {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	all, err := env.Blocks(root, "upgrade-from-community.md", "sh")
+	env.Must(t, err)
+	blocks := slices.DeleteFunc(all, func(b env.Block) bool {
+		return b.Section != section || strings.Contains(b.Text, "operators.coreos.com")
+	})
+	home := t.TempDir()
+	env.Must(t, s.Kubectls(home))
+	t.Cleanup(func() {
+		if len(blocks) > 0 {
+			t.Errorf("%s was not run", blocks[0].Place)
+		}
+	})
+	return func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if len(blocks) == 0 || !strings.Contains(blocks[0].Text, text) {
+				continue
+			}
+			env.Must(t, blocks[0].Run(t.Context(), home))
+			blocks = blocks[1:]
+		}
+	}
+}
+
+// openShiftStarts plays OpenShift's operator beside the command that lets it begin, and waits for what it makes.
+func (s *scene) openShiftStarts(t *testing.T, steps func(...string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = env.Await(ctx, "Managed", func() error {
+			cr := env.EFS("")
+			if err := s.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+				return err
+			}
+			if cr.Spec.ManagementState != operatorv1.Managed {
+				return errors.New("not yet")
+			}
+			// What fails is tested below.
+			_ = s.SyncOpenShift(ctx, s.namespace)
+			return nil
+		})
+	})
+	steps("managementState\":\"Managed")
+	group.Wait()
+	cancel()
+	env.Must(t, s.SyncOpenShift(t.Context(), s.namespace))
+}
+
+// onlyOpenShifts checks that nothing is left of this operator that OpenShift's does not know.
+func (s *scene) onlyOpenShifts(t *testing.T) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, object := range env.OpenShift(s.namespace) {
+		kind, err := apiutil.GVKForObject(object, s.Scheme)
+		env.Must(t, err)
+		known[kind.Kind+" "+object.GetName()] = true
+	}
+	owned, err := s.Owned(t.Context())
+	env.Must(t, err)
+	for i := range owned {
+		if name := owned[i].GetKind() + " " + owned[i].GetName(); !known[name] {
+			t.Errorf("%s is left", name)
+		}
+	}
+	revisions := &appsv1.ControllerRevisionList{}
+	env.Must(t, s.Client.List(t.Context(), revisions, client.InNamespace(s.namespace), client.MatchingLabels{"app": nodeDaemonSet}))
+	if len(revisions.Items) > 0 {
+		t.Errorf("%d revisions of DaemonSet %s are left", len(revisions.Items), nodeDaemonSet)
+	}
+}
+
+// deletesDirectories checks that the controller goes on to delete directories, as that of OpenShift's operator does.
+func (s *scene) deletesDirectories(t *testing.T) {
+	t.Helper()
+	deployment := s.controller()
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
+	if arguments := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(arguments, "--delete-access-point-root-dir=true") {
+		t.Errorf("the controller's arguments are %v", arguments)
 	}
 }

@@ -1,7 +1,6 @@
 package clustercsidriver
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,13 +8,9 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -30,111 +25,6 @@ const (
 	controllerService   = "DriverControllerServiceController"
 	nodeService         = "DriverNodeServiceController"
 )
-
-// workloads are what is live of the driver; nil means absent.
-type workloads struct {
-	deployment *appsv1.Deployment
-	daemonSet  *appsv1.DaemonSet
-	// unready are the pods that are not ready, with the reason.
-	unready  map[driver.Workload][]string
-	requests map[string]*cloudcredentialv1.CredentialsRequest
-	// secrets are the Secrets that exist, by name.
-	secrets map[string]foundSecret
-}
-
-func (r *reporter) liveWorkloads(ctx context.Context) (workloads, error) {
-	live := workloads{
-		unready:  map[driver.Workload][]string{},
-		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
-		secrets:  map[string]foundSecret{},
-	}
-	deployment, daemonSet, err := r.newestWorkloads(ctx)
-	if err != nil {
-		return live, err
-	}
-	live.deployment, live.daemonSet = deployment, daemonSet
-	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
-		pods := &corev1.PodList{}
-		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabels{"app": app}); err != nil {
-			return live, fmt.Errorf("list %s pods: %w", workload, err)
-		}
-		live.unready[workload] = status.Unready(pods.Items)
-	}
-	for _, credentials := range r.Driver.Credentials {
-		found, err := r.secret(ctx, credentials.Secret)
-		if err != nil {
-			return live, err
-		}
-		if found.hash != "" {
-			live.secrets[credentials.Secret] = found
-		}
-	}
-	if !r.Kinds[driver.CredentialsRequestKind()] {
-		return live, nil
-	}
-	requests := &cloudcredentialv1.CredentialsRequestList{}
-	if err := r.Client.List(ctx, requests); err != nil {
-		return live, fmt.Errorf("list CredentialsRequests: %w", err)
-	}
-	for i := range requests.Items {
-		live.requests[requests.Items[i].Name] = &requests.Items[i]
-	}
-	return live, nil
-}
-
-// addFormer fills in workloads that wait and that the cache does not show because an operator before this one has made them: they go on
-// serving meanwhile. It is looked for in drivers of the payload, which may be there before their operator is.
-func (r *reporter) addFormer(ctx context.Context, waits held, live *workloads) error {
-	if r.Driver.Removable {
-		return nil
-	}
-	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
-	for _, former := range []struct {
-		workload driver.Workload
-		name     string
-		object   client.Object
-		known    bool
-		found    func()
-	}{
-		{driver.Controller, r.Driver.Deployment, deployment, live.deployment != nil, func() { live.deployment = deployment }},
-		{driver.Node, r.Driver.DaemonSet, daemonSet, live.daemonSet != nil, func() { live.daemonSet = daemonSet }},
-	} {
-		if waits[former.workload] == "" || former.known {
-			continue
-		}
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: former.name}, former.object)
-		switch {
-		case err == nil:
-			former.found()
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("look for %s of an older operator: %w", former.name, err)
-		}
-	}
-	return nil
-}
-
-// newestWorkloads are the two workloads, nil if absent: the newest, because a cache that lags behind our own apply would
-// call a roll-out complete that has not begun.
-func (r *Reconciler) newestWorkloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
-	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
-	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
-	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
-	found, err := r.applier.Newest(ctx, deployment)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
-	}
-	if !found {
-		deployment = nil
-	}
-	found, err = r.applier.Newest(ctx, daemonSet)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
-	}
-	if !found {
-		daemonSet = nil
-	}
-	return deployment, daemonSet, nil
-}
 
 // conditions are all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that was once on all
 // nodes, and when to look again.
@@ -166,12 +56,16 @@ func (r *reporter) conditions(
 		return all, 0, status.Soonest(again, wait)
 	}
 	services, stable := r.serviceConditions(cr, result, live)
+	if live.former {
+		// Its generations are a predecessor's, and its Deployment is not watched.
+		stable, again = 0, status.Soonest(again, mostPause)
+	}
 	all = append(all, services...)
 	all, wait := r.stuck(all, result, live)
 	again = status.Soonest(again, wait)
 	credentials, wait := r.credentialConditions(cr, result, live)
 	all = append(all, credentials...)
-	return r.explain(status.Sum(all), result), stable, status.Soonest(again, wait)
+	return r.explain(status.Sum(all), result, live), stable, status.Soonest(again, wait)
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
@@ -327,7 +221,7 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 
 // explain adds to Available which pods are missing all the same, what this cluster can't have, and what was left alone
 // because it belongs to somebody else.
-func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
+func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result outcome, live workloads) []operatorv1.OperatorCondition {
 	available := status.Find(conditions, status.Available)
 	if available.Status != operatorv1.ConditionTrue {
 		return conditions
@@ -337,6 +231,9 @@ func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result out
 		if health := status.Find(conditions, r.Driver.ConditionPrefix+service+status.Available).Message; health != "" {
 			notes = append(notes, health)
 		}
+	}
+	if live.former {
+		notes = append(notes, "The driver is still that of a predecessor: set spec.managementState to Managed to migrate it")
 	}
 	if text := leftOut(r.Driver, r.Kinds); text != "" {
 		notes = append(notes, text)

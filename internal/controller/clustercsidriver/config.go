@@ -27,7 +27,7 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		Namespace: r.Namespace,
 		Images:    r.Images,
 		RoleARNs:  r.RoleARNs,
-		Settings:  r.Settings,
+		Settings:  r.settings(cr),
 		FIPS:      r.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,

@@ -62,7 +62,9 @@ func (r *reporter) credentialState(
 	cfg driver.Config, credentials driver.Credentials, live workloads,
 ) (available, progressing operatorv1.OperatorCondition) {
 	secret, found := live.secrets[credentials.Secret]
-	request, requested := live.requests[credentials.Request], cfg.Requests(credentials)
+	request := live.requests[credentials.Request]
+	// A predecessor's request is not ours to look at, and we ask for none beside it.
+	requested := cfg.Requests(credentials) && (request != nil || !live.former)
 	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
 		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
 		progressing = status.Condition(credentials.Condition+status.Progressing, waiting, reason, "")
@@ -84,12 +86,26 @@ func (r *reporter) credentialState(
 	case !found && requested:
 		return state(credentials.Optional, secretMissing, fmt.Sprintf("%s: Secret %s/%s has gone, waiting for the "+
 			"cloud-credential-operator to make it again", mode(cfg, credentials), r.Namespace, credentials.Secret), true)
-	case !found && credentials.Optional:
-		return state(true, "CredentialsDisabled", r.withoutRequest(cfg, credentials), false)
 	case !found:
-		return state(false, secretMissing, r.withoutRequest(cfg, credentials), false)
+		return r.stateWithoutSecret(cfg, credentials, live, state)
 	default:
 		return state(true, "", mode(cfg, credentials)+": Secret "+r.Namespace+"/"+credentials.Secret+" is there", false)
+	}
+}
+
+// stateWithoutSecret is that of credentials that nobody was asked for.
+func (r *reporter) stateWithoutSecret(
+	cfg driver.Config, credentials driver.Credentials, live workloads,
+	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
+) (available, progressing operatorv1.OperatorCondition) {
+	switch {
+	case credentials.Optional:
+		return state(true, "CredentialsDisabled", r.withoutRequest(cfg, credentials), false)
+	case live.former:
+		return state(false, secretMissing, fmt.Sprintf("Secret %s/%s is missing; this operator asks for none while spec.managementState is Unmanaged",
+			r.Namespace, credentials.Secret), false)
+	default:
+		return state(false, secretMissing, r.withoutRequest(cfg, credentials), false)
 	}
 }
 

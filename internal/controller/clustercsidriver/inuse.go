@@ -38,8 +38,26 @@ func podsInUse(ctx context.Context, live client.Reader, driverName string) ([]st
 	return pods, nil
 }
 
-// usersOf returns the users of claims, sorted. The options narrow down where they are looked for.
-func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKey]bool, options ...client.ListOption) ([]user, error) {
+// usersOf returns the users of claims, sorted. Only the namespaces of the claims are read.
+func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKey]bool) ([]user, error) {
+	namespaces := map[string]bool{}
+	for claim := range claims {
+		namespaces[claim.Namespace] = true
+	}
+	var found []user
+	for namespace := range namespaces {
+		users, err := usersIn(ctx, live, claims, client.InNamespace(namespace))
+		if err != nil {
+			return nil, fmt.Errorf("namespace %s: %w", namespace, err)
+		}
+		found = append(found, users...)
+	}
+	slices.SortFunc(found, func(a, b user) int { return strings.Compare(a.pod, b.pod) })
+	return found, nil
+}
+
+// usersIn returns the users of claims in a namespace, or on a node.
+func usersIn(ctx context.Context, live client.Reader, claims map[client.ObjectKey]bool, where client.ListOption) ([]user, error) {
 	var found []user
 	if len(claims) == 0 {
 		return nil, nil
@@ -50,11 +68,10 @@ func usersOf(ctx context.Context, live client.Reader, claims map[client.ObjectKe
 				found = append(found, user{pod: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName})
 			}
 		}
-	}, options...)
+	}, where)
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	slices.SortFunc(found, func(a, b user) int { return strings.Compare(a.pod, b.pod) })
 	return found, nil
 }
 

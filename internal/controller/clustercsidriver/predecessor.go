@@ -142,7 +142,8 @@ func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 func (p *Predecessor) howToStop(deployment *appsv1.Deployment) string {
 	where := deployment.Namespace
 	if csv := deployment.Labels[csvLabel]; csv != "" {
-		return fmt.Sprintf("delete the Subscription of package %s in namespace %s, and then its ClusterServiceVersion: "+
+		return fmt.Sprintf("let OLM upgrade it to this operator: change the source of the Subscription of package %s in namespace %s, and "+
+			"nothing else. If this operator is installed already, delete that Subscription instead, and then its ClusterServiceVersion: "+
 			"oc delete clusterserviceversion %s -n %s", p.Package, where, csv, where)
 	}
 	return fmt.Sprintf("delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment %s -n %s",

@@ -29,6 +29,8 @@ type Plan struct {
 	Nodes []PlannedNode `json:"nodes"`
 	// AtOnce is how many nodes are replaced at a time.
 	AtOnce int `json:"atOnce"`
+	// Kept says which settings of the predecessor stay as they are, a sentence each.
+	Kept []string `json:"kept,omitempty"`
 	// Problems say what of the configuration can't be followed.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -74,6 +76,9 @@ func (r *Reconciler) Preview(ctx context.Context) (Plan, error) {
 	} else if apierrors.IsNotFound(err) {
 		cr.Spec.ManagementState = operatorv1.Managed
 	}
+	if err := r.lookElsewhere(ctx, cr); err != nil {
+		return plan, err
+	}
 	obstacle, err := r.obstacle(ctx)
 	if err != nil {
 		return plan, err
@@ -104,6 +109,13 @@ func (r *Reconciler) previewObjects(ctx context.Context, cr *operatorv1.ClusterC
 		return nil, err
 	}
 	plan.Problems = problems
+	found, err := r.inheritance(ctx, cr)
+	if err != nil {
+		return nil, err
+	}
+	plan.Kept = inheritedNotes(found)
+	cfg.Settings = maps.Clone(cfg.Settings)
+	maps.Copy(cfg.Settings, found)
 	cfg.TakingOver = takingOver
 	// What pods read when they start is taken to be as it was.
 	if cfg.Inputs, err = r.formerInputs(ctx); err != nil {
@@ -162,6 +174,15 @@ func (r *Reconciler) previewLeftovers(ctx context.Context, old bool, plan *Plan)
 		}
 		for _, object := range left {
 			if err := r.previewDeletion(object, note, plan); err != nil {
+				return err
+			}
+		}
+		bindings, err := r.superseded(ctx, predecessor)
+		if err != nil {
+			return err
+		}
+		for _, binding := range bindings {
+			if err := r.previewDeletion(binding, "a ClusterRoleBinding of another name takes its place", plan); err != nil {
 				return err
 			}
 		}

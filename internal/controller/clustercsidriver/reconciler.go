@@ -46,6 +46,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
 	Images, RoleARNs, Settings map[string]string
+	// Inheritable are the Settings that the environment leaves open, and that a predecessor may have decided.
+	Inheritable []driver.Setting
 	// FIPS means that the nodes run in FIPS mode.
 	FIPS bool
 	// SetLogLevel sets how much the operator itself logs.
@@ -72,8 +74,14 @@ type Reconciler struct {
 	// mustered is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
 	mustered     time.Time
 	lastTakeover takeover
+	// users are the pods that used volumes when they were surveyed, and patience how soon to look again.
+	users    []user
+	surveyed time.Time
+	patience patience
 	// elsewhere is what predecessors have left in namespaces of their own.
 	elsewhere elsewhere
+	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
+	bindingsCleared bool
 	// told are the DaemonSets of predecessors that an event has told about.
 	told     map[types.UID]bool
 	busy     status.Busy
@@ -176,10 +184,13 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if message := obstacle.message; message != "" {
 		return outcome{
 			cfg: cfg, problems: problems, held: held{driver.Controller: message, driver.Node: message},
-			blocked: true, sharesStatus: obstacle.sharesStatus, again: takeoverInterval,
+			blocked: true, sharesStatus: obstacle.sharesStatus, again: r.patience.pause(r.Now(), message),
 		}
 	}
 	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
+		return outcome{cfg: cfg, err: err}
+	}
+	if err := r.inherit(ctx, cr, &cfg); err != nil {
 		return outcome{cfg: cfg, err: err}
 	}
 	old, err := r.oldPods(ctx)
@@ -288,7 +299,7 @@ func (r *Reconciler) forget() {
 	r.SetLogLevel("")
 	r.failures = &status.Failures{Now: r.Now}
 	r.rollouts = &status.Rollouts{Now: r.Now}
-	r.inUse, r.elsewhere = inUse{}, elsewhere{}
+	r.inUse, r.elsewhere, r.bindingsCleared, r.patience = inUse{}, elsewhere{}, false, patience{}
 }
 
 // Alive is a check for the liveness probe.

@@ -2,6 +2,7 @@ package clustercsidriver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -30,13 +31,8 @@ const (
 	removedReason = "Removed"
 )
 
-const (
-	// inUseInterval is how often pods are looked up while a removal waits for them. Nothing is watched for it, so that
-	// it costs nothing while no removal waits.
-	inUseInterval = 15 * time.Second
-	// removalInterval is how soon a removal looks again for what it has deleted, should no event come.
-	removalInterval = 10 * time.Second
-)
+// removalInterval is how soon a removal looks again for what it has deleted, should no event come.
+const removalInterval = 10 * time.Second
 
 // remove takes the driver away: first its workloads, then, when their pods have gone, everything else in reverse order
 // of applying, and at last the finalizers. It needs no rendering, so that nothing which fails there can hold it up.
@@ -59,14 +55,14 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		}
 	}
 	r.inUse = inUse{}
-	for _, workloads := range []bool{true, false} {
-		left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return workloads == (subject.Group == appsv1.GroupName) })
-		if workloads {
-			orphans, err := r.discardOrphans(ctx)
-			if err != nil {
-				return outcome{err: err, removing: true}
-			}
-			left = append(left, orphans...)
+	// A former operator of this process may have gone on with what is elsewhere, and somebody may have changed it since.
+	if err := r.lookElsewhere(ctx, cr); err != nil {
+		return outcome{err: err, removing: true}
+	}
+	for _, step := range []func(context.Context) (apply.ChangeSet, error){r.removeWorkloads, r.removeRest} {
+		left, err := step(ctx)
+		if err != nil {
+			return outcome{err: err, removing: true}
 		}
 		if len(left) > 0 {
 			logChanges(ctx, left)
@@ -79,10 +75,56 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			}
 		}
 	}
-	if err := r.dropFinalizers(ctx, cr, r.isOurs); err != nil {
+	return r.release(ctx, cr)
+}
+
+// removeWorkloads deletes the workloads, and the node pods that a take-over has left without one. It returns what is still there.
+func (r *Reconciler) removeWorkloads(ctx context.Context) (apply.ChangeSet, error) {
+	left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Group == appsv1.GroupName })
+	orphans, err := r.discardOrphans(ctx)
+	return append(left, orphans...), err
+}
+
+// removeRest deletes all else, that of predecessors first: as long as anything of ours is left, the next operator knows that there may be
+// something of theirs.
+func (r *Reconciler) removeRest(ctx context.Context) (apply.ChangeSet, error) {
+	owned, err := r.applier.Owned(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for what is to be removed: %w", err)
+	}
+	if len(owned) > 0 {
+		if err := r.removeLeftovers(ctx); err != nil {
+			return nil, err
+		}
+		cleared, err := r.clearElsewhere(ctx)
+		if err = errors.Join(err, cleared.Err()); err != nil {
+			return nil, err
+		}
+	}
+	return r.applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Group != appsv1.GroupName }), nil
+}
+
+// release drops the finalizers. Those of another operator of the same name are its own to drop while it runs.
+func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+	match, shared := r.isOurs, false
+	if slices.ContainsFunc(cr.Finalizers, r.isLegacy) {
+		for _, predecessor := range r.Predecessors {
+			if predecessor.Operator != r.Driver.Operator {
+				continue
+			}
+			running, err := predecessor.running(ctx)
+			if err != nil {
+				return outcome{err: err, removing: true}
+			}
+			if running != nil {
+				match, shared = func(finalizer string) bool { return finalizer == r.Driver.Finalizer() }, true
+			}
+		}
+	}
+	if err := r.dropFinalizers(ctx, cr, match); err != nil {
 		return outcome{err: err, removing: true}
 	}
-	return outcome{removed: true}
+	return outcome{removed: true, sharesStatus: shared}
 }
 
 // alreadyRemoved answers from the cache, so that a ClusterCSIDriver in state Removed costs no request. Without our
@@ -137,8 +179,10 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	default:
 		kept = r.observe(ctx, cr)
 	}
-	kept.again = inUseInterval
-	r.inUse = inUse{pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang "+
+	// Pods of applications are not watched, so that they cost nothing while no removal waits.
+	patience := r.inUse.patience
+	kept.again = status.Soonest(kept.again, patience.pause(r.Now(), strings.Join(pods, " ")))
+	r.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang "+
 		"without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 	kept.inUse, kept.blocking = r.inUse.message, r.inUse.pods
@@ -147,8 +191,9 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // inUse remembers which pods hold up a removal.
 type inUse struct {
-	pods    int
-	message string
+	pods     int
+	message  string
+	patience patience
 }
 
 // leaving names the nodes on which pods of the driver are still there, sorted.

@@ -66,15 +66,31 @@ func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSID
 	}
 	result := takeover{
 		message: nodes.message(cr.Name), serving: len(nodes.serving),
-		stalled: len(deleted) == 0 && nodes.busy() >= nodes.most(), again: takeoverInterval,
+		stalled: len(deleted) == 0 && nodes.busy() >= nodes.most(),
 	}
-	if len(deleted) == 0 && nodes.busy() == 0 {
-		// That pods end may take days.
-		result.again = patientInterval
-	}
+	// That pods end may take days.
+	result.again = r.patience.pause(r.Now(), result.message)
 	r.mustered, r.lastTakeover = r.Now(), result
 	result.changes = deleted
 	return result, nil
+}
+
+// surveyUsers are the pods that use volumes, as they were a moment ago. Each new node pod wakes the controller up, and a whole cluster is
+// not read for each. Right before a node pod is deleted, its node is read again.
+func (r *Reconciler) surveyUsers(ctx context.Context) ([]user, error) {
+	if r.Now().Sub(r.surveyed) < leastPause {
+		return r.users, nil
+	}
+	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
+	if err != nil {
+		return nil, err
+	}
+	users, err := usersOf(ctx, r.Live, claims)
+	if err != nil {
+		return nil, err
+	}
+	r.users, r.surveyed = users, r.Now()
+	return users, nil
 }
 
 // deleteNext deletes the pods that are next.
@@ -99,7 +115,7 @@ func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool)
 			continue
 		}
 		if !accepted {
-			late, err := usersOf(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
+			late, err := usersIn(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
 			if err != nil {
 				return deleted, err
 			}
@@ -129,11 +145,7 @@ func (r *Reconciler) muster(ctx context.Context, daemonSet *appsv1.DaemonSet, de
 		}
 		pods = append(pods, old.nodes...)
 	}
-	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
-	if err != nil {
-		return fleet{}, err
-	}
-	users, err := usersOf(ctx, r.Live, claims)
+	users, err := r.surveyUsers(ctx)
 	if err != nil {
 		return fleet{}, err
 	}

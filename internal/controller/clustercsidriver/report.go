@@ -44,7 +44,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	if err != nil {
 		return 0, err
 	}
-	if err := r.addFormer(ctx, result.held, &live); err != nil {
+	if err := r.addFormer(ctx, cr, result.held, &live); err != nil {
 		return 0, err
 	}
 	wanted, again := r.status(cr, result, live)

@@ -2,6 +2,7 @@ package clustercsidriver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,13 +27,11 @@ const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 // takingOverReason is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.
 const takingOverReason = "TakingOver"
 
-// takeoverInterval is how often pods are looked up while a take-over goes on, and patientInterval while it waits for pods that
-// use volumes. Nothing is watched for it.
+// leastInterval is how often node pods are looked up at most in a migration, and takeoverInterval how soon again for what an event may
+// not tell.
 const (
+	leastInterval    = time.Second
 	takeoverInterval = 15 * time.Second
-	patientInterval  = 30 * time.Second
-	// leastInterval is how often they are looked up at most.
-	leastInterval = time.Second
 )
 
 // takeover is how far the replacement of a predecessor's node pods is.
@@ -62,9 +61,18 @@ func (r *Reconciler) nodePods(ctx context.Context, reader client.Reader, match f
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
 }
 
-// takeOver replaces old, the node pods of predecessors, as far as nobody notices, and clears up after the last one. What was applied
-// before, changes, must be in order, or the new pods could not work.
+// takeOver replaces old, the node pods of predecessors, as far as nobody notices, and cleans up what predecessors have left. What was
+// applied before, changes, must be in order, or the new pods could not work.
 func (r *Reconciler) takeOver(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, old []corev1.Pod, changes apply.ChangeSet, waits held,
+) (takeover, error) {
+	result, err := r.takeOverNodes(ctx, cr, old, changes, waits)
+	cleared, failure := r.clearBindings(ctx, changes)
+	result.changes = append(result.changes, cleared...)
+	return result, errors.Join(err, failure)
+}
+
+func (r *Reconciler) takeOverNodes(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, old []corev1.Pod, changes apply.ChangeSet, waits held,
 ) (takeover, error) {
 	cleared, err := r.clearUp(ctx, len(old) == 0)
@@ -253,26 +261,4 @@ func (r *Reconciler) tellOld(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// discardOrphans deletes node pods that a take-over has left without a DaemonSet, and returns those that are still there.
-func (r *Reconciler) discardOrphans(ctx context.Context) (apply.ChangeSet, error) {
-	old, err := r.oldPods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var changes apply.ChangeSet
-	for i := range old {
-		pod := &old[i]
-		switch {
-		case metav1.GetControllerOf(pod) != nil:
-			// Its DaemonSet would start it anew.
-		case pod.DeletionTimestamp != nil:
-			subject := apply.Subject{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), ObjectKey: client.ObjectKeyFromObject(pod)}
-			changes = append(changes, apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: pod.Finalizers})
-		default:
-			changes = append(changes, r.discard(ctx, pod))
-		}
-	}
-	return changes, nil
 }

@@ -30,7 +30,7 @@ func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 		"ClusterRoleBinding efs-controller-privileged-binding",
 		"ClusterRoleBinding efs-node-privileged-binding",
 		"ClusterRoleBinding efs-kube-rbac-proxy-binding",
-		"ClusterRoleBinding efs-csi-main-provisioner-binding",
+		"ClusterRoleBinding efs-csi-provisioner-binding",
 		"RoleBinding aws-efs-csi-driver-lease-leader-election",
 		"RoleBinding aws-efs-csi-driver-prometheus",
 		"CredentialsRequest openshift-aws-efs-csi-driver",

@@ -6,6 +6,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
@@ -18,7 +19,18 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(configureNodes),
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowRootDirectories),
+		driver.Mutate(nameProvisionerBinding),
 	}
+}
+
+// nameProvisionerBinding gives the provisioner's binding a name that OpenShift's operator does not use. That operator binds another
+// role under the common name and never deletes a binding to change its roleRef (library-go 2026-07-21,
+// pkg/operator/resource/resourceapply/rbac.go ApplyClusterRoleBinding), so a rollback to it would stay Degraded.
+func nameProvisionerBinding(_ driver.Config, binding *rbacv1.ClusterRoleBinding) error {
+	if binding.Name == commonProvisionerBinding {
+		binding.Name = "efs-csi-provisioner-binding"
+	}
+	return nil
 }
 
 // configureController adds the arguments of the driver and the provisioner that depend on the cluster.

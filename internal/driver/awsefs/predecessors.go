@@ -7,6 +7,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
+// commonProvisionerBinding is the name under which OpenShift's operator binds the provisioner's role (openshift/csi-operator f7f9dc59,
+// assets/overlays/aws-efs/generated/standalone/main_provisioner_binding.yaml), and under which earlier versions of this operator did.
+const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
+
 // predecessors are the community's operator, whose DaemonSet has the name of ours, and the one that OpenShift ships, which
 // has the name of this one and runs elsewhere if it is another.
 func predecessors() []driver.Predecessor {
@@ -24,7 +28,7 @@ func predecessors() []driver.Predecessor {
 			Right: authorizationv1.ResourceAttributes{
 				Verb: "patch", Group: operatorv1.GroupName, Version: "*", Resource: "clustercsidrivers", Subresource: "status", Name: Name,
 			},
-			DaemonSet: "aws-efs-csi-driver-node",
+			DaemonSet: "aws-efs-csi-driver-node", ClusterRoleBindings: []string{commonProvisionerBinding},
 		},
 	}
 }

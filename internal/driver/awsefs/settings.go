@@ -27,8 +27,9 @@ func settings() []driver.Setting {
 		// No limit unless asked for: the TLS tunnels of all mounts of a node live in one container, and all of them stall
 		// when it is killed. The least is what the driver needs without a single mount.
 		{Variable: nodeMemoryLimit, Check: driver.Memory("128Mi")},
-		// An access point whose root is "/" would empty the whole file system.
-		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean},
+		// An access point whose root is "/" would empty the whole file system. OpenShift's operator has it on in all its versions
+		// (openshift/aws-efs-csi-driver-operator release-4.9, assets/controller.yaml, to openshift/csi-operator f7f9dc59).
+		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean, Argument: "delete-access-point-root-dir"},
 		// The driver and the EFS API lose access points when many are made or deleted at once.
 		{Variable: provisionerWorkers, Default: "1", Check: driver.Number(1, 100)},
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},

@@ -1,0 +1,152 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// superseded are ClusterRoleBindings of a predecessor, or of an earlier version of this operator, that give nobody but our controller
+// rights, which it has from other bindings.
+func (r *Reconciler) superseded(ctx context.Context, predecessor *Predecessor) ([]client.Object, error) {
+	var found []client.Object
+	for _, name := range predecessor.ClusterRoleBindings {
+		binding := &rbacv1.ClusterRoleBinding{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, binding); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("look for ClusterRoleBinding %s of %s: %w", name, predecessor.Title, err)
+		}
+		others := slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
+			return subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != r.Namespace || subject.Name != r.Driver.ControllerServiceAccount()
+		})
+		if len(binding.Subjects) > 0 && !others {
+			found = append(found, binding)
+		}
+	}
+	return found, nil
+}
+
+// clearBindings deletes superseded ClusterRoleBindings when those of ours are there. It reads them once in the life of a ClusterCSIDriver.
+func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet) (apply.ChangeSet, error) {
+	needed := changes.Where(func(change apply.Change) bool {
+		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
+	})
+	if r.bindingsCleared || len(needed) == 0 || len(needed.With(apply.Failed, apply.Terminating)) > 0 {
+		return nil, nil
+	}
+	if len(needed.With(apply.Created)) == len(needed) {
+		// There was no driver before.
+		r.bindingsCleared = true
+		return nil, nil
+	}
+	var cleared apply.ChangeSet
+	for _, predecessor := range r.Predecessors {
+		bindings, err := r.superseded(ctx, predecessor)
+		if err != nil {
+			return cleared, err
+		}
+		for _, binding := range bindings {
+			cleared = append(cleared, r.discard(ctx, binding))
+		}
+	}
+	r.bindingsCleared = len(cleared.With(apply.Failed)) == 0
+	return cleared, nil
+}
+
+// removeLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
+// whose DaemonSet was not adopted keeps all of it: its driver stays.
+func (r *Reconciler) removeLeftovers(ctx context.Context) error {
+	daemonSets := &appsv1.DaemonSetList{}
+	if err := r.Live.List(ctx, daemonSets, client.InNamespace(r.Namespace)); err != nil {
+		return fmt.Errorf("list DaemonSets: %w", err)
+	}
+	var removed apply.ChangeSet
+	for _, predecessor := range r.Predecessors {
+		if slices.ContainsFunc(daemonSets.Items, func(d appsv1.DaemonSet) bool { return d.Name == predecessor.DaemonSet }) {
+			continue
+		}
+		left, err := predecessor.leftovers(ctx)
+		if err != nil {
+			return err
+		}
+		bindings, err := r.superseded(ctx, predecessor)
+		if err != nil {
+			return err
+		}
+		for _, object := range append(left, bindings...) {
+			removed = append(removed, r.discard(ctx, object))
+		}
+	}
+	logChanges(ctx, removed)
+	return removed.Err()
+}
+
+// discardOrphans deletes node pods that a take-over has left without a DaemonSet, and returns those that are still there, with the workloads
+// that a take-over has begun to delete: their pods have no other owner before these have gone.
+func (r *Reconciler) discardOrphans(ctx context.Context) (apply.ChangeSet, error) {
+	changes, err := r.ending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.oldPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range old {
+		pod := &old[i]
+		switch {
+		case metav1.GetControllerOf(pod) != nil:
+			// Its DaemonSet would start it anew.
+		case pod.DeletionTimestamp != nil:
+			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
+		default:
+			changes = append(changes, r.discard(ctx, pod))
+		}
+	}
+	return changes, nil
+}
+
+// ending are workloads of predecessors that are being deleted, and pods of controllers whose Deployment has gone.
+func (r *Reconciler) ending(ctx context.Context) (apply.ChangeSet, error) {
+	daemonSets := slices.Clone(r.elsewhere.daemonSets)
+	for _, predecessor := range r.Predecessors {
+		own, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		daemonSets = append(daemonSets, slices.DeleteFunc(own, func(d appsv1.DaemonSet) bool {
+			// One of our name is among our workloads.
+			return d.Namespace != r.Namespace || d.Name == r.Driver.DaemonSet
+		})...)
+	}
+	var changes apply.ChangeSet
+	for i := range daemonSets {
+		if daemonSets[i].DeletionTimestamp != nil {
+			changes = append(changes, terminating(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &daemonSets[i]))
+		}
+	}
+	for i := range r.elsewhere.deployments {
+		if r.elsewhere.deployments[i].DeletionTimestamp != nil {
+			changes = append(changes, terminating(appsv1.SchemeGroupVersion.WithKind("Deployment"), &r.elsewhere.deployments[i]))
+		}
+	}
+	for i := range r.elsewhere.controllers {
+		if len(r.elsewhere.deployments) == 0 {
+			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), &r.elsewhere.controllers[i]))
+		}
+	}
+	return changes, nil
+}
+
+func terminating(kind schema.GroupVersionKind, object client.Object) apply.Change {
+	subject := apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}
+	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
+}
