@@ -64,26 +64,41 @@ func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet)
 // removeLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
 // whose DaemonSet was not adopted keeps all of it: its driver stays.
 func (r *Reconciler) removeLeftovers(ctx context.Context) error {
-	daemonSets := &appsv1.DaemonSetList{}
-	if err := r.Live.List(ctx, daemonSets, client.InNamespace(r.Namespace)); err != nil {
-		return fmt.Errorf("list DaemonSets: %w", err)
-	}
-	var removed apply.ChangeSet
 	for _, predecessor := range r.Predecessors {
-		if slices.ContainsFunc(daemonSets.Items, func(d appsv1.DaemonSet) bool { return d.Name == predecessor.DaemonSet }) {
-			continue
-		}
 		left, err := predecessor.leftovers(ctx)
 		if err != nil {
 			return err
 		}
-		bindings, err := r.superseded(ctx, predecessor)
-		if err != nil {
+		if !r.bindingsCleared {
+			bindings, err := r.superseded(ctx, predecessor)
+			if err != nil {
+				return err
+			}
+			left = append(left, bindings...)
+		}
+		if err := r.discardLeft(ctx, predecessor, left); err != nil {
 			return err
 		}
-		for _, object := range append(left, bindings...) {
-			removed = append(removed, r.discard(ctx, object))
-		}
+	}
+	return nil
+}
+
+// discardLeft deletes objects unless the DaemonSet of their predecessor is there.
+func (r *Reconciler) discardLeft(ctx context.Context, predecessor *Predecessor, left []client.Object) error {
+	if len(left) == 0 {
+		return nil
+	}
+	// The cache may lag.
+	daemonSets := &appsv1.DaemonSetList{}
+	if err := r.Live.List(ctx, daemonSets, client.InNamespace(r.Namespace)); err != nil {
+		return fmt.Errorf("look for DaemonSet %s of %s: %w", predecessor.DaemonSet, predecessor.Title, err)
+	}
+	if slices.ContainsFunc(daemonSets.Items, func(d appsv1.DaemonSet) bool { return d.Name == predecessor.DaemonSet }) {
+		return nil
+	}
+	var removed apply.ChangeSet
+	for _, object := range left {
+		removed = append(removed, r.discard(ctx, object))
 	}
 	logChanges(ctx, removed)
 	return removed.Err()
