@@ -127,23 +127,34 @@ func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]stri
 			}
 		}
 	}
-	// Whoever may bind a role without a namespace may do so everywhere, but for the cluster-storage-operator: an admission policy holds it to
-	// what the catalogue says.
 	for _, role := range sorted(roles) {
-		for _, rule := range roles[role] {
-			if role == "ClusterRole "+catalogue.Operator || !slices.Contains(rule.Verbs, "bind") {
-				continue
-			}
-			namespace, _, _ := strings.Cut(strings.TrimPrefix(role, "Role "), "/")
-			if strings.HasPrefix(role, "ClusterRole ") {
-				namespace = ""
-			}
-			for _, name := range rule.ResourceNames {
-				look(role, namespace, "ClusterRole", name)
-			}
+		for _, name := range mayBind(role, roles[role]) {
+			look(role, placeOf(role), "ClusterRole", name)
 		}
 	}
 	return bound, errors.Join(problems...)
+}
+
+// mayBind are the ClusterRoles that the holder of a role may bind. The cluster-storage-operator is held to what the catalogue says by an
+// admission policy, and is not asked.
+func mayBind(role string, rules []rbacv1.PolicyRule) []string {
+	var names []string
+	for _, rule := range rules {
+		if role != "ClusterRole "+catalogue.Operator && slices.Contains(rule.Verbs, "bind") {
+			names = append(names, rule.ResourceNames...)
+		}
+	}
+	return names
+}
+
+// placeOf is the namespace of a role, by its title; empty if it holds everywhere.
+func placeOf(role string) string {
+	rest, inNamespace := strings.CutPrefix(role, "Role ")
+	if !inNamespace {
+		return ""
+	}
+	namespace, _, _ := strings.Cut(rest, "/")
+	return namespace
 }
 
 // readsOfGroups is the one action for which there is no list: Azure's driver reads what is in a resource group.

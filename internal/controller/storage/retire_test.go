@@ -86,9 +86,9 @@ func deploymentOf(entry catalogue.Entry, owner string, owned bool) client.Object
 	})
 }
 
-func podOf(entry catalogue.Entry, namespace string) client.Object {
+func podOf(entry catalogue.Entry) client.Object {
 	yes := true
-	return partial("v1", "Pod", namespace, "old", func(object *metav1.PartialObjectMetadata) {
+	return partial("v1", "Pod", "team", "old", func(object *metav1.PartialObjectMetadata) {
 		object.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: entry.Predecessor.Deployment + "-abc", Controller: &yes,
 		}}
@@ -125,7 +125,7 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 			objects: []client.Object{version("important.v1"), deploymentOf(entry, "important.v1", true)}, done: true,
 		},
 		"the package, but no configuration": {
-			objects: []client.Object{subscription(entry.Predecessor.Package), version(old), deploymentOf(entry, old, true), podOf(entry, "team")}, done: true,
+			objects: []client.Object{subscription(entry.Predecessor.Package), version(old), deploymentOf(entry, old, true), podOf(entry)}, done: true,
 		},
 		"a Deployment that names another operator by its label": {
 			objects: []client.Object{configuration, version("important.v1"), deploymentOf(entry, "important.v1", false)},
@@ -148,9 +148,9 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 			deleted: []string{"ClusterServiceVersion " + old}, waits: "ClusterServiceVersion team/" + old,
 		},
 		"its Deployment is waited for": {
-			objects: []client.Object{configuration, deploymentOf(entry, old, true), podOf(entry, "team")}, waits: "oc delete deployment",
+			objects: []client.Object{configuration, deploymentOf(entry, old, true), podOf(entry)}, waits: "oc delete deployment",
 		},
-		"its pods are waited for": {objects: []client.Object{configuration, podOf(entry, "team")}, waits: "oc delete pod"},
+		"its pods are waited for": {objects: []client.Object{configuration, podOf(entry)}, waits: "oc delete pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, append(tc.objects, &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}})...)
@@ -185,7 +185,7 @@ func TestACleanClusterIsAskedOnceForWhatOLMInstalled(t *testing.T) {
 func TestAReplacementThatWaitsAsksLessAndLess(t *testing.T) {
 	entry := formerEBS(t)
 	c := newCluster(
-		t, configurationOf(entry), podOf(entry, "team"), partial("v1", "Pod", "shop", "web", nil),
+		t, configurationOf(entry), podOf(entry), partial("v1", "Pod", "shop", "web", nil),
 		&operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}},
 	)
 	r, now := reconcilerOf(c, entry), at
