@@ -102,8 +102,9 @@ type Reconciler struct {
 	denied   denials
 	// tags is how bringing tags goes.
 	tags tagger
-	// written is the resourceVersion of the ClusterCSIDriver after our last write.
-	written string
+	// written is the resourceVersion of the ClusterCSIDriver after our last write, writtenAt when that was.
+	written   string
+	writtenAt time.Time
 	// told are the findings that events have told of.
 	told map[finding]bool
 
@@ -121,9 +122,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read ClusterCSIDriver %s: %w", request.Name, err)
 	}
-	if cr != nil && r.isBehind(cr) {
-		// Its event comes.
-		return ctrl.Result{}, nil
+	if cr != nil {
+		if wait := r.isBehind(cr); wait > 0 {
+			// Its event comes.
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
 	}
 	again, err := r.look(ctx, cr)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +102,7 @@ func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.Cluster
 	if err != nil {
 		return fmt.Errorf("write conditions of ClusterCSIDriver %s: %w", cr.Name, err)
 	}
-	r.written = patch.GetResourceVersion()
+	r.written, r.writtenAt = patch.GetResourceVersion(), r.Now()
 	return nil
 }
 
@@ -151,10 +152,17 @@ func (r *Reconciler) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note str
 // owner is our field manager: the conditions of the driver itself are written by another.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }
 
-// isBehind tells whether the cache does not show our own last write yet.
-func (r *Reconciler) isBehind(cr *operatorv1.ClusterCSIDriver) bool {
+// stale is how long the cache may take to show our own last write. Resource versions go back when etcd is restored from a backup, and
+// then it never does.
+const stale = 30 * time.Second
+
+// isBehind tells how long to wait for the cache to show our own last write; 0 if it does, or if that was long ago.
+func (r *Reconciler) isBehind(cr *operatorv1.ClusterCSIDriver) time.Duration {
 	order, err := resourceversion.CompareResourceVersion(cr.ResourceVersion, r.written)
-	return r.written != "" && err == nil && order < 0
+	if r.written == "" || err != nil || order >= 0 {
+		return 0
+	}
+	return max(0, r.writtenAt.Add(stale).Sub(r.Now()))
 }
 
 // patchOf starts a server-side apply on this very ClusterCSIDriver; with the UID, it can't make a new one.

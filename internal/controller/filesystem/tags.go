@@ -240,7 +240,7 @@ func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	if err != nil {
 		return fmt.Errorf("keep the keys of access points' tags: %w", err)
 	}
-	r.written = patch.GetResourceVersion()
+	r.written, r.writtenAt = patch.GetResourceVersion(), r.Now()
 	if cr.Spec.ObservedConfig.Raw, err = json.Marshal(observed{AccessPointTags: keys}); err != nil {
 		return fmt.Errorf("keep the keys of access points' tags: %w", err)
 	}
