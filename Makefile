@@ -47,6 +47,7 @@ soak: build race bin/venv/moto ## Disturb the programs for long, by a random see
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
 		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/aws
+	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench
 # BENCH_ARGS are flags of the program, PEER_ARGS and SHARED_PEER_ARGS those of the peers.
