@@ -81,12 +81,11 @@ package main
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-csi-main-provisioner-binding,verbs=get;delete
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=efs-csi-scc,verbs=list;watch;delete
 //
-// The admission policies of SharedVolumes. Who makes a policy that reads ClusterCSIDrivers must be allowed to read all.
+// The admission policies of SharedVolumes.
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=sharedvolumes.aws-efs.managed.openshift.io;unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=create;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=sharedvolumes.aws-efs.managed.openshift.io;unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io,verbs=create;get;patch;delete
-// +kubebuilder:rbac:groups=operator.openshift.io,resources=clustercsidrivers,verbs=get
 //
 // A removal looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list

@@ -37,7 +37,7 @@ func start(ctx context.Context, options program.Options) error {
 	}
 	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
 	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.sharedVolumes, cluster.policies))
-	mgr, err := manager.New(connected.Config, options.Options, cluster.singleNode, caches)
+	mgr, err := manager.New(connected.Config, options.Options, cluster.singleNode, caches, sharedvolume.Strip)
 	if err != nil {
 		return err
 	}
@@ -84,6 +84,7 @@ func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, 
 	volumes := &sharedvolume.VolumeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others}
 	admission := &sharedvolume.AdmissionReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Owner: operator, Namespace: namespace, Others: others, Policies: policies,
+		Prefix: drivers.Driver.ConditionPrefix, Now: time.Now,
 		Serve: func() error { return errors.Join(shared.SetupWithManager(mgr), volumes.SetupWithManager(mgr)) },
 	}
 	return admission.SetupWithManager(mgr)

@@ -105,5 +105,5 @@ func newManager(ctx context.Context, cluster program.Connection, options program
 	if err != nil {
 		return nil, err
 	}
-	return manager.New(cluster.Config, options.Options, cluster.Preflight.SingleNode(ctx), caches)
+	return manager.New(cluster.Config, options.Options, cluster.Preflight.SingleNode(ctx), caches, nil)
 }

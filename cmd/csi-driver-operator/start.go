@@ -26,7 +26,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 		return err
 	}
 	singleNode := kinds[clustercsidriver.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
-	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds))
+	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds), nil)
 	if err != nil {
 		return err
 	}

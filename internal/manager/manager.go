@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
@@ -165,8 +166,11 @@ func reachable(err error) error {
 	}
 }
 
-// New makes the manager. ByObject says which part of each kind is held in memory.
-func New(config *rest.Config, options Options, singleNode bool, byObject map[client.Object]cache.ByObject) (ctrl.Manager, error) {
+// New makes the manager. ByObject says which part of each kind is held in memory, and the transform, which may be nil, what of kinds that it
+// does not name.
+func New(
+	config *rest.Config, options Options, singleNode bool, byObject map[client.Object]cache.ByObject, transform toolscache.TransformFunc,
+) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -179,7 +183,7 @@ func New(config *rest.Config, options Options, singleNode bool, byObject map[cli
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		// A read of something that is not watched is a mistake; it must not start a watch.
-		Cache:                         cache.Options{ByObject: byObject, ReaderFailOnMissingInformer: true},
+		Cache:                         cache.Options{ByObject: byObject, DefaultTransform: transform, ReaderFailOnMissingInformer: true},
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics:                       metricsOptions(options, servers),
 		HealthProbeBindAddress:        options.HealthAddress,

@@ -33,6 +33,7 @@ func knownMetrics() []string {
 		clustercsidriver.MetricRemovalBlocking,
 		sharedvolume.MetricCount,
 		sharedvolume.MetricNotAllowed,
+		sharedvolume.MetricOpen,
 		sharedvolume.MetricReady,
 		// What it has found in AWS.
 		filesystem.MetricOneZone,

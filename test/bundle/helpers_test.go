@@ -87,6 +87,9 @@ func (s *scene) hasImagesOf(t *testing.T, r release.Release) {
 func (s *scene) share(t *testing.T, csv env.CSV) *corev1.Pod {
 	t.Helper()
 	env.Must(t, s.Namespace(t.Context(), "shop"))
+	// A new installation denies SharedVolumes that no list allows.
+	_, err := s.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "shop", "aws-efs.managed.openshift.io/allowed-shares="+env.FileSystem)
+	env.Must(t, err)
 	for _, example := range examples(t, csv) {
 		if example.GetKind() != "SharedVolume" {
 			continue

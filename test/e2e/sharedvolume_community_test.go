@@ -66,8 +66,8 @@ func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 // A copy of this operator in another namespace would write the admission policies in turns with this one, without end.
 func TestNothingIsDoneBesideACopyOfThisOperator(t *testing.T) {
 	cluster := clean(t)
-	known := share(t, cluster, "default", "known")
 	operator := operate(t, cluster)
+	known := share(t, cluster, "default", "known")
 	policed(t, cluster)
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), known) })
 	namespace(t, cluster, "second", nil)

@@ -63,7 +63,10 @@ func Must(t *testing.T, err error) {
 
 // EFS is a ClusterCSIDriver for the EFS driver.
 func EFS(state operatorv1.ManagementState) *operatorv1.ClusterCSIDriver {
-	return CR("efs.csi.aws.com", state)
+	cr := CR("efs.csi.aws.com", state)
+	// Else a condition says that nobody has decided.
+	cr.Annotations = map[string]string{"aws-efs.managed.openshift.io/unlisted-namespaces": "Allow"}
+	return cr
 }
 
 // CR is a ClusterCSIDriver.

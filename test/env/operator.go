@@ -54,7 +54,8 @@ func Images() map[string]string {
 }
 
 // InstallManifests applies the definition of SharedVolumes, the ServiceAccount, roles and bindings of the operator, and what limits
-// its account, as they are shipped.
+// its account, as they are shipped. Namespaces without a list may use
+// SharedVolumes: see SharedVolumesServedBefore.
 func (c *Cluster) InstallManifests(ctx context.Context) error {
 	return c.InstallManifestsIn(ctx, OperatorNamespace)
 }
@@ -84,7 +85,7 @@ func (c *Cluster) InstallManifestsIn(ctx context.Context, namespace string) erro
 			}
 		}
 	}
-	return nil
+	return c.SharedVolumesServedBefore(ctx)
 }
 
 // Namespace makes a namespace, if it is missing.

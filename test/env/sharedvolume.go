@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 )
 
 // The IDs of the community's manual.
@@ -18,6 +21,38 @@ const (
 	FileSystem  = "fs-1234cdef"
 	AccessPoint = "fsap-0123456789abcdef"
 )
+
+// SharedVolumesServedBefore makes the cluster one in which namespaces without a list may use SharedVolumes, as they could before this
+// operator came. In a new cluster it denies them.
+func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
+	owner, err := c.DefinitionUID(ctx)
+	if err != nil {
+		return err
+	}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{
+		OwnerReferences: []metav1.OwnerReference{OfDefinition(owner)},
+		Name:            SharedVolumesCRD, Labels: map[string]string{"app.kubernetes.io/managed-by": OperatorName},
+		Annotations: map[string]string{sharedvolume.DefaultAnnotation: "Allow"},
+	}}
+	policy.Spec.Validations = []admissionv1.Validation{{Expression: "true"}}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{"aws-efs.managed.openshift.io"}, APIVersions: []string{"*"}, Resources: []string{"sharedvolumes"},
+			},
+		},
+	}}}
+	err = c.Client.Create(ctx, policy)
+	if apierrors.IsAlreadyExists(err) {
+		// An operator that runs was faster, or it was so before.
+		_, err = c.Kubectl(ctx, "annotate", "--overwrite", "validatingadmissionpolicy", policy.Name, sharedvolume.DefaultAnnotation+"=Allow")
+	}
+	if err != nil {
+		return fmt.Errorf("ValidatingAdmissionPolicy %s: %w", policy.Name, err)
+	}
+	return nil
+}
 
 // SharedVolume is one as a developer writes it.
 func SharedVolume(namespace, name string) *v1alpha1.SharedVolume {

@@ -48,7 +48,7 @@ func (r *Reconciler) obstacle(ctx context.Context) (obstacle, error) {
 				strings.Join(both, " and "), predecessor.Package)}, nil
 		case running != nil:
 			return obstacle{message: fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
-				"driver back; it goes on running what it has installed. To go on, %s. Delete neither SharedVolumes nor their "+
+				"driver back: it replaces node pods at once, also where pods use volumes. To go on, %s. Delete neither SharedVolumes nor their "+
 				"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running))}, nil
 		}
 		if installed {

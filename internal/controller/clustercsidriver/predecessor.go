@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,6 +167,15 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 		}
 	}
 	return found, nil
+}
+
+// HasLeft tells whether its driver is still in the namespace of this operator, not taken over yet. Nobody without rights there can
+// make it look so.
+func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
+	found, err := p.daemonSets(ctx)
+	return slices.ContainsFunc(found, func(daemonSet appsv1.DaemonSet) bool {
+		return p.Label != "" && daemonSet.Namespace == p.Namespace && daemonSet.Labels[p.Label] == "true"
+	}), err
 }
 
 // leftovers are what the node pods of the predecessor need, and nobody after them.

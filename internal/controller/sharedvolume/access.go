@@ -12,16 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-const (
-	// AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
-	// of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
-	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow", the default, everything;
-	// all else, such as "Deny", nothing.
-	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
-
-	unlistedAllow = "Allow"
-)
+// AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
+// of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
+const AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
 
 // isListed tells whether a list allows a share. The policies say the same in CEL.
 func isListed(list string, wanted share) bool {
@@ -77,26 +70,23 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed tells whether namespaces without a list may use nothing. Without a ClusterCSIDriver that is as the policy
-// has it, which outlives the driver.
+// unlistedClosed tells whether namespaces without a list may use nothing: the API server and the operator say the same.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
-	cr := &operatorv1.ClusterCSIDriver{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
+	if !r.Policies {
+		cr := &operatorv1.ClusterCSIDriver{}
+		_, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
+		return isClosed(cr.Annotations, unlistedAllow), err
+	}
+	decided := &admissionv1.ValidatingAdmissionPolicy{}
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, decided)
 	switch {
 	case err != nil:
 		return false, err
-	case there:
-		return isClosed(cr.Annotations), nil
-	case !r.Policies:
-		return false, nil
+	case !there || decided.Annotations[DefaultAnnotation] == "":
+		return false, fmt.Errorf("what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy %s", definition)
 	default:
 		return get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
 	}
-}
-
-func isClosed(annotations map[string]string) bool {
-	value, set := annotations[UnlistedAnnotation]
-	return set && value != unlistedAllow
 }
 
 // namespaceMetadata is a Namespace of which only the metadata is held.

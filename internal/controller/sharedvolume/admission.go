@@ -5,13 +5,16 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -48,8 +51,16 @@ type AdmissionReconciler struct {
 	// Serve starts the controllers of SharedVolumes.
 	Serve func() error
 
-	served  bool
-	applier *apply.Applier
+	// Prefix is that of the driver's conditions. Now is the clock.
+	Prefix string
+	Now    func() time.Time
+
+	served bool
+	// decided is what namespaces without a list may use if nobody says, decidedFor the definition that this holds for.
+	decided    string
+	decidedFor types.UID
+	open       prometheus.Gauge
+	applier    *apply.Applier
 }
 
 // Reconcile looks at the definition and the policies.
@@ -65,8 +76,8 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.Policies && running == "" {
-		err = r.applyPolicies(ctx, crd)
+	if running == "" {
+		err = r.enforce(ctx, crd)
 	}
 	if !r.served {
 		// A controller can be added only once.
@@ -78,30 +89,59 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return ctrl.Result{}, err
 }
 
-// applyPolicies brings the policies up to date.
-func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructured.Unstructured) error {
-	objects, err := r.load("assets/policy.yaml", crd)
-	if err != nil {
-		return err
-	}
-	unlisted, err := r.load("assets/unlisted.yaml", crd)
-	if err != nil {
-		return err
-	}
+// enforce brings the policies up to date, and tells the administrator what is open or outdated.
+func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) error {
 	cr := &operatorv1.ClusterCSIDriver{}
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
 	if err != nil {
 		return err
 	}
-	if there && isClosed(cr.Annotations) {
-		objects = append(objects, unlisted...)
+	if !there {
+		cr = nil
 	}
-	err = r.applier.Set(ctx, objects).Err()
-	if there && !isClosed(cr.Annotations) {
-		// Without a ClusterCSIDriver nobody has said that it may go.
-		err = errors.Join(err, r.remove(ctx, unlisted))
+	if r.Policies {
+		err = r.applyPolicies(ctx, crd, cr)
 	}
-	return err
+	return errors.Join(err, r.report(ctx, crd, cr))
+}
+
+// applyPolicies brings the policies up to date.
+func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver) error {
+	byDefault, err := r.decide(ctx, crd.GetUID())
+	if err != nil {
+		return err
+	}
+	objects, err := r.load("assets/policy.yaml", crd)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if _, isPolicy := object.(*admissionv1.ValidatingAdmissionPolicy); isPolicy {
+			object.SetAnnotations(map[string]string{DefaultAnnotation: byDefault})
+		}
+	}
+	unlisted, err := r.load("assets/unlisted.yaml", crd)
+	if err != nil {
+		return err
+	}
+	closed, err := r.isClosed(ctx, cr, byDefault)
+	if err != nil {
+		return err
+	}
+	if closed {
+		// Before the other one: whoever sees that one knows what was decided.
+		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
+	}
+	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
+}
+
+// isClosed tells whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again.
+func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
+	if cr != nil {
+		return isClosed(cr.Annotations, byDefault), nil
+	}
+	closed, err := get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
+	return closed || byDefault != unlistedAllow, err
 }
 
 // remove deletes objects that are there.

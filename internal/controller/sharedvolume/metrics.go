@@ -18,6 +18,7 @@ const (
 	MetricCount      = "csi_operator_shared_volumes"
 	MetricNotAllowed = "csi_operator_shared_volumes_not_allowed"
 	MetricReady      = "csi_operator_shared_volume_ready_seconds"
+	MetricOpen       = "csi_operator_shared_volumes_lists_avoidable"
 )
 
 // metrics are what the controller tells Prometheus.
@@ -60,8 +61,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// observe counts a SharedVolume as it is. It returns true if that was not known before.
-func (m *metrics) observe(owner *v1alpha1.SharedVolume) bool {
+// observe counts a SharedVolume as it is.
+func (m *metrics) observe(owner *v1alpha1.SharedVolume) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	key := client.ObjectKeyFromObject(owner)
@@ -72,7 +73,6 @@ func (m *metrics) observe(owner *v1alpha1.SharedVolume) bool {
 	}
 	m.add(now, 1)
 	m.known[key] = now
-	return !found
 }
 
 // forget stops counting a SharedVolume.

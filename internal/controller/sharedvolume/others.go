@@ -11,6 +11,8 @@ import (
 type OtherOperator interface {
 	// Running names its Deployment, "namespace/name"; empty if it does not run.
 	Running(ctx context.Context) (string, error)
+	// HasLeft tells whether its driver is there still, in the namespace of this operator.
+	HasLeft(ctx context.Context) (bool, error)
 	// Events are those of its Deployment.
 	Events(handle handler.EventHandler) source.Source
 }
@@ -31,8 +33,8 @@ const (
 // running names the Deployment of one that runs, "namespace/name", and the reason of the event that says so; empty if none does.
 func (o Others) running(ctx context.Context) (deployment, reason string, err error) {
 	if deployment, err = o.Community.Running(ctx); err != nil || deployment != "" {
-		return deployment, eventLeftToCommunity, err //nolint:wrapcheck // It says what failed.
+		return deployment, eventLeftToCommunity, err
 	}
 	deployment, err = o.Namesake.Running(ctx)
-	return deployment, eventLeftToOther, err //nolint:wrapcheck // It says what failed.
+	return deployment, eventLeftToOther, err
 }

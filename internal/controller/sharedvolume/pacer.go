@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 // These bound how often SharedVolumes that fail are tried, all together and those of one namespace. A try costs a few requests.
 const (
 	triesPerSecond, mostTries                   = 20, 100
-	namespaceTriesPerSecond, mostNamespaceTries = 2, 20
+	namespaceTriesPerSecond, mostNamespaceTries = 5, 50
 )
 
 // pacer spaces out the tries of SharedVolumes that fail. Whoever makes thousands of them can't keep the API server busy, nor hold up
@@ -46,9 +47,9 @@ func newPacer() *pacer {
 	return &pacer{all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }
 
-// may tells whether a SharedVolume may cost requests now. One that fails may if it is due, or if it would fail for another reason than
-// last time, and if its namespace has tries left.
-func (p *pacer) may(key client.ObjectKey, reason string, now time.Time) bool {
+// may tells whether a SharedVolume may cost requests for a plan now. One that fails may if it is due, or if the plan is another one than
+// last time, and if its namespace has tries left. What gets on because of what was waited for takes no try.
+func (p *pacer) may(key client.ObjectKey, step plan, now time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	namespace := p.failing[key.Namespace]
@@ -56,11 +57,19 @@ func (p *pacer) may(key client.ObjectKey, reason string, now time.Time) bool {
 		return true
 	}
 	last := namespace.attempts[key.Name]
-	if reason == last.reason && now.Before(last.due) {
+	switch {
+	case step.reason == last.reason && now.Before(last.due):
 		return false
+	case (step.do != nil || step.look == lookClaim) && !wasRefused(last.reason):
+		return true
 	}
 	// A namespace that has used its tries up takes none from the others.
 	return namespace.tries.AllowN(now, 1) && p.all.AllowN(now, 1)
+}
+
+// wasRefused tells whether only a request shows that a failure has gone.
+func wasRefused(reason string) bool {
+	return slices.Contains([]string{"NameTaken", "QuotaExceeded", "Forbidden", "Refused"}, reason)
 }
 
 // failed notes a failure and returns when to try again. What fails for the same reason as before waits longer; what was looked at

@@ -8,17 +8,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Hundreds wait for one thing, such as a list. When it comes, they are made at once.
+func TestWhatWasWaitedForTakesNoTry(t *testing.T) {
+	p, now := newPacer(), time.Unix(1000, 0)
+	for i := range 1000 {
+		key := client.ObjectKey{Namespace: "ns", Name: fmt.Sprint(i)}
+		p.failed(key, "NotAllowed", now)
+		if !p.may(key, plan{reason: "Creating", do: &change{what: createVolume}}, now) {
+			t.Fatalf("number %d may not be made", i)
+		}
+	}
+}
+
 func TestAFailureIsTriedAgainAtGrowingIntervals(t *testing.T) {
 	p, now := newPacer(), time.Unix(1000, 0)
 	key := client.ObjectKey{Namespace: "ns", Name: "sv1"}
+	creating := plan{reason: "Creating", do: &change{what: createVolume}}
 	for _, want := range []time.Duration{30, 60, 120, 240, 480, 600, 600} {
-		if !p.may(key, "NameTaken", now) {
+		if !p.may(key, plan{reason: "NameTaken", look: lookLive}, now) {
 			t.Fatalf("it is due after %s, and may not be tried", want)
 		}
 		if got := p.failed(key, "NameTaken", now); got != want*time.Second {
 			t.Errorf("the next try in %s, want %ds", got, want)
 		}
-		if p.may(key, "NameTaken", now.Add(time.Second)) {
+		if p.may(key, plan{reason: "NameTaken", look: lookLive}, now.Add(time.Second)) {
 			t.Error("tried again although nothing is new")
 		}
 		if got := p.failed(key, "NameTaken", now.Add(time.Second)); got != want*time.Second-time.Second {
@@ -26,7 +39,7 @@ func TestAFailureIsTriedAgainAtGrowingIntervals(t *testing.T) {
 		}
 		now = now.Add(want * time.Second)
 	}
-	if !p.may(key, "Creating", now.Add(-time.Second)) {
+	if !p.may(key, creating, now.Add(-time.Second)) {
 		t.Error("what has changed is not looked at")
 	}
 	if got := p.failed(key, "QuotaExceeded", now); got != firstPause {
@@ -52,16 +65,16 @@ func TestATenantsFailuresAreBoundedAndKeepNobodyElseFromTrying(t *testing.T) {
 	}
 	other := client.ObjectKey{Namespace: "other", Name: "sv1"}
 	p.failed(other, "NameTaken", now)
-	tries := 0
+	tries, creating := 0, plan{reason: "Creating", do: &change{what: createVolume}}
 	const minutes = 10
 	for second := range minutes * 60 {
 		at := now.Add(longestPause + time.Duration(second)*time.Second)
 		for _, key := range keys {
-			if p.may(key, "Creating", at) {
+			if p.may(key, creating, at) {
 				tries++
 			}
 		}
-		if second == 300 && !p.may(other, "NameTaken", at) {
+		if second == 300 && !p.may(other, plan{reason: "NameTaken", look: lookLive}, at) {
 			t.Error("another tenant may not try")
 		}
 	}

@@ -29,18 +29,10 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
-	if w.claim == nil && w.askable {
-		return plan{phase: v1alpha1.Pending, look: lookShare}
-	}
-	if w.claim == nil && isAwaited(owner, w) {
-		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
-	}
-	if w.claim == nil && !w.live && !w.sought {
-		// Kubernetes would give the volume to any claim of that name.
-		return plan{phase: v1alpha1.Pending, look: lookClaim}
-	}
-	if w.claim == nil && w.mayLack {
-		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookRoom}
+	if w.claim == nil {
+		if p := withoutPair(owner, w); p.phase != "" {
+			return p
+		}
 	}
 	volume := newVolume(owner, name)
 	switch {
@@ -52,6 +44,23 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
+}
+
+// withoutPair is what is to be known before the volume of a new SharedVolume is made. The phase is empty if all is.
+func withoutPair(owner *v1alpha1.SharedVolume, w world) plan {
+	switch {
+	case w.askable:
+		return plan{phase: v1alpha1.Pending, look: lookShare}
+	case isAwaited(owner, w):
+		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
+	case !w.live && !w.sought:
+		// Kubernetes would give the volume to any claim of that name.
+		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookClaim}
+	case w.mayLack:
+		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookRoom}
+	default:
+		return plan{}
+	}
 }
 
 // freeName is the name for a volume that is to be made, or why there is none.

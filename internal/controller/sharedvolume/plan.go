@@ -33,6 +33,8 @@ type world struct {
 	live, sought bool
 	// limits are what the namespace may use.
 	limits limits
+	// lacks are the fields that the definition's status does not have.
+	lacks []string
 	// noDriver is true if no driver is installed that could mount the volume.
 	noDriver bool
 	// users are the pods that use the claim; nil if nobody has looked.

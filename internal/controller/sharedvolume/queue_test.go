@@ -69,7 +69,7 @@ func TestANamespaceNeverHasAllWorkers(t *testing.T) {
 	}
 }
 
-func TestAQueueThatIsShutDownLetsItsWorkersGo(t *testing.T) {
+func TestAQueueThatIsShutDownLetsItsWorkersGo(*testing.T) {
 	queue := newQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ended := make(chan struct{})
 	go func() {

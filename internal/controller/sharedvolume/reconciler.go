@@ -138,7 +138,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 		step = next(owner, found)
 		if !admitted && costs(step) {
-			if !r.pacer.may(client.ObjectKeyFromObject(owner), step.reason, r.Now()) {
+			if !r.pacer.may(client.ObjectKeyFromObject(owner), step, r.Now()) {
 				return step, found, errPostponed
 			}
 			admitted = true
@@ -151,24 +151,29 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		case isCreation(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
 			err = errBehind
 		default:
-			err = r.carryOut(ctx, owner, &found, step.do)
-			if apierrors.IsAlreadyExists(err) && !found.live {
-				// It is somebody else's, or it has lost our label.
-				err = r.readLive(ctx, owner, &found)
-			}
-			switch {
-			case err != nil && step.do.what == createClaim && isRefusal(err):
-				err = r.withdraw(ctx, owner, &found, err)
-			case err != nil:
-			case step.do.what == deleteClaim:
+			if err = r.advance(ctx, owner, &found, step.do); err == nil && step.do.what == deleteClaim {
 				return step, found, nil
-			case step.do.what == restoreIDs:
-				// What the namespace may use depends on the IDs.
-				found, err = r.world(ctx, r.Client, owner)
 			}
 		}
 	}
 	return step, found, fmt.Errorf("SharedVolume %s/%s is not done after %d steps, the last was %+v", owner.Namespace, owner.Name, mostSteps, step)
+}
+
+// advance makes one change, and follows up on what comes of it.
+func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, do *change) error {
+	err := r.carryOut(ctx, owner, found, do)
+	if apierrors.IsAlreadyExists(err) && !found.live {
+		// It is somebody else's, or it has lost our label.
+		err = r.readLive(ctx, owner, found)
+	}
+	switch {
+	case err != nil && do.what == createClaim && isRefusal(err):
+		return r.withdraw(ctx, owner, found, err)
+	case err == nil && do.what == restoreIDs:
+		// What the namespace may use depends on the IDs.
+		*found, err = r.world(ctx, r.Client, owner)
+	}
+	return err
 }
 
 // costs tells whether a plan needs requests beyond the status.

@@ -39,10 +39,11 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
 	owner.Status = wanted
 	r.metrics.observe(owner)
-	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(wanted, before.Status) {
+	stored := trim(wanted, found.lacks)
+	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(stored, before.Status) {
 		return nil
 	}
-	if err := r.writeStatus(ctx, owner); err != nil {
+	if err := r.writeStatus(ctx, owner, stored, found.lacks); err != nil {
 		return err
 	}
 	r.metrics.observeReady(before, owner, r.Now())
@@ -50,13 +51,21 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// writeStatus applies the whole status. Empty fields are sent as well: others may have filled them in.
-func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolume) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&owner.Status)
+// writeStatus applies the whole status, but for what the definition lacks. Empty fields are sent as well: others may have filled them
+// in.
+func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolume, state v1alpha1.SharedVolumeStatus, lacks []string) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {
 		return fmt.Errorf("convert status: %w", err)
 	}
-	fields["message"] = owner.Status.Message
+	fields["message"] = state.Message
+	if len(lacks) > 0 && state.ClaimRef.Name == "" {
+		// The community's definition takes no empty reference.
+		delete(fields, "claimRef")
+	}
+	for _, field := range lacks {
+		delete(fields, field)
+	}
 	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
 	patch.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
 	patch.SetNamespace(owner.Namespace)

@@ -1,19 +1,17 @@
 package sharedvolume
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
@@ -34,7 +32,7 @@ import (
 
 // CacheOptions tells the manager which part of each kind to hold in memory. The CSIDriver and the ClusterCSIDriver are looked
 // at as well, and are in the cache of the controller that they belong to. A cache takes no options for a kind that is not
-// served; SharedVolumes that are served later are held with all their metadata.
+// served; Strip is the manager's default for those.
 func CacheOptions(operator string, served, policies bool) map[client.Object]cache.ByObject {
 	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
 	options := map[client.Object]cache.ByObject{
@@ -44,7 +42,7 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 		crdObject():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
 	}
 	if served {
-		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: stripMetadata}
+		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: Strip}
 	}
 	if policies {
 		ours := k8slabels.SelectorFromSet(ownLabels(operator))
@@ -54,9 +52,12 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 	return options
 }
 
-func stripMetadata(object any) (any, error) {
-	if found, ok := object.(client.Object); ok {
-		found.SetManagedFields(nil)
+// Strip keeps of a SharedVolume what a plan depends on: whoever writes one must not decide how much memory it takes. What is of
+// another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
+func Strip(object any) (any, error) {
+	if found, ok := object.(*v1alpha1.SharedVolume); ok {
+		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
+		maps.DeleteFunc(found.Annotations, func(key, value string) bool { return key != ZoneAffinityAnnotation || value != "true" })
 	}
 	return object, nil
 }
@@ -95,25 +96,24 @@ func stripNamespace(object any) (any, error) {
 	return object, nil
 }
 
-func stripDefinition(object any) (any, error) {
-	if crd, ok := object.(*unstructured.Unstructured); ok {
-		crd.SetManagedFields(nil)
-		delete(crd.Object, "spec")
-	}
-	return object, nil
-}
-
 // SetupWithManager adds the controller to the manager.
 func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Owner, Labels: ownLabels(r.Owner), Written: apply.NewWritten(),
+	}
+	r.open = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: MetricOpen, Help: "1 if namespaces without a list may use every share although other namespaces have a list.",
+	})
+	if err := registry.Registry.Register(r.open); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: definition}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(crdObject(), wake).
 		// Another copy of this operator ends.
 		WatchesRawSource(r.Others.Namesake.Events(wake)).
-		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(changed(UnlistedAnnotation)))
+		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(predicate.Or(changed(UnlistedAnnotation), conditionsChanged(r.Prefix)))).
+		Watches(namespaceMetadata(), wake, builder.WithPredicates(listChanged()))
 	if r.Policies {
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, wake).Watches(&admissionv1.ValidatingAdmissionPolicyBinding{}, wake)
 	}
@@ -142,13 +142,15 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			return r.in(ctx, object.GetName(), "")
 		}), builder.WithPredicates(changed(AllowedAnnotation))).
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
+		// What the status may say.
+		Watches(crdObject(), all, builder.WithPredicates(definitionChanged())).
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
 		// Another operator ends.
 		WatchesRawSource(r.Others.Community.Events(all)).
 		WatchesRawSource(r.Others.Namesake.Events(all))
 	if r.Policies {
-		// Without a ClusterCSIDriver it says whether namespaces without a list are shut out.
+		// It says whether namespaces without a list are shut out.
 		build = build.Watches(&admissionv1.ValidatingAdmissionPolicy{}, all,
 			builder.WithPredicates(changed(""), predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == unlistedPolicy })))
 	}
@@ -195,83 +197,4 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 // limiter spaces tries after errors. What the API server refuses may be allowed soon, and nothing tells when.
 func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
-}
-
-// changed lets objects pass that come, go, or change an annotation.
-func changed(annotation string) predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, was := e.ObjectOld.GetAnnotations()[annotation]
-		after, is := e.ObjectNew.GetAnnotations()[annotation]
-		return was != is || before != after
-	}}
-}
-
-// in lists the SharedVolumes of a namespace, or of all, on a file system, or on any.
-func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
-	list := &v1alpha1.SharedVolumeList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list SharedVolumes", "namespace", namespace)
-		return nil
-	}
-	return on(list.Items, fileSystem)
-}
-
-// on are the requests for those SharedVolumes that are on a file system; empty for any.
-func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
-	requests := make([]reconcile.Request, 0, len(owners))
-	for i := range owners {
-		if fileSystem == "" || owners[i].Spec.FileSystemID == fileSystem {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&owners[i])})
-		}
-	}
-	return requests
-}
-
-// all lists the volumes.
-func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	list := &corev1.PersistentVolumeList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list PersistentVolumes")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
-}
-
-// ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
-func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
-	key := client.ObjectKey{
-		Namespace: object.GetLabels()[ownerNamespaceLabel],
-		Name:      cmp.Or(object.GetAnnotations()[ownerNameAnnotation], object.GetLabels()[ownerNameLabel]),
-	}
-	if key.Namespace == "" || key.Name == "" {
-		return nil
-	}
-	return requests(key.Namespace, key.Name)
-}
-
-// ofClaim finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
-func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
-	name, _ := strings.CutPrefix(object.GetName(), claimName(""))
-	names := []string{name}
-	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		for _, owner := range ownersOf(claim) {
-			if owner.Name != name {
-				names = append(names, owner.Name)
-			}
-		}
-	}
-	return requests(object.GetNamespace(), names...)
-}
-
-// requests are those for objects of one namespace.
-func requests(namespace string, names ...string) []reconcile.Request {
-	found := make([]reconcile.Request, 0, len(names))
-	for _, name := range names {
-		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}})
-	}
-	return found
 }

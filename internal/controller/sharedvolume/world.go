@@ -28,7 +28,8 @@ var errBehind = errors.New("the cache is behind")
 // world reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
 	found := world{
-		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).valid(),
+		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), mayLack: r.mayLack(owner.Namespace),
+		askable: r.Shares != nil && shareIn(owner).valid(),
 	}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
@@ -53,6 +54,11 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 		return found, err
 	}
 	found.noDriver = !hasDriver
+	crd := crdObject()
+	if _, err = get(ctx, r.Client, client.ObjectKey{Name: definition}, crd); err != nil {
+		return found, err
+	}
+	found.lacks = lacking(crd)
 	found.limits, err = r.limits(ctx, owner.Namespace)
 	return found, err
 }

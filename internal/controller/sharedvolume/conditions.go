@@ -1,0 +1,155 @@
+package sharedvolume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The conditions of the ClusterCSIDriver that tell of SharedVolumes, after the driver's prefix. They are there while something is to
+// be told, and True.
+const (
+	conditionOpen     = "SharedVolumesOpen"
+	conditionOutdated = "SharedVolumeDefinitionOutdated"
+)
+
+// exposure is how far namespaces without a list are open.
+type exposure struct {
+	// closed means that they may use nothing. Said means that the ClusterCSIDriver says so or the contrary; policies that the API server
+	// has admission policies.
+	closed, said, policies bool
+	// lists is the number of namespaces with a list.
+	lists int
+}
+
+// condition tells of an exposure that nobody has decided on, or that lists do not match; nil if there is nothing to tell.
+func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
+	howTo := fmt.Sprintf("To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation %s of the Namespace), "+
+		"then: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, DriverName, UnlistedAnnotation, unlistedDeny)
+	var found operatorv1.OperatorCondition
+	switch {
+	case e.closed:
+		return nil
+	case e.lists > 0:
+		found = status.Condition(prefix+conditionOpen, true, "ListsCanBeAvoided", fmt.Sprintf("%d namespaces have a list of what their "+
+			"SharedVolumes may use, but namespaces without a list may use everything. Whoever may delete a project and make it again "+
+			"loses its list. %s", e.lists, howTo))
+	case !e.said && !e.policies:
+		found = status.Condition(prefix+conditionOpen, true, "NoAdmissionPolicies", "namespaces without a list may use every access point whose "+
+			"IDs they know, because this cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30). "+howTo)
+	case !e.said:
+		found = status.Condition(prefix+conditionOpen, true, "InUseBefore", "namespaces without a list may use every access point whose IDs "+
+			"they know, because they could when this operator took over or was updated. New installations deny it. "+howTo+
+			". To keep it as it is and drop this condition, set the annotation to "+unlistedAllow)
+	default:
+		return nil
+	}
+	return &found
+}
+
+// outdated tells that the CustomResourceDefinition lacks fields; nil if it does not.
+func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
+	if len(lacks) == 0 {
+		return nil
+	}
+	found := status.Condition(prefix+conditionOutdated, true, "FieldsMissing", fmt.Sprintf("CustomResourceDefinition %s is older than this "+
+		"operator: the status of SharedVolumes has no %s, which is left out. A Subscription of the community's package aws-efs-operator in "+
+		"another namespace installs such a definition, although its operator fails. Delete that Subscription and its "+
+		"ClusterServiceVersion, then apply the definition of this operator's release: oc apply -f config/crd", definition, strings.Join(lacks, ", ")))
+	return &found
+}
+
+// report writes the conditions, and only those, if they differ from what the ClusterCSIDriver has.
+func (r *AdmissionReconciler) report(ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver) error {
+	found, err := r.exposure(ctx, cr)
+	if err != nil {
+		return err
+	}
+	r.open.Set(0)
+	if !found.closed && found.lists > 0 {
+		r.open.Set(1)
+	}
+	if cr == nil {
+		return nil
+	}
+	var wanted, have []operatorv1.OperatorCondition
+	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, lacking(crd))} {
+		if condition != nil {
+			wanted = append(wanted, *condition)
+		}
+	}
+	for _, kind := range ownConditions(r.Prefix) {
+		if before := status.Find(cr.Status.Conditions, kind); before != nil {
+			have = append(have, *before)
+		}
+	}
+	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
+	slices.SortFunc(have, func(a, b operatorv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
+	if len(have) == 0 && len(wanted) == 0 || reflect.DeepEqual(have, wanted) {
+		return nil
+	}
+	return r.writeConditions(ctx, cr, wanted)
+}
+
+// writeConditions applies the conditions with a field manager of their own: those of the driver are written by another controller.
+func (r *AdmissionReconciler) writeConditions(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) error {
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{}}}
+	if len(wanted) > 0 {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorv1.OperatorStatus{Conditions: wanted})
+		if err != nil {
+			return fmt.Errorf("convert conditions: %w", err)
+		}
+		patch.Object["status"] = map[string]any{"conditions": fields["conditions"]}
+	}
+	patch.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	patch.SetName(cr.Name)
+	// With the UID it can't make a new one.
+	patch.SetUID(cr.UID)
+	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.Owner+"-sharedvolumes"),
+		client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write conditions of ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+	return nil
+}
+
+// exposure reads how far namespaces without a list are open.
+func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (exposure, error) {
+	found := exposure{policies: r.Policies}
+	byDefault := unlistedAllow
+	if r.Policies {
+		byDefault = cmp.Or(r.decided, unlistedDeny)
+	}
+	found.closed = byDefault != unlistedAllow
+	if cr != nil {
+		_, found.said = cr.Annotations[UnlistedAnnotation]
+		found.closed = isClosed(cr.Annotations, byDefault)
+	}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(namespaceMetadata().GroupVersionKind())
+	if err := r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
+		return found, fmt.Errorf("list namespaces: %w", err)
+	}
+	for i := range namespaces.Items {
+		if _, listed := namespaces.Items[i].Annotations[AllowedAnnotation]; listed {
+			found.lists++
+		}
+	}
+	return found, nil
+}
+
+// ownConditions are the types of the conditions that tell of SharedVolumes.
+func ownConditions(prefix string) []string {
+	return []string{prefix + conditionOutdated, prefix + conditionOpen}
+}

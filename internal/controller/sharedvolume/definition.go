@@ -1,0 +1,72 @@
+package sharedvolume
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// lacksField is where a definition in the cache says what its status lacks; all else of its spec is dropped.
+const lacksField = "lacks"
+
+// statusFields are the fields of the status that this operator writes.
+func statusFields() []string {
+	return []string{"claimRef", "conditions", "message", "observedGeneration", "phase", "volumeName"}
+}
+
+// stripDefinition keeps what is looked at, and of the schema which fields of the status are missing.
+func stripDefinition(object any) (any, error) {
+	crd, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	lacks := []any{}
+	for _, field := range missingFields(crd) {
+		lacks = append(lacks, field)
+	}
+	crd.SetManagedFields(nil)
+	crd.Object["spec"] = map[string]any{lacksField: lacks}
+	return crd, nil
+}
+
+// missingFields are those that the definition's schema of the status does not have. Where it takes any field, none is missing.
+func missingFields(crd *unstructured.Unstructured) []string {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, entry := range versions {
+		version, ok := entry.(map[string]any)
+		if !ok || version["name"] != v1alpha1.GroupVersion().Version {
+			continue
+		}
+		state, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "status")
+		if open, _, _ := unstructured.NestedBool(state, "x-kubernetes-preserve-unknown-fields"); open {
+			return nil
+		}
+		fields, _, _ := unstructured.NestedMap(state, "properties")
+		return slices.DeleteFunc(statusFields(), func(field string) bool { return fields[field] != nil })
+	}
+	return nil
+}
+
+// lacking are the fields of the status that a definition in the cache lacks. An older definition than this operator's may be put back
+// by an operator that was here before.
+func lacking(crd *unstructured.Unstructured) []string {
+	found, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", lacksField)
+	return found
+}
+
+// trim takes out of a status what the definition lacks.
+func trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
+	for _, field := range lacks {
+		switch field {
+		case "conditions":
+			state.Conditions = nil
+		case "observedGeneration":
+			state.ObservedGeneration = 0
+		case "volumeName":
+			state.VolumeName = ""
+		}
+	}
+	return state
+}

@@ -1,0 +1,118 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow" everything; all else, such as
+	// "Deny", nothing. Without it, DefaultAnnotation counts.
+	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
+	// DefaultAnnotation on the policy of SharedVolumes remembers what was decided when this operator first served SharedVolumes in this
+	// cluster: "Deny" in a new installation, "Allow" where namespaces without a list have used SharedVolumes before. It lives as long as
+	// the CustomResourceDefinition, which owns the policy.
+	DefaultAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces-default"
+
+	unlistedAllow = "Allow"
+	unlistedDeny  = "Deny"
+)
+
+// isClosed tells whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default.
+func isClosed(annotations map[string]string, byDefault string) bool {
+	value, set := annotations[UnlistedAnnotation]
+	if !set {
+		value = byDefault
+	}
+	return value != unlistedAllow
+}
+
+// precedent is what the cluster has of SharedVolumes when the default is decided. No tenant can make any of it.
+type precedent struct {
+	// policy is that of SharedVolumes, nil if there is none; closed tells whether namespaces without a list are shut out.
+	policy *admissionv1.ValidatingAdmissionPolicy
+	closed bool
+	// community tells whether the community's operator runs or its driver is still there, bound whether a SharedVolume's volume is.
+	community, bound bool
+}
+
+// byDefault is what namespaces without a list may use if nobody says. An update of this operator, and the adoption of the community's,
+// cuts nobody off.
+func (p precedent) byDefault() string {
+	switch {
+	case p.policy != nil && p.policy.Annotations[DefaultAnnotation] == unlistedAllow:
+		return unlistedAllow
+	case p.policy != nil && p.policy.Annotations[DefaultAnnotation] != "":
+		return unlistedDeny
+	case p.closed:
+		return unlistedDeny
+	case p.policy != nil || p.community || p.bound:
+		return unlistedAllow
+	default:
+		return unlistedDeny
+	}
+}
+
+// decide tells what namespaces without a list may use if nobody says. What was decided once holds, also if somebody deletes the policy.
+func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
+	var found precedent
+	policy := &admissionv1.ValidatingAdmissionPolicy{}
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, policy)
+	if err != nil {
+		return "", err
+	}
+	if there && policy.Annotations[DefaultAnnotation] != "" {
+		r.decided, r.decidedFor = precedent{policy: policy}.byDefault(), crd
+		return r.decided, nil
+	}
+	if there {
+		found.policy = policy
+	} else if r.decided != "" && r.decidedFor == crd {
+		return r.decided, nil
+	}
+	if found.closed, err = get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{}); err != nil {
+		return "", err
+	}
+	if found.community, err = r.hasCommunity(ctx); err != nil {
+		return "", err
+	}
+	if found.bound, err = r.hasBound(ctx); err != nil {
+		return "", err
+	}
+	r.decided, r.decidedFor = found.byDefault(), crd
+	return r.decided, nil
+}
+
+// hasBound tells whether a volume of a SharedVolume is bound. They are watched only once SharedVolumes are served, and this is asked once.
+func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
+	token := ""
+	for {
+		volumes := &corev1.PersistentVolumeList{}
+		err := r.Live.List(ctx, volumes, client.MatchingLabels{ownedLabel: "true"}, client.Limit(pageSize), client.Continue(token))
+		if err != nil {
+			return false, fmt.Errorf("list the volumes of SharedVolumes: %w", err)
+		}
+		for i := range volumes.Items {
+			if volumes.Items[i].Status.Phase == corev1.VolumeBound {
+				return true, nil
+			}
+		}
+		if token = volumes.Continue; token == "" {
+			return false, nil
+		}
+	}
+}
+
+// hasCommunity tells whether the community's operator runs, or its driver is still there.
+func (r *AdmissionReconciler) hasCommunity(ctx context.Context) (bool, error) {
+	running, err := r.Others.Community.Running(ctx)
+	if err != nil || running != "" {
+		return running != "", err
+	}
+	return r.Others.Community.HasLeft(ctx)
+}

@@ -1,0 +1,144 @@
+package sharedvolume
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+func TestANewInstallationDeniesAndNobodyIsCutOff(t *testing.T) {
+	policy := func(value string) *admissionv1.ValidatingAdmissionPolicy {
+		made := &admissionv1.ValidatingAdmissionPolicy{}
+		if value != "" {
+			made.Annotations = map[string]string{DefaultAnnotation: value}
+		}
+		return made
+	}
+	for name, tc := range map[string]struct {
+		precedent precedent
+		want      string
+	}{
+		"a new installation":                              {precedent{}, "Deny"},
+		"a new installation, remembered":                  {precedent{policy: policy("Deny"), bound: true}, "Deny"},
+		"the community's operator runs":                   {precedent{community: true}, "Allow"},
+		"volumes are bound, and there was never a policy": {precedent{bound: true}, "Allow"},
+		"an update of this operator":                      {precedent{policy: policy("")}, "Allow"},
+		"an update where the administrator had closed":    {precedent{policy: policy(""), closed: true, bound: true}, "Deny"},
+		"adopted, remembered":                             {precedent{policy: policy("Allow")}, "Allow"},
+		"adopted, and closed by the administrator":        {precedent{policy: policy("Allow"), closed: true}, "Allow"},
+		"the policy was deleted, the other one was not":   {precedent{closed: true, bound: true, community: true}, "Deny"},
+		"a value that nobody knows":                       {precedent{policy: policy("maybe"), bound: true}, "Deny"},
+	} {
+		if got := tc.precedent.byDefault(); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+	for _, tc := range []struct {
+		set, byDefault string
+		want           bool
+	}{{"", "Allow", false}, {"", "Deny", true}, {"Allow", "Deny", false}, {"Deny", "Allow", true}, {"allow", "Allow", true}, {"x", "Allow", true}} {
+		annotations := map[string]string{}
+		if tc.set != "" {
+			annotations[UnlistedAnnotation] = tc.set
+		}
+		if got := isClosed(annotations, tc.byDefault); got != tc.want {
+			t.Errorf("%q with default %s: closed %v", tc.set, tc.byDefault, got)
+		}
+	}
+}
+
+func TestAnAdministratorIsToldWhatIsOpen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exposure exposure
+		reason   string
+	}{
+		"closed":                               {exposure{closed: true, policies: true, lists: 3}, ""},
+		"open as before":                       {exposure{policies: true}, "InUseBefore"},
+		"open, as the administrator wants":     {exposure{policies: true, said: true}, ""},
+		"open beside lists":                    {exposure{policies: true, lists: 2}, "ListsCanBeAvoided"},
+		"open beside lists, as is said":        {exposure{policies: true, said: true, lists: 2}, "ListsCanBeAvoided"},
+		"a cluster without policies":           {exposure{}, "NoAdmissionPolicies"},
+		"a cluster without policies, as said":  {exposure{said: true}, ""},
+		"a cluster without policies, has list": {exposure{lists: 1}, "ListsCanBeAvoided"},
+	} {
+		got := tc.exposure.condition("AWSEFS")
+		switch {
+		case got == nil && tc.reason != "", got != nil && got.Reason != tc.reason:
+			t.Errorf("%s: %+v, want reason %q", name, got, tc.reason)
+		case got != nil && (got.Type != "AWSEFSSharedVolumesOpen" || got.Status != "True" || !strings.Contains(got.Message, "unlisted-namespaces=Deny")):
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// definitionIn reads a definition as the cache holds it.
+func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stripDefinition(crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}
+
+func TestADefinitionThatIsOlderThanTheOperatorIsNoticed(t *testing.T) {
+	if lacks := lacking(definitionIn(t, "config", "crd", "aws-efs.managed.openshift.io_sharedvolumes.yaml")); len(lacks) > 0 {
+		t.Errorf("our own definition lacks %v", lacks)
+	}
+	lacks := lacking(definitionIn(t, "config", "manifests", "stored", "sharedvolumes.yaml"))
+	if want := []string{"conditions", "observedGeneration", "volumeName"}; !slices.Equal(lacks, want) {
+		t.Errorf("the community's definition lacks %v, want %v", lacks, want)
+	}
+	full := v1alpha1.SharedVolumeStatus{
+		Phase: v1alpha1.Ready, Message: "m", VolumeName: "v", ObservedGeneration: 3, Conditions: []metav1.Condition{{Type: "Ready"}},
+	}
+	if got := trim(full, lacks); got.Phase != full.Phase || got.Message != "m" || got.VolumeName != "" || got.ObservedGeneration != 0 || got.Conditions != nil {
+		t.Errorf("written would be %+v", got)
+	}
+	if got := outdated("AWSEFS", lacks); got == nil || !strings.Contains(got.Message, "conditions, observedGeneration, volumeName") {
+		t.Errorf("told is %+v", got)
+	}
+	if got := outdated("AWSEFS", nil); got != nil {
+		t.Errorf("told without need: %+v", got)
+	}
+}
+
+// Whoever writes a SharedVolume must not decide how much memory it takes.
+func TestTheCacheKeepsNothingOfASharedVolumeThatIsNotUsed(t *testing.T) {
+	sv := owner("ns", "sv1")
+	long := strings.Repeat("x", 200<<10)
+	sv.Annotations = map[string]string{"a": long, ZoneAffinityAnnotation: "true"}
+	sv.Labels = map[string]string{"a": "b"}
+	sv.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: long}}
+	sv.OwnerReferences = []metav1.OwnerReference{{Name: long}}
+	if _, err := Strip(sv); err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(sv)
+	if err != nil || len(text) > 1024 {
+		t.Errorf("%d bytes are kept (%v)", len(text), err)
+	}
+	if sv.Annotations[ZoneAffinityAnnotation] != "true" || sv.Spec.FileSystemID == "" {
+		t.Errorf("too little is kept: %v %v", sv.Annotations, sv.Spec)
+	}
+	sv.Annotations[ZoneAffinityAnnotation] = long
+	if _, err := Strip(sv); err != nil || len(sv.Annotations) > 0 {
+		t.Errorf("a value that means nothing is kept (%v)", err)
+	}
+}

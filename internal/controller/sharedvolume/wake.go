@@ -1,0 +1,143 @@
+package sharedvolume
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// changed lets objects pass that come, go, or change an annotation.
+func changed(annotation string) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, was := e.ObjectOld.GetAnnotations()[annotation]
+		after, is := e.ObjectNew.GetAnnotations()[annotation]
+		return was != is || before != after
+	}}
+}
+
+// listChanged lets namespaces pass that get, lose or change a list.
+func listChanged() predicate.Predicate {
+	isListed := func(object client.Object) bool {
+		_, listed := object.GetAnnotations()[AllowedAnnotation]
+		return listed
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return isListed(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isListed(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return isListed(e.ObjectOld) != isListed(e.ObjectNew) },
+	}
+}
+
+// conditionsChanged lets ClusterCSIDrivers pass whose conditions of ours change.
+func conditionsChanged(prefix string) predicate.Predicate {
+	of := func(object client.Object) []operatorv1.OperatorCondition {
+		var found []operatorv1.OperatorCondition
+		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
+			for _, kind := range ownConditions(prefix) {
+				if condition := status.Find(cr.Status.Conditions, kind); condition != nil {
+					found = append(found, *condition)
+				}
+			}
+		}
+		return found
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
+}
+
+// definitionChanged lets definitions pass that get or lose fields.
+func definitionChanged() predicate.Predicate {
+	lacks := func(object client.Object) []string {
+		if crd, ok := object.(*unstructured.Unstructured); ok {
+			return lacking(crd)
+		}
+		return nil
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !slices.Equal(lacks(e.ObjectOld), lacks(e.ObjectNew)) },
+	}
+}
+
+// in lists the SharedVolumes of a namespace, or of all, on a file system, or on any.
+func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
+	list := &v1alpha1.SharedVolumeList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list SharedVolumes", "namespace", namespace)
+		return nil
+	}
+	return on(list.Items, fileSystem)
+}
+
+// on are the requests for those SharedVolumes that are on a file system; empty for any.
+func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(owners))
+	for i := range owners {
+		if fileSystem == "" || owners[i].Spec.FileSystemID == fileSystem {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&owners[i])})
+		}
+	}
+	return requests
+}
+
+// all lists the volumes.
+func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &corev1.PersistentVolumeList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list PersistentVolumes")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
+func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
+	key := client.ObjectKey{
+		Namespace: object.GetLabels()[ownerNamespaceLabel],
+		Name:      cmp.Or(object.GetAnnotations()[ownerNameAnnotation], object.GetLabels()[ownerNameLabel]),
+	}
+	if key.Namespace == "" || key.Name == "" {
+		return nil
+	}
+	return requests(key.Namespace, key.Name)
+}
+
+// ofClaim finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
+func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
+	name, _ := strings.CutPrefix(object.GetName(), claimName(""))
+	names := []string{name}
+	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		for _, owner := range ownersOf(claim) {
+			if owner.Name != name {
+				names = append(names, owner.Name)
+			}
+		}
+	}
+	return requests(object.GetNamespace(), names...)
+}
+
+// requests are those for objects of one namespace.
+func requests(namespace string, names ...string) []reconcile.Request {
+	found := make([]reconcile.Request, 0, len(names))
+	for _, name := range names {
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}})
+	}
+	return found
+}
