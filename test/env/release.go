@@ -41,7 +41,8 @@ type Release struct {
 	Version string
 	// Images are those that differ from ReleaseImage, by their names in the release.
 	Images map[string]string
-	// Edit, if set, changes an object before it is applied; false leaves the object out.
+	// Edit, if set, changes an object before it is applied; false leaves the object out. What is to be deleted has nothing but a name, and
+	// is not shown to it.
 	Edit func(object *unstructured.Unstructured) bool
 }
 
@@ -70,7 +71,7 @@ func (c *Cluster) ApplyRelease(ctx context.Context, release Release) error {
 		return err
 	}
 	for _, object := range objects {
-		if release.Edit != nil && !release.Edit(object) {
+		if release.Edit != nil && object.GetAnnotations()[toDelete] == "" && !release.Edit(object) {
 			continue
 		}
 		if err := c.applyManifest(ctx, object); err != nil {
