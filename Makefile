@@ -35,7 +35,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 # run at a time, however few processors there are: most of them wait. They start in this order: those that take longest go
 # first, so that none of them is left alone at the end. All is compiled before the first one starts, so that no test competes with a
 # compiler.
-test: build race standin bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
+test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
 	go list -race -test -export ./... >/dev/null
 	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/takeover ./test/drivers ./test/faults ./test/cloud ./...
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
@@ -102,6 +102,7 @@ shipped: tools
 verify: tools bundle manifests ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
+	cd test/real/csidriver && go mod tidy -diff
 	@changes=$$(git status --porcelain -- config internal api bundle manifests docs/guide/iam); if [ -n "$$changes" ]; then \
 		printf 'these files are not as "make bundle manifests" makes them; commit them:\n%s\n' "$$changes"; \
 		git diff -- config internal api bundle manifests docs/guide/iam; exit 1; fi
@@ -116,6 +117,7 @@ generate: tools ## Write config/crd, config/rbac and deep copies from the marker
 lint: tools stage ## Run the linters.
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
+	cd test/real/csidriver && go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
 .PHONY: clean
 clean: ## Remove what was built.
@@ -161,6 +163,12 @@ bin/promtool: tools.mod tools.sum | tools
 bin/venv/moto: test/images/requirements.txt
 	@hack/check-tools.sh python3
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
+
+# The sidecars as their projects have released them, and the CSI driver that they talk to in test/real.
+.PHONY: real
+real: tools
+	@hack/build-real.sh
+	@hack/build.sh test/real/csidriver . bin/real/csidriver
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

@@ -25,7 +25,9 @@ type Request struct {
 	URI      string `json:"requestURI"`
 	Stage    string `json:"stage"`
 	Received string `json:"requestReceivedTimestamp"`
-	User     struct {
+	// UserAgent begins with the name of the program.
+	UserAgent string `json:"userAgent"`
+	User      struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Object struct {

@@ -212,6 +212,15 @@ func RunFile(binary string, args, environment []string) (*Operator, error) {
 	return runLogged(binary, args, defaults(environment))
 }
 
+// RunExactly starts a program with these arguments and nothing but this environment. It ends with this process at the latest.
+func RunExactly(binary string, args, environment []string) (*Operator, error) {
+	if environment == nil {
+		// No environment at all means this process' own.
+		environment = []string{}
+	}
+	return runLogged(binary, args, environment)
+}
+
 // runLogged starts a program with exactly this environment. It ends with this process at the latest.
 func runLogged(binary string, args, environment []string) (*Operator, error) {
 	log, err := os.CreateTemp("", "operator-*.log")

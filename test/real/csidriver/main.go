@@ -1,0 +1,89 @@
+// Program csidriver is a CSI driver whose volumes are entries of a map. It stands in for drivers of clouds, so that the real sidecars have
+// somebody to talk to. The official test of CSI drivers, csi-sanity, holds it to the specification.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+)
+
+func main() {
+	d := newDriver()
+	var endpoint, controller, topology string
+	flag.StringVar(&endpoint, "endpoint", "", "path of the socket")
+	flag.StringVar(&d.name, "name", "", "CSI name")
+	flag.StringVar(&d.node, "node", "", "node ID; volumes can be attached to this node only")
+	flag.StringVar(&controller, "capabilities", "", "capabilities of the controller service, as in the specification, separated by commas")
+	flag.StringVar(&topology, "topology", "", "KEY=VALUE: where all volumes are; without it the driver knows no topology")
+	flag.IntVar(&d.stumbles, "stumbles", 0, "how often the making of each snapshot fails before it succeeds")
+	flag.Parse()
+	if err := d.configure(controller, topology); err != nil {
+		exit(err)
+	}
+	if err := serve(d, endpoint); err != nil {
+		exit(err)
+	}
+}
+
+func exit(err error) {
+	fmt.Fprintln(os.Stderr, "csidriver:", err)
+	os.Exit(1)
+}
+
+// configure checks the flags.
+func (d *driver) configure(capabilities, topology string) error {
+	if d.name == "" || d.node == "" {
+		return errors.New("--name and --node are required")
+	}
+	for _, name := range strings.Split(capabilities, ",") {
+		value, known := csi.ControllerServiceCapability_RPC_Type_value[name]
+		if !known {
+			return fmt.Errorf("--capabilities: the specification has no %q", name)
+		}
+		d.capabilities = append(d.capabilities, csi.ControllerServiceCapability_RPC_Type(value))
+	}
+	if topology == "" {
+		return nil
+	}
+	key, value, found := strings.Cut(topology, "=")
+	if !found || key == "" || value == "" {
+		return fmt.Errorf("--topology is KEY=VALUE, not %q", topology)
+	}
+	d.topology = &csi.Topology{Segments: map[string]string{key: value}}
+	return nil
+}
+
+// serve answers calls until the process is told to end.
+func serve(d *driver, endpoint string) error {
+	// One that was killed leaves its socket.
+	if err := os.Remove(endpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the old socket: %w", err)
+	}
+	listener, err := net.Listen("unix", endpoint)
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w", err)
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(report))
+	csi.RegisterIdentityServer(server, d)
+	csi.RegisterControllerServer(server, d)
+	csi.RegisterNodeServer(server, d)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		server.Stop()
+	}()
+	if err := server.Serve(listener); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package real
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The driver of these tests passes the official test of CSI drivers with all that the three real ones can do: one that accepted more than
+// the specification allows would hide what sidecars do wrong.
+func TestTheDriverFollowsTheSpecification(t *testing.T) {
+	binary, err := env.Binary("real/csidriver")
+	env.Must(t, err)
+	sanity, err := env.Binary("real/csi-sanity")
+	env.Must(t, err)
+	folder, err := os.MkdirTemp(suite.folder, "")
+	env.Must(t, err)
+	var capabilities []string
+	for _, profile := range profiles() {
+		capabilities = append(capabilities, profile.capabilities...)
+	}
+	slices.Sort(capabilities)
+	socket := filepath.Join(folder, "csi.sock")
+	driver, err := env.RunExactly(binary, []string{
+		"--endpoint=" + socket, "--name=sanity.example", "--node=sanity", "--topology=zone=a",
+		"--capabilities=" + strings.Join(slices.Compact(capabilities), ","),
+	}, nil)
+	env.Must(t, err)
+	t.Cleanup(func() { _ = driver.Stop() })
+	parameters := filepath.Join(folder, "mutable.yaml")
+	env.Must(t, os.WriteFile(parameters, []byte("iops: \"100\"\n"), 0o600))
+	//nolint:gosec // The program is ours to choose.
+	command := exec.CommandContext(t.Context(), sanity, "--csi.endpoint=unix://"+socket, "--csi.testvolumemutableparameters="+parameters,
+		"--csi.mountdir="+filepath.Join(folder, "target"), "--csi.stagingdir="+filepath.Join(folder, "staging"))
+	output, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "SUCCESS!") {
+		t.Errorf("csi-sanity: %v\n%s\nthe driver printed:\n%s", err, output, env.LastLines(driver.Output()))
+	}
+}

@@ -1,0 +1,343 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/rights"
+)
+
+// A claim is provisioned, attached, resized, modified, snapshotted, copied and deleted, as far as the sidecars of the driver do that. No
+// request is refused, and none of the rights that the rendered roles give is without use.
+func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
+	seen := &usage{held: map[rights.Right]int{}, idle: map[rights.Right]int{}}
+	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
+		t.Run(folder, func(t *testing.T) {
+			v := suite.variants[folder][0]
+			if v.name != baseName {
+				t.Fatalf("driver %s has no variant %s", folder, baseName)
+			}
+			profile := profiles()[folder]
+			node := joinedNode(t, v.driverName(), profile.topologyKey)
+			mark := now(t)
+			controller, plugin := deploy(t, v, profile.at(node.Name, node.Labels[profile.topologyKey]))
+			env.Must(t, controller.await(t.Context(), "leases", controller.leads))
+			for _, metrics := range controller.metrics(t) {
+				metrics.check(t, controller)
+			}
+			l := &life{
+				pod: controller, node: node.Name, can: profile.capabilities, class: v.first("StorageClass"), namespace: "life-" + folder,
+			}
+			l.live(t)
+			noneRefused(t, mark, controller, plugin)
+			env.Must(t, errors.Join(controller.stop(), controller.resigned(t.Context())))
+			seen.add(t, mark, controller, plugin)
+		})
+	}
+	if rights.Complete() && !t.Failed() {
+		seen.check(t)
+	}
+}
+
+// first is the name of the first object of a kind.
+func (v *variant) first(kind string) string {
+	for _, object := range v.objects {
+		if object.GetKind() == kind {
+			return object.GetName()
+		}
+	}
+	return ""
+}
+
+// joinedNode is a node on which a kubelet has registered the driver: its labels, its annotation and its CSINode say so.
+func joinedNode(t *testing.T, driver, topologyKey string) *corev1.Node {
+	t.Helper()
+	ctx := t.Context()
+	nodes := &corev1.NodeList{}
+	env.Must(t, suite.cluster.Client.List(ctx, nodes))
+	i := slices.IndexFunc(nodes.Items, func(node corev1.Node) bool { return len(node.Spec.Taints) == 0 })
+	if i < 0 {
+		t.Fatal("the cluster has no worker")
+	}
+	node := &nodes.Items[i]
+	before := node.DeepCopy()
+	node.Labels[topologyKey] = node.Labels[corev1.LabelTopologyZone]
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
+	env.Must(t, suite.cluster.Client.Patch(ctx, node, client.MergeFrom(before)))
+	registration := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	env.Must(t, created(ctx, registration))
+	joined := registration.DeepCopy()
+	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: node.Name, TopologyKeys: []string{topologyKey}})
+	env.Must(t, suite.cluster.Client.Patch(ctx, joined, client.MergeFrom(registration)))
+	return node
+}
+
+// life is what happens to the volumes of a driver.
+type life struct {
+	pod       *pod
+	node      string
+	can       []string
+	class     string
+	namespace string
+}
+
+func (l *life) live(t *testing.T) {
+	ctx := t.Context()
+	env.Must(t, suite.cluster.Namespace(ctx, l.namespace))
+	t.Cleanup(func() { l.clear(t) })
+	first := l.claim("first", nil)
+	if l.does("MODIFY_VOLUME") {
+		l.attributes(t, l.namespace+"-silver", "100")
+		l.attributes(t, l.namespace+"-gold", "200")
+		first.Spec.VolumeAttributesClassName = new(l.namespace + "-silver")
+	}
+	l.create(t, first)
+	l.use(t, "first")
+	l.eventually(t, "the first claim is bound", func() error { return l.bound(ctx, "first") })
+	if l.does("PUBLISH_UNPUBLISH_VOLUME") {
+		l.eventually(t, "the first volume is attached", func() error { return l.attached(ctx, 1) })
+	}
+	if l.does("EXPAND_VOLUME") {
+		for _, size := range []string{"2Gi", "3Gi"} {
+			l.change(t, "first", func(claim *corev1.PersistentVolumeClaim) {
+				claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+			})
+			l.eventually(t, "the first claim has "+size, func() error { return l.status(ctx, "first", size, "") })
+		}
+		l.eventually(t, "the resizer says what it does", func() error { return l.told(ctx, l.namespace, "Resizing") })
+	}
+	if l.does("MODIFY_VOLUME") {
+		l.change(t, "first", func(claim *corev1.PersistentVolumeClaim) {
+			claim.Spec.VolumeAttributesClassName = new(l.namespace + "-gold")
+		})
+		l.eventually(t, "the first volume has other attributes", func() error { return l.status(ctx, "first", "3Gi", l.namespace+"-gold") })
+	}
+	snapshots := l.does("CREATE_DELETE_SNAPSHOT")
+	if snapshots {
+		l.create(t, l.snapshot("copy", "first"))
+		l.eventually(t, "the snapshot is ready", func() error { return l.ready(ctx, "copy") })
+		group := snapshotv1.GroupVersion().Group
+		l.create(t, l.claim("restored", &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "copy"}))
+		l.use(t, "restored")
+		l.eventually(t, "the restored claim is bound", func() error { return l.bound(ctx, "restored") })
+	}
+	if l.does("CLONE_VOLUME") {
+		l.create(t, l.claim("cloned", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "first"}))
+		l.use(t, "cloned")
+		l.eventually(t, "the cloned claim is bound", func() error { return l.bound(ctx, "cloned") })
+	}
+	l.create(t, l.claim("impossible", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "missing"}))
+	l.use(t, "impossible")
+	l.eventually(t, "the provisioner says what is wrong", func() error { return l.told(ctx, l.namespace, "ProvisioningFailed") })
+	l.end(t, snapshots)
+}
+
+func (l *life) does(capability string) bool { return slices.Contains(l.can, capability) }
+
+func (l *life) eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	env.Must(t, l.pod.await(t.Context(), what, check))
+}
+
+func (l *life) create(t *testing.T, object client.Object) {
+	t.Helper()
+	env.Must(t, suite.cluster.Client.Create(t.Context(), object))
+}
+
+// claim asks for a gibibyte of the driver's class, or for a copy.
+func (l *life) claim(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
+	size := "1Gi"
+	if source != nil {
+		size = "3Gi"
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &l.class, DataSource: source,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+		},
+	}
+}
+
+// use makes a pod with a claim, on the node that has the driver. It is scheduled by the real scheduler.
+func (l *life) use(t *testing.T, claim string) {
+	t.Helper()
+	l.create(t, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: claim},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{corev1.LabelHostname: l.node},
+			Containers: []corev1.Container{{
+				Name: "application", Image: "registry.example/application", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+			}}},
+		},
+	})
+}
+
+// attributes makes a VolumeAttributesClass of the driver.
+func (l *life) attributes(t *testing.T, name, value string) {
+	t.Helper()
+	class := &storagev1.VolumeAttributesClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: l.pod.v.driverName(), Parameters: map[string]string{"iops": value},
+	}
+	l.create(t, class)
+	t.Cleanup(func() {
+		if err := suite.cluster.Client.Delete(context.Background(), class); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (l *life) snapshot(name, claim string) *unstructured.Unstructured {
+	object := l.object("VolumeSnapshot", name)
+	object.Object["spec"] = map[string]any{
+		"volumeSnapshotClassName": l.pod.v.first("VolumeSnapshotClass"), "source": map[string]any{"persistentVolumeClaimName": claim},
+	}
+	return object
+}
+
+func (l *life) object(kind, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: snapshotv1.GroupVersion().Group, Version: "v1", Kind: kind})
+	object.SetNamespace(l.namespace)
+	object.SetName(name)
+	return object
+}
+
+func (l *life) get(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim := l.claim(name, nil)
+	return claim, suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
+}
+
+func (l *life) change(t *testing.T, name string, change func(*corev1.PersistentVolumeClaim)) {
+	t.Helper()
+	claim, err := l.get(t.Context(), name)
+	env.Must(t, err)
+	before := claim.DeepCopy()
+	change(claim)
+	env.Must(t, suite.cluster.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
+}
+
+func (l *life) bound(ctx context.Context, name string) error {
+	claim, err := l.get(ctx, name)
+	if err == nil && claim.Status.Phase != corev1.ClaimBound {
+		err = fmt.Errorf("claim %s is %s%s", name, claim.Status.Phase, l.pod.words("csi-provisioner"))
+	}
+	return err
+}
+
+// status checks the size of a claim, and its class of attributes if one is given.
+func (l *life) status(ctx context.Context, name, size, attributes string) error {
+	claim, err := l.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if have := claim.Status.Capacity[corev1.ResourceStorage]; have.String() != size {
+		return fmt.Errorf("claim %s has %s, want %s%s", name, have.String(), size, l.pod.words("csi-resizer"))
+	}
+	if have := claim.Status.CurrentVolumeAttributesClassName; attributes != "" && (have == nil || *have != attributes) {
+		return fmt.Errorf("claim %s has not the attributes %s%s", name, attributes, l.pod.words("csi-resizer"))
+	}
+	return nil
+}
+
+// attached checks how many volumes of the driver are attached.
+func (l *life) attached(ctx context.Context, want int) error {
+	attachments := &storagev1.VolumeAttachmentList{}
+	if err := suite.cluster.Client.List(ctx, attachments); err != nil {
+		return err
+	}
+	attached := 0
+	for _, attachment := range attachments.Items {
+		if attachment.Spec.Attacher == l.pod.v.driverName() && (attachment.Status.Attached || want == 0) {
+			attached++
+		}
+	}
+	if attached != want {
+		return fmt.Errorf("%d volumes are attached, want %d%s", attached, want, l.pod.words("csi-attacher"))
+	}
+	return nil
+}
+
+func (l *life) ready(ctx context.Context, name string) error {
+	snapshot := l.object("VolumeSnapshot", name)
+	if err := suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(snapshot), snapshot); err != nil {
+		return err
+	}
+	if ready, _, _ := unstructured.NestedBool(snapshot.Object, "status", "readyToUse"); !ready {
+		return fmt.Errorf("snapshot %s is not ready%s", name, l.pod.words("csi-snapshotter"))
+	}
+	return nil
+}
+
+// gone checks that nothing of the driver is left.
+func (l *life) gone(ctx context.Context) error {
+	volumes := &corev1.PersistentVolumeList{}
+	if err := suite.cluster.Client.List(ctx, volumes); err != nil {
+		return err
+	}
+	for _, volume := range volumes.Items {
+		if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == l.pod.v.driverName() {
+			return fmt.Errorf("volume %s is %s%s", volume.Name, volume.Status.Phase, l.pod.words("csi-provisioner"))
+		}
+	}
+	return l.attached(ctx, 0)
+}
+
+// end deletes all, the snapshot before what it was taken of.
+func (l *life) end(t *testing.T, snapshots bool) {
+	ctx := t.Context()
+	if snapshots {
+		env.Must(t, suite.cluster.Client.Delete(ctx, l.object("VolumeSnapshot", "copy")))
+		l.eventually(t, "the snapshot has gone", func() error {
+			contents := &unstructured.UnstructuredList{}
+			contents.SetGroupVersionKind(l.object("VolumeSnapshotContentList", "").GroupVersionKind())
+			if err := suite.cluster.Client.List(ctx, contents); err != nil || len(contents.Items) == 0 {
+				return err
+			}
+			return fmt.Errorf("%d contents of snapshots are left%s", len(contents.Items), l.pod.words("csi-snapshotter"))
+		})
+	}
+	l.clear(t)
+	l.eventually(t, "all volumes have gone", func() error { return l.gone(ctx) })
+}
+
+// clear deletes the namespace and all in it.
+func (l *life) clear(t *testing.T) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
+	if err := suite.cluster.Client.Delete(context.Background(), namespace); err != nil && !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
+// told checks that a sidecar has reported something twice: it creates the first event and patches it when it happens again.
+func (l *life) told(ctx context.Context, namespace, reason string) error {
+	events := &corev1.EventList{}
+	if err := suite.cluster.Client.List(ctx, events, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, event := range events.Items {
+		if event.Reason == reason && event.Count > 1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no event %s with a count above 1", reason)
+}

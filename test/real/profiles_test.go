@@ -1,0 +1,36 @@
+package real
+
+// driverProfile is what the real driver tells the sidecars about itself, and where the stand-in says that it runs.
+type driverProfile struct {
+	// capabilities are those of the controller service, with the names of the specification.
+	capabilities []string
+	// topologyKey is the label with the zone of a node.
+	topologyKey string
+	node, zone  string
+}
+
+// profiles are those of the drivers by folder, read in their sources.
+func profiles() map[string]driverProfile {
+	return map[string]driverProfile{
+		// kubernetes-sigs/aws-efs-csi-driver v3.4.1: pkg/driver/controller.go:80, identity.go:49, node.go.
+		"awsefs": {
+			capabilities: []string{"CREATE_DELETE_VOLUME"},
+			topologyKey:  "topology.kubernetes.io/zone",
+		},
+		// openshift/aws-ebs-csi-driver 8b8c4cef0 (1.48.0): pkg/driver/controller.go, driver.go:54.
+		"awsebs": {
+			capabilities: []string{
+				"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "EXPAND_VOLUME", "MODIFY_VOLUME",
+			},
+			topologyKey: "topology.kubernetes.io/zone",
+		},
+		// openshift/gcp-pd-csi-driver 2ba11740 (1.23.3): pkg/gce-pd-csi-driver/gce-pd-driver.go, pkg/constants/constants.go:21.
+		"gcppd": {
+			capabilities: []string{
+				"CREATE_DELETE_VOLUME", "CLONE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "PUBLISH_READONLY",
+				"EXPAND_VOLUME", "LIST_VOLUMES", "LIST_VOLUMES_PUBLISHED_NODES", "MODIFY_VOLUME",
+			},
+			topologyKey: "topology.gke.io/zone",
+		},
+	}
+}
