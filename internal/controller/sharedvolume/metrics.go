@@ -95,6 +95,7 @@ func (m *metrics) add(one tally, sign float64) {
 // observeReady takes the time until a SharedVolume is Ready for the first time.
 func (m *metrics) observeReady(before, after *v1alpha1.SharedVolume, now time.Time) {
 	if before.Status.ClaimRef.Name == "" && after.Status.Phase == v1alpha1.Ready {
-		m.ready.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
+		// The API server's clock may be ahead of ours. A sum that shrinks would look like a restart.
+		m.ready.Observe(max(0, now.Sub(after.CreationTimestamp.Time).Seconds()))
 	}
 }

@@ -266,6 +266,10 @@ func areApart(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeCla
 // waiting is what is so when there is nothing left to do.
 func waiting(w world, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
 	age := w.now.Sub(claim.CreationTimestamp.Time)
+	if !w.claimMade.IsZero() {
+		// The API server's clock may be another one.
+		age = w.now.Sub(w.claimMade)
+	}
 	switch {
 	case claim.Status.Phase == corev1.ClaimBound && w.noDriver:
 		return plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage}

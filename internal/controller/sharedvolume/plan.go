@@ -45,8 +45,8 @@ type world struct {
 	// elsewhere are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
 	elsewhere []string
 	now       time.Time
-	// volumeMade is when we made the volume; zero if an operator before us did.
-	volumeMade time.Time
+	// volumeMade and claimMade are when we made the volume and the claim, by our clock; zero if an operator before us did.
+	volumeMade, claimMade time.Time
 }
 
 // look is something that a plan needs to know, and that is read only then.

@@ -82,6 +82,13 @@ func TestTheNextStep(t *testing.T) {
 		"not bound for long": {pair(sv, func(w *world) {
 			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
+		"not bound, just made, and the API server's clock is behind": {pair(sv, func(w *world) {
+			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
+			w.claimMade = w.now
+		}), "nothing", v1alpha1.Pending, ""},
+		"not bound for long, and the API server's clock is ahead": {pair(sv, func(w *world) {
+			w.claim.Status.Phase, w.claimMade = corev1.ClaimPending, w.now.Add(-patience)
+		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
 		"bound":                                  {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
 		"bound, but no driver is there":          {pair(sv, func(w *world) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
 		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},

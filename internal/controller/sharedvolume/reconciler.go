@@ -120,6 +120,10 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason st
 	if running == "" {
 		return
 	}
+	if reason == "" {
+		r.metrics.forget(client.ObjectKeyFromObject(owner))
+		return
+	}
 	r.metrics.observe(owner)
 	if told, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); told != running {
 		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "left alone while Deployment %s runs, which works on "+
@@ -257,7 +261,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	case isCreation(do):
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
-		found.volumeMade = r.madeAt(owner, createVolume)
+		found.volumeMade, found.claimMade = r.madeAt(owner, createVolume), r.madeAt(owner, createClaim)
 	case do.what == deleteClaim || do.what == deleteVolume:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:

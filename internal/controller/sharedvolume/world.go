@@ -28,8 +28,8 @@ var errBehind = errors.New("the cache is behind")
 // world reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
 	found := world{
-		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), mayLack: r.mayLack(owner.Namespace),
-		askable: r.Shares != nil && shareIn(owner).valid(),
+		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), claimMade: r.madeAt(owner, createClaim),
+		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).valid(),
 	}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
