@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +34,11 @@ const (
 	reviews = 4
 	// queueing is how long one waits for that, and reviewing how long both questions about one may take. Prometheus waits for 10 s.
 	queueing, reviewing = 3 * time.Second, 5 * time.Second
+	// A source is one address. It is asked about reviewBurst times at once and reviewRate times a second after that: whoever sends junk
+	// uses up only what is its own. A pod has one address.
+	reviewRate, reviewBurst = 1, 20
+	// knownSources bounds the memory of sources.
+	knownSources = 1024
 	// longestToken is in bytes. Tokens of ServiceAccounts have one or two thousand.
 	longestToken = 16 << 10
 )
@@ -44,6 +52,9 @@ type access struct {
 	handler http.Handler
 	// readers are those who may read the metrics, strangers all others that were refused of late.
 	readers, strangers *lru.LRUExpireCache
+	// sources are the limits of those that were asked about of late, each a *rate.Limiter.
+	sources *lru.LRUExpireCache
+	mutex   sync.Mutex
 	// slots has an entry for each review under way.
 	slots               chan struct{}
 	queueing, reviewing time.Duration
@@ -65,7 +76,7 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return &access{
 			log: log, tokens: tokens.TokenReviews(), rights: rights.SubjectAccessReviews(), handler: handler,
-			readers: lru.NewLRUExpireCache(knownReaders), strangers: lru.NewLRUExpireCache(knownStrangers),
+			readers: lru.NewLRUExpireCache(knownReaders), strangers: lru.NewLRUExpireCache(knownStrangers), sources: lru.NewLRUExpireCache(knownSources),
 			slots: make(chan struct{}, reviews), queueing: queueing, reviewing: reviewing,
 		}, nil
 	}, nil
@@ -79,7 +90,11 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		http.Error(response, "Unauthorized: a bearer token is needed", http.StatusUnauthorized)
 		return
 	}
-	code, err := a.decide(request.Context(), token, request.URL.Path, strings.ToLower(request.Method))
+	source, _, err := net.SplitHostPort(request.RemoteAddr)
+	if err != nil {
+		source = request.RemoteAddr
+	}
+	code, err := a.decide(request.Context(), source, token, request.URL.Path, strings.ToLower(request.Method))
 	switch {
 	case errors.Is(err, errBusy):
 		// Whoever floods the endpoint must not flood the log.
@@ -94,7 +109,7 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	}
 }
 
-func (a *access) decide(ctx context.Context, token, path, verb string) (int, error) {
+func (a *access) decide(ctx context.Context, source, token, path, verb string) (int, error) {
 	// The hash keeps tokens out of memory.
 	key := sha256.Sum256([]byte(verb + " " + path + " " + token))
 	if _, known := a.readers.Get(key); known {
@@ -104,6 +119,9 @@ func (a *access) decide(ctx context.Context, token, path, verb string) (int, err
 		if code, ok := stored.(int); ok {
 			return code, nil
 		}
+	}
+	if !a.mayAsk(source) {
+		return 0, errBusy
 	}
 	code, err := a.review(ctx, token, path, verb)
 	switch {
@@ -115,6 +133,20 @@ func (a *access) decide(ctx context.Context, token, path, verb string) (int, err
 		a.strangers.Add(key, code, refusedFor)
 	}
 	return code, nil
+}
+
+// mayAsk tells whether the API server may be asked about one more requester of a source.
+func (a *access) mayAsk(source string) bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	stored, _ := a.sources.Get(source)
+	limit, known := stored.(*rate.Limiter)
+	if !known {
+		limit = rate.NewLimiter(reviewRate, reviewBurst)
+	}
+	// By then it would be full again.
+	a.sources.Add(source, limit, reviewBurst/reviewRate*time.Second)
+	return limit.Allow()
 }
 
 // review asks the API server, when fewer than the most that may be under way are.

@@ -75,9 +75,16 @@ func guarded(t *testing.T, r *reviewer) *access {
 	return handler.(*access) //nolint:forcetypeassert // The filter makes nothing else.
 }
 
+// scrape asks with a token, from an address that nobody else has.
 func scrape(t *testing.T, handler http.Handler, token string) int {
 	t.Helper()
+	return scrapeFrom(t, handler, "source-of-"+token, token)
+}
+
+func scrapeFrom(t *testing.T, handler http.Handler, source, token string) int {
+	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+	request.RemoteAddr = source + ":1234"
 	request.Header.Set("Authorization", "Bearer "+token)
 	response := httptest.NewRecorder()
 	handler.ServeHTTP(response, request)
@@ -99,6 +106,26 @@ func TestMadeUpTokensDriveNoReaderOut(t *testing.T) {
 	}
 	if asked := r.asked.Load(); asked != 1 {
 		t.Errorf("the API server was asked %d times about the reader, want once", asked)
+	}
+}
+
+// Each token is another one, so that no answer is known. Whoever sends them uses up what is theirs.
+func TestASourceOfMadeUpTokensIsAskedAboutSeldom(t *testing.T) {
+	r := &reviewer{}
+	endpoint := guarded(t, r)
+	const junk = 20 * reviewBurst
+	began := time.Now()
+	for number := range junk {
+		code := scrapeFrom(t, endpoint, "10.0.0.1", fmt.Sprintf("junk-%d", number))
+		if number < reviewBurst && code != http.StatusUnauthorized || code != http.StatusUnauthorized && code != http.StatusServiceUnavailable {
+			t.Fatalf("token %d gets %d", number, code)
+		}
+	}
+	if most := reviewBurst + 1 + int64(time.Since(began).Seconds()*reviewRate); r.others.Load() > most {
+		t.Errorf("%d tokens of one source were reviewed, want no more than %d", r.others.Load(), most)
+	}
+	if code := scrapeFrom(t, endpoint, "10.0.0.2", reader); code != http.StatusOK {
+		t.Errorf("the reader, from elsewhere, gets %d meanwhile", code)
 	}
 }
 
