@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"time"
@@ -83,6 +84,11 @@ func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, 
 // check looks whether the storage of this cluster can be operated, with a sentence for each thing that can be wrong.
 func check(ctx context.Context, cluster program.Connection, options program.Options) (string, error) {
 	namespace := manager.Namespace(options.Options)
+	if namespace != catalogue.OperatorNamespace {
+		// Leases are of a namespace, so that two copies in two namespaces would both work.
+		return "", fmt.Errorf("namespace %s: the cluster-storage-operator works in namespace %s only, where the release of the cluster "+
+			"installs it: uninstall this copy, or pass --namespace %s", namespace, catalogue.OperatorNamespace, catalogue.OperatorNamespace)
+	}
 	if err := cluster.Preflight.CheckNamespace(ctx, namespace); err != nil {
 		return "", err
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
+	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -21,6 +23,9 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 		return err
 	}
 	namespace := manager.Namespace(options.Options)
+	if err := checkPlace(d, namespace); err != nil {
+		return err
+	}
 	kinds, err := cluster.Check(ctx, namespace, d)
 	if err != nil {
 		return err
@@ -43,4 +48,13 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 		return err
 	}
 	return program.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
+}
+
+// checkPlace refuses to be a second copy. Leases are of a namespace, so that two copies in two namespaces would both work.
+func checkPlace(d driver.Driver, namespace string) error {
+	if d.Removable || namespace == catalogue.Namespace {
+		return nil
+	}
+	return fmt.Errorf("namespace %s: the operator of driver %s works in namespace %s only, where the cluster-storage-operator starts it: "+
+		"uninstall this copy, or pass --namespace %s", namespace, d.Name, catalogue.Namespace, catalogue.Namespace)
 }

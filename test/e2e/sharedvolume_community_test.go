@@ -63,8 +63,9 @@ func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 }
 
-// A copy of this operator in another namespace would write the admission policies in turns with this one, without end.
-func TestNothingIsDoneBesideACopyOfThisOperator(t *testing.T) {
+// An operator of the same name in another namespace that yields to nobody, such as OpenShift's, would write in turns with this one, without
+// end. Of two copies of this operator the older one works: test/adversaries.
+func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	cluster := clean(t)
 	operator := operate(t, cluster)
 	known := share(t, cluster, "default", "known")
@@ -91,7 +92,7 @@ func TestNothingIsDoneBesideACopyOfThisOperator(t *testing.T) {
 	env.Eventually(t, "an event that says why nothing is done", func() error {
 		return told(t.Context(), cluster, known, "LeftToOtherOperator", "second/"+env.OperatorName)
 	})
-	// What the copy would write stays, and is not fought over.
+	// What that one would write stays, and is not fought over.
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
 	_, err = cluster.Kubectl(t.Context(), "patch", "validatingadmissionpolicy", definition, "--type=merge", "-p",
@@ -108,7 +109,7 @@ func TestNothingIsDoneBesideACopyOfThisOperator(t *testing.T) {
 		return r.IsWrite() && r.Object.Resource != "events" && r.Object.Resource != "subjectaccessreviews"
 	})
 	if len(written) > 0 {
-		t.Errorf("written beside a copy:\n%s", env.Describe(written))
+		t.Errorf("written beside a namesake:\n%s", env.Describe(written))
 	}
 	env.Must(t, cluster.Client.Delete(t.Context(), deployment))
 	env.Eventually(t, "taken over", func() error { return cluster.Ready(t.Context(), sv) })

@@ -26,6 +26,7 @@ const (
 	eventTakingOver     = "TakingOver"
 	eventTakenOver      = "TakenOver"
 	eventCreateCR       = "CreateClusterCSIDriver"
+	eventAnotherCopy    = "AnotherCopyWorks"
 )
 
 // tell records events for what differs between two statuses, and for what was done to a driver that was available.

@@ -68,6 +68,10 @@ func (r *Reconciler) obstacle(ctx context.Context) (obstacle, error) {
 
 // lastPods names pods of a predecessor that work on although their Deployment has gone.
 func (r *Reconciler) lastPods(ctx context.Context, predecessor *Predecessor) (string, error) {
+	younger, err := predecessor.younger(ctx)
+	if err != nil {
+		return "", err
+	}
 	pods := &corev1.PodList{}
 	if err := r.Live.List(ctx, pods, client.MatchingFields{"spec.serviceAccountName": predecessor.Operator}); err != nil {
 		return "", fmt.Errorf("look for pods of %s: %w", predecessor.Title, err)
@@ -75,7 +79,7 @@ func (r *Reconciler) lastPods(ctx context.Context, predecessor *Predecessor) (st
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		isSelf := predecessor.Operator == r.Driver.Operator && pod.Namespace == r.Namespace
-		if isSelf || pod.Spec.NodeName == "" || isFinished(pod) {
+		if isSelf || pod.Spec.NodeName == "" || isFinished(pod) || slices.Contains(younger, pod.Namespace) {
 			continue
 		}
 		may, err := predecessor.may(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName})

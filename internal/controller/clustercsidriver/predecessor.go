@@ -116,15 +116,15 @@ func (p *Predecessor) Running(ctx context.Context) (string, error) {
 // running finds the Deployment of the predecessor; nil if there is none. Anybody can call a Deployment so: it is the operator
 // only if its account has a right that only the operator has.
 func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
-	deployments := &appsv1.DeploymentList{}
-	if err := p.Reader.List(ctx, deployments); err != nil {
-		return nil, fmt.Errorf("look for %s: %w", p.Title, err)
+	all, err := p.deployments(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
+	for i := range all {
+		deployment := &all[i]
 		stopped := deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0 && deployment.Status.Replicas == 0
 		self := deployment.Namespace == p.Namespace && deployment.Name == p.Self
-		if deployment.Name != p.Operator || stopped || self {
+		if deployment.Name != p.Operator || stopped || self || p.isYounger(all, deployment) {
 			continue
 		}
 		account := client.ObjectKey{Namespace: deployment.Namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
@@ -137,6 +137,15 @@ func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 		}
 	}
 	return nil, nil
+}
+
+// deployments are those of its name, whosever.
+func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	if err := p.Reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("look for %s: %w", p.Title, err)
+	}
+	return list.Items, nil
 }
 
 // howToStop says how to end the predecessor.
@@ -252,9 +261,12 @@ func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
 func stripDeployment(object any) (any, error) {
 	if deployment, ok := object.(*appsv1.Deployment); ok {
 		deployment.ManagedFields, deployment.Annotations = nil, nil
-		account := deployment.Spec.Template.Spec.ServiceAccountName
+		template := deployment.Spec.Template
 		deployment.Spec = appsv1.DeploymentSpec{Replicas: deployment.Spec.Replicas}
-		deployment.Spec.Template.Spec.ServiceAccountName = account
+		deployment.Spec.Template.Spec.ServiceAccountName = template.Spec.ServiceAccountName
+		if value, set := template.Annotations[YieldsAnnotation]; set {
+			deployment.Spec.Template.Annotations = map[string]string{YieldsAnnotation: value}
+		}
 		deployment.Status = appsv1.DeploymentStatus{Replicas: deployment.Status.Replicas}
 	}
 	return object, nil

@@ -83,7 +83,9 @@ type Reconciler struct {
 	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
 	bindingsCleared bool
 	// told are the DaemonSets of predecessors that an event has told about.
-	told     map[types.UID]bool
+	told map[types.UID]bool
+	// leftTo is the ClusterCSIDriver, and the copy of this operator that was told to look after it.
+	leftTo   string
 	busy     status.Busy
 	rendered rendered
 }
@@ -100,6 +102,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget()
 		return ctrl.Result{}, r.tellOld(ctx)
 	}
+	older, err := r.olderCopy(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("look for copies of this operator: %w", err)
+	}
+	if older != nil {
+		// Its end wakes this one.
+		r.leaveTo(ctx, cr, older)
+		return ctrl.Result{}, nil
+	}
+	r.leftTo = ""
 	r.SetLogLevel(cr.Spec.OperatorLogLevel)
 	result, err := r.follow(ctx, cr)
 	if err != nil {

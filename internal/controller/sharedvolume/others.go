@@ -21,7 +21,15 @@ type OtherOperator interface {
 // the same ones.
 type Others struct {
 	// Community is the community's operator. Namesake has the name of this one, in another namespace: a copy of it, or OpenShift's.
-	Community, Namesake OtherOperator
+	Community OtherOperator
+	Namesake  Namesake
+}
+
+// Namesake is an operator of the name of this one.
+type Namesake interface {
+	OtherOperator
+	// OlderCopy names its Deployment, "namespace/name", if it is a copy of this operator that works in its place; else it is empty.
+	OlderCopy(ctx context.Context) (string, error)
 }
 
 // The reasons of the events on SharedVolumes that are left alone.
@@ -30,10 +38,14 @@ const (
 	eventLeftToOther     = "LeftToOtherOperator"
 )
 
-// running names the Deployment of one that runs, "namespace/name", and the reason of the event that says so; empty if none does.
+// running names the Deployment of one that runs, "namespace/name", and the reason of the event that says so; empty if none does. Of a
+// copy that serves SharedVolumes no event tells: nothing is left undone.
 func (o Others) running(ctx context.Context) (deployment, reason string, err error) {
 	if deployment, err = o.Community.Running(ctx); err != nil || deployment != "" {
 		return deployment, eventLeftToCommunity, err
+	}
+	if deployment, err = o.Namesake.OlderCopy(ctx); err != nil || deployment != "" {
+		return deployment, "", err //nolint:wrapcheck // It says what failed.
 	}
 	deployment, err = o.Namesake.Running(ctx)
 	return deployment, eventLeftToOther, err
