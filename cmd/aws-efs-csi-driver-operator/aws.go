@@ -6,11 +6,14 @@ import (
 	"strconv"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
@@ -41,7 +44,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		Off:  drivers.Settings[awsefs.LookAtAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
-			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, drivers.FIPS, requestsPerMinute
+			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers, options), requestsPerMinute
 			options.MaxAttempts, options.MaxBackoff, options.Timeout = mostAttempts, longestPause, longestRequest
 			client, err := aws.New(ctx, options)
 			if err != nil {
@@ -54,4 +57,21 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		systems.Predecessors = append(systems.Predecessors, predecessor)
 	}
 	return systems, systems.SetupWithManager(mgr)
+}
+
+// fipsEndpoints tells whether the operator calls FIPS endpoints: where the driver's pods do. Unlike them, it knows whether the Secret has
+// keys or a role.
+func fipsEndpoints(drivers *clustercsidriver.Reconciler, options aws.Options) bool {
+	cfg := driver.Config{
+		FIPS: drivers.FIPS, Settings: drivers.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},
+		Platform: &configv1.PlatformStatus{AWS: &configv1.AWSPlatformStatus{}},
+	}
+	for service, url := range options.Endpoints {
+		cfg.Platform.AWS.ServiceEndpoints = append(cfg.Platform.AWS.ServiceEndpoints, configv1.AWSServiceEndpoint{Name: service, URL: url})
+	}
+	if options.Secret != nil {
+		cfg.RoleARNs = map[string]string{"the Secret": options.Secret.RoleARN}
+	}
+	use, _ := awsefs.UsesFIPSEndpoints(cfg)
+	return use
 }

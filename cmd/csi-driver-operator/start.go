@@ -30,6 +30,11 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	if err != nil {
 		return err
 	}
+	if len(d.FeatureGates) > 0 {
+		if controller.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
+			return err
+		}
+	}
 	singleNode := kinds[clustercsidriver.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
 	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds), nil)
 	if err != nil {

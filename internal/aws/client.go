@@ -44,7 +44,8 @@ type Options struct {
 	// Endpoints are the URLs of services, by the names that an Infrastructure has for them: elasticfilesystem, ec2, sts. AWS_ENDPOINT_URL
 	// and its like count more.
 	Endpoints map[string]string
-	// FIPS asks for the endpoints that AWS has for FIPS in the region. Endpoints that somebody named are taken as they are.
+	// FIPS asks for the FIPS endpoints of all services. The SDK makes them up where AWS has none: the caller has to know. Endpoints
+	// that somebody named are taken as they are.
 	FIPS bool
 	// RootCAs are certificates in PEM that are trusted besides those of the system.
 	RootCAs []byte

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -81,7 +80,7 @@ func (o *Options) sts(to *sts.Options) {
 }
 
 // endpoint chooses that of a service: of the environment, of the options, or by region. The SDK refuses FIPS for those that
-// somebody named, and would ask for one everywhere, though the names are made up where AWS has none.
+// somebody named.
 func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpointState) {
 	if url := o.Endpoints[service]; *named == nil && url != "" {
 		*named = &url
@@ -89,7 +88,10 @@ func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpoin
 	switch {
 	case *named != nil:
 		*fips = sdk.FIPSEndpointStateDisabled
-	case o.FIPS && (strings.HasPrefix(o.Region, "us-") || (strings.HasPrefix(o.Region, "ca-") && service != "sts")):
+	case o.FIPS:
 		*fips = sdk.FIPSEndpointStateEnabled
+	case o.Secret != nil:
+		// Whoever has a Secret has decided, and the variable of the environment is a wish for the driver.
+		*fips = sdk.FIPSEndpointStateDisabled
 	}
 }

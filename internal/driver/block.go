@@ -32,7 +32,7 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	return []Sidecar{
 		{
 			Name: "provisioner", Workload: Controller, Metrics: metrics("provisioner", 0),
-			Args:   append([]string{"--default-fstype=ext4", "--feature-gates=Topology=true"}, options.Provisioner...),
+			Args:   append([]string{"--default-fstype=ext4"}, options.Provisioner...),
 			Rights: []string{"volumeattributesclass-reader", "volumesnapshot-reader"},
 		},
 		{Name: "attacher", Workload: Controller, Metrics: metrics("attacher", 1), Args: options.Attacher},

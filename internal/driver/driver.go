@@ -70,6 +70,11 @@ type Driver struct {
 	Credentials []Credentials
 	// Settings are read from the operator's environment.
 	Settings []Setting
+	// FeatureGates are the gates of the API server on which rendering depends.
+	FeatureGates []FeatureGate
+	// ObsoleteBindings are ClusterRoleBindings by which an operator before this one gave the controller's ServiceAccount a role that it
+	// does not need any more. They are deleted once the controller does without.
+	ObsoleteBindings []string
 	// LegacyConditions are condition types that older operators may have left on the ClusterCSIDriver.
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver is taken over.
@@ -147,6 +152,13 @@ func (c Credentials) WantedKeys() string {
 	return strings.Join(alternatives, ", or ")
 }
 
+// FeatureGate is a gate of the API server. Without it, the API server drops the fields that belong to it.
+type FeatureGate struct {
+	Name string
+	// OnSince is the minor version of Kubernetes 1 from which on it is on where nobody says otherwise.
+	OnSince int
+}
+
 // Mutation changes the rendered objects of one Go type.
 type Mutation func(cfg Config, object client.Object) error
 
@@ -205,6 +217,8 @@ type Config struct {
 	Inputs map[Workload]map[string]string
 	// TakingOver means that pods of a predecessor still run.
 	TakingOver bool
+	// FeatureGates are those of Driver.FeatureGates that are on.
+	FeatureGates map[string]bool
 	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.
 	Settings map[string]string
 	// Spec is the desired state that the user wrote.

@@ -84,7 +84,8 @@ func (m Metrics) servicePort() corev1.ServicePort {
 
 // endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	https := monitoringv1.SchemeHTTPS
+	// In small letters: definitions before prometheus-operator 0.87 know no other (enum: http, https), and newer ones know both.
+	https := monitoringv1.Scheme("https")
 	var endpoint monitoringv1.Endpoint
 	endpoint.Port = m.portName()
 	endpoint.Path = "/metrics"

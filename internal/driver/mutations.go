@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -40,6 +41,17 @@ func (d Driver) standardMutations() []Mutation {
 		MutatePods(d.addCloudCA),
 		MutatePods(addInputs),
 	}
+}
+
+// ReadNodes lets the node pods read Nodes, for drivers that look at their own: for labels that limit volumes, or for what the metadata of the
+// instance would say where that can't be reached. RBAC has no way to say "their own".
+func ReadNodes(verbs ...string) Mutation {
+	return Mutate(func(_ Config, role *rbacv1.ClusterRole) error {
+		if strings.HasSuffix(role.Name, "-privileged-role") {
+			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: verbs})
+		}
+		return nil
+	})
 }
 
 // Pods is the pod template of one of the two workloads.

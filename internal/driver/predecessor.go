@@ -78,9 +78,11 @@ func holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	return nil
 }
 
-// keepApart lets a node pod wait for one in an old namespace: two plugins on a node would take each other's sockets. It is there for ever,
-// as to drop it would restart all pods.
-func (d Driver) keepApart(_ Config, daemonSet *appsv1.DaemonSet) error {
+// keepApart lets a node pod wait for one in an old namespace, as long as there is any: two plugins on a node would take each other's sockets.
+func (d Driver) keepApart(cfg Config, daemonSet *appsv1.DaemonSet) error {
+	if !cfg.TakingOver {
+		return nil
+	}
 	for _, predecessor := range d.Predecessors {
 		if predecessor.Namespace == "" {
 			continue

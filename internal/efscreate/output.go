@@ -7,10 +7,10 @@ func (s Share) StorageClassName() string { return "efs-" + s.Name }
 
 // StorageClass is a StorageClass, as YAML, that provisions access points of the share.
 func (s Share) StorageClass() string {
-	options := "  - tls\n"
+	options := ""
 	if s.Zone != "" {
 		// Nodes of other zones find the one mount target by it, without asking AWS.
-		options += "  - az=" + s.Zone + "\n"
+		options = "mountOptions:\n  - az=" + s.Zone + "\n"
 	}
 	return fmt.Sprintf(`apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -22,7 +22,6 @@ parameters:
   fileSystemId: %s
   directoryPerms: "700"
   basePath: /dynamic_provisioning
-mountOptions:
 %sreclaimPolicy: Delete
 volumeBindingMode: Immediate
 `, s.StorageClassName(), s.FileSystem, options)

@@ -6,6 +6,8 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -57,6 +59,23 @@ func (c Connection) OptionalKinds(d driver.Driver) (map[schema.GroupKind]bool, e
 		}
 	}
 	return found, nil
+}
+
+// KubernetesMinor is the minor version of the API server, for instance 36.
+func (c Connection) KubernetesMinor() (int, error) {
+	discover, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return 0, fmt.Errorf("client for the API server's version: %w", err)
+	}
+	found, err := discover.ServerVersion()
+	if err != nil {
+		return 0, fmt.Errorf("read the API server's version: %w", err)
+	}
+	parsed, err := version.ParseGeneric(found.GitVersion)
+	if err != nil {
+		return 0, fmt.Errorf("the API server's version %q: %w", found.GitVersion, err)
+	}
+	return int(parsed.Minor()), nil //nolint:gosec // It is small.
 }
 
 // Check looks whether a driver can be operated in this cluster, with a sentence for each thing that can be wrong, and which of the

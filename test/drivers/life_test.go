@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,9 +45,13 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 	live(t, scene{
 		cluster: suite.cluster, driver: d, classes: map[string]string{"standard-csi": "true", "ssd-csi": ""},
 		snapshotClasses: []string{"csi-gce-pd-vsc", "csi-gce-pd-vsc-images"},
-		before: []client.Object{&storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "ssd-csi"}, Provisioner: "disks.example.com", Parameters: map[string]string{"theirs": "true"},
-		}},
+		before: []client.Object{
+			&storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "ssd-csi"}, Provisioner: "disks.example.com", Parameters: map[string]string{"theirs": "true"},
+			},
+			// As an operator before this one has left it, whose controller was privileged.
+			obsoleteBinding(d),
+		},
 		foreign: "ssd-csi",
 		key: operatorv1.CSIDriverConfigSpec{
 			DriverType: operatorv1.GCPDriverType,
@@ -81,6 +86,15 @@ func live(t *testing.T, s scene) {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, &s) }) {
 			return
 		}
+	}
+}
+
+// obsoleteBinding is the first one of a driver.
+func obsoleteBinding(d driver.Driver) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: d.ObsoleteBindings[0]},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: d.ShortPrefix + "-privileged-role"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.OperatorNamespace, Name: d.ControllerServiceAccount()}},
 	}
 }
 
@@ -129,6 +143,9 @@ func isRolledOut(t *testing.T, s *scene) {
 		if diff := cmp.Diff(rendered[name], class.Parameters); diff != "" {
 			t.Errorf("parameters of StorageClass %s (-rendered +live):\n%s", name, diff)
 		}
+	}
+	if len(s.driver.ObsoleteBindings) > 0 {
+		env.Must(t, s.cluster.Gone(t.Context(), obsoleteBinding(s.driver)))
 	}
 	prefix := s.driver.ConditionPrefix
 	for _, kind := range []string{"DriverControllerServiceController", "DriverNodeServiceController"} {

@@ -46,6 +46,9 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 	// The status, because the network operator checks and completes what the administrator wrote.
 	cfg.Proxy = proxy.Status
+	if cfg.FeatureGates, err = r.featureGates(ctx); err != nil {
+		return cfg, nil, err
+	}
 	servers, err := r.tls(ctx)
 	if err != nil {
 		return cfg, nil, err
@@ -197,6 +200,9 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 	}
 	for _, kind := range d.OptionalKinds() {
 		kinds[kind] = "v1"
+	}
+	if len(d.FeatureGates) > 0 {
+		kinds[FeatureGateKind()] = configv1.GroupVersion.Version
 	}
 	return kinds
 }

@@ -50,6 +50,8 @@ type Reconciler struct {
 	Inheritable []driver.Setting
 	// FIPS means that the nodes run in FIPS mode.
 	FIPS bool
+	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
+	KubernetesMinor int
 	// SetLogLevel sets how much the operator itself logs.
 	SetLogLevel func(operatorv1.LogLevel)
 	// Version is reported once the operands are rolled out.
@@ -88,6 +90,8 @@ type Reconciler struct {
 	leftTo   string
 	busy     status.Busy
 	rendered rendered
+	// noObsolete means that the driver's obsolete bindings have gone.
+	noObsolete bool
 }
 
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
@@ -227,6 +231,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if replacing {
 		changes, again = append(changes, r.endController(ctx, changes)...), status.Soonest(again, handoverInterval)
 	}
+	changes = append(changes, r.deleteObsolete(ctx, changes, waits)...)
 	takeover, err := r.takeOver(ctx, cr, old, changes, waits)
 	changes = append(changes, takeover.changes...)
 	logChanges(ctx, changes)

@@ -76,6 +76,9 @@ func (r *rights) own(d driver.Driver) {
 		rule("coordination.k8s.io", "leases", nil, "create"),
 		rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
 	)
+	if len(d.ObsoleteBindings) > 0 {
+		r.everywhere = append(r.everywhere, rule(rbacv1.GroupName, "clusterrolebindings", d.ObsoleteBindings, "get", "delete"))
+	}
 	for _, credentials := range d.Credentials {
 		r.inside = append(r.inside, rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
 	}

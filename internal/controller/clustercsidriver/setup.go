@@ -104,7 +104,15 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			object: &corev1.Pod{}, namespace: namespace, apps: append([]string{d.Deployment}, d.NodeApps()...),
 			transform: stripPod, matters: changesHealth,
 		},
-	}, snapshots(d, kinds)...)
+	}, slices.Concat(gates(d), snapshots(d, kinds))...)
+}
+
+// gates are watched for drivers that depend on some.
+func gates(d driver.Driver) []watched {
+	if len(d.FeatureGates) == 0 {
+		return nil
+	}
+	return []watched{{object: &configv1.FeatureGate{}, name: singleton, optional: FeatureGateKind()}}
 }
 
 // managedConfig is the ConfigMap that matters among those that OpenShift makes for all: a cache can select one of a namespace.

@@ -36,8 +36,13 @@ func Driver() (driver.Driver, error) {
 			Asset: "controller.yaml", Request: "aws-ebs-csi-driver-operator", Secret: "ebs-cloud-credentials", Workload: driver.Controller,
 			Condition: "AWSEBSCloudCredentials", Payload: true, Keys: [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}},
 		}},
-		Check:            check,
-		Mutations:        []driver.Mutation{driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt)},
+		Check:        check,
+		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
+		// Network interfaces that are attached later take slots of volumes. The period is that of OpenShift (csi-operator f7f9dc59, aws_ebs.go).
+		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),
+			// Told its node's name, the plugin also watches it for ten minutes, to take off a taint that OpenShift does not use
+			// (pkg/driver/node.go in v1.47.0, startNotReadyTaintWatcher).
+			driver.ReadNodes("get", "list", "watch")),
 		LegacyConditions: driver.FormerConditions("AWSEBS"),
 		Predecessors: []driver.Predecessor{{
 			Title: "the operator that OLM installed in OpenShift 4.5", Operator: "aws-ebs-csi-driver-operator", Package: "aws-ebs-csi-driver-operator",

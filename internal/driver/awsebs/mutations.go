@@ -60,7 +60,9 @@ func refused(tag configv1.AWSResourceTag) string {
 	}
 }
 
-// addRegion tells the controller where AWS is. The metadata of its instance can't be reached from the pod network.
+// addRegion tells the controller where AWS is. The metadata of its instance can't be reached from the pod network. FIPS mode changes no
+// endpoint (decision 0024): a private cluster may have a way to the plain ones only, and nobody could tell this operator so before storage
+// is lost. Whoever wants FIPS endpoints names them in the Infrastructure, as for all of OpenShift.
 func addRegion(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -81,10 +83,6 @@ func addRegion(cfg driver.Config, pods driver.Pods) error {
 				add("AWS_EC2_ENDPOINT", endpoint.URL)
 			}
 		}
-	}
-	// Elsewhere AWS has no FIPS endpoints, and the driver would reach nothing.
-	if cfg.FIPS && (strings.HasPrefix(cfg.Region, "us-") || strings.HasPrefix(cfg.Region, "ca-")) {
-		add("AWS_USE_FIPS_ENDPOINT", "true")
 	}
 	return nil
 }

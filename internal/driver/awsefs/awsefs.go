@@ -47,7 +47,7 @@ func Driver() (driver.Driver, error) {
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
-		// It mounts file systems to delete directories.
+		// It is root, and mounts file systems to delete directories if it is told to.
 		PrivilegedController: true,
 		LegacyFinalizers: []string{
 			Operator + ".operator.openshift.io/AWSEFSDriverControllerServiceController",
@@ -59,7 +59,10 @@ func Driver() (driver.Driver, error) {
 			{
 				Name:     "provisioner",
 				Workload: driver.Controller,
-				Metrics:  &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
+				// An access point can be reached from all zones. Drivers from 3.0 on report a topology; with it the provisioner would make
+				// nothing before a node plugin of such a driver has registered, which a migration may delay for long.
+				Args:    []string{"--immediate-topology=false"},
+				Metrics: &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
 			},
 			{Name: "liveness-probe", Workload: driver.Controller, HealthPort: 10302},
 			{Name: "node-driver-registrar", Workload: driver.Node, HealthPort: 10305},

@@ -1,6 +1,7 @@
 package awsefs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func TestNodePodsNameTheirSecretOnlyOnceItIsAccepted(t *testing.T) {
 			}
 			for _, container := range pod.Containers {
 				for _, variable := range container.Env {
-					if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef.Name == nodeSecret {
+					if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil && variable.ValueFrom.SecretKeyRef.Name == nodeSecret {
 						found++
 					}
 				}
@@ -165,6 +166,57 @@ func TestEveryContainerRequestsResourcesAndUsesAPriority(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The controller parses what tenants write. It needs a privileged container only to mount file systems, for deleting directories in them.
+func TestTheControllerIsPrivilegedOnlyToDeleteDirectories(t *testing.T) {
+	for setting, want := range map[string]string{
+		"false": "none", "true": "csi-driver csi-provisioner",
+	} {
+		for _, object := range render(t, config(t, set("DELETE_ACCESS_POINT_ROOT_DIR", setting))) {
+			deployment, isDeployment := object.(*appsv1.Deployment)
+			if !isDeployment {
+				continue
+			}
+			if got := privileged(t, deployment.Spec.Template.Spec); got != want {
+				t.Errorf("DELETE_ACCESS_POINT_ROOT_DIR=%s: privileged are %s, want %s", setting, got, want)
+			}
+		}
+	}
+}
+
+// The registrar makes a socket in a folder of kubelet's, which SELinux lets only privileged containers do.
+func TestOnNodesThePluginAndTheRegistrarArePrivileged(t *testing.T) {
+	for _, object := range render(t, config(t, nil)) {
+		if daemonSet, isDaemonSet := object.(*appsv1.DaemonSet); isDaemonSet {
+			if got, want := privileged(t, daemonSet.Spec.Template.Spec), "csi-driver csi-node-driver-registrar"; got != want {
+				t.Errorf("privileged are %s, want %s", got, want)
+			}
+		}
+	}
+}
+
+// privileged names the containers that are. All others must have given up what can be given up.
+func privileged(t *testing.T, pod corev1.PodSpec) string {
+	t.Helper()
+	var names []string
+	for _, container := range pod.Containers {
+		with := container.SecurityContext
+		if with != nil && with.Privileged != nil && *with.Privileged {
+			names = append(names, container.Name)
+			continue
+		}
+		if with == nil || with.AllowPrivilegeEscalation == nil || *with.AllowPrivilegeEscalation || with.Capabilities == nil ||
+			!slices.Equal(with.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(with.Capabilities.Add) > 0 ||
+			with.SeccompProfile == nil || with.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("container %s could do more than it needs to: %+v", container.Name, with)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
 
 func TestHostPortsDoNotCollide(t *testing.T) {

@@ -2,7 +2,6 @@ package awsefs
 
 import (
 	"fmt"
-	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,10 +15,12 @@ import (
 func mutations() []driver.Mutation {
 	return []driver.Mutation{
 		driver.MutatePods(configureController),
+		driver.MutatePods(allowMounts),
 		driver.MutatePods(configureNodes),
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowRootDirectories),
 		driver.Mutate(nameProvisionerBinding),
+		driver.ReadNodes("get"),
 	}
 }
 
@@ -52,6 +53,22 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 	}
 	provisioner.Args = append(provisioner.Args,
 		"--timeout="+cfg.Settings[provisionerTimeout], "--worker-threads="+cfg.Settings[provisionerWorkers])
+	return nil
+}
+
+// allowMounts makes the driver's container of the controller privileged where it mounts file systems, and the one that talks to it.
+func allowMounts(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload != driver.Controller || cfg.Settings[deleteRootDir] != "true" {
+		return nil
+	}
+	yes := true
+	for name, readOnly := range map[string]*bool{driverContainer: nil, "csi-provisioner": &yes} {
+		container, err := pods.Container(name)
+		if err != nil {
+			return err
+		}
+		container.SecurityContext = &corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: readOnly}
+	}
 	return nil
 }
 
@@ -100,21 +117,25 @@ func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	}
 }
 
-// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints. Only regions in the
-// United States and Canada have those; elsewhere the driver ends at once if it is told to use them.
+// enableFIPS switches the tunnels of both pods to FIPS, and the calls to AWS to its FIPS endpoints where there are any.
 func enableFIPS(cfg driver.Config, pods driver.Pods) error {
-	if !cfg.FIPS {
-		return nil
-	}
 	container, err := pods.Container(driverContainer)
 	if err != nil {
 		return err
 	}
-	container.Env = append(container.Env, corev1.EnvVar{Name: "FIPS_ENABLED", Value: "true"})
-	if strings.HasPrefix(cfg.Region, "us-") || strings.HasPrefix(cfg.Region, "ca-") {
-		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_USE_FIPS_ENDPOINT", Value: "true"})
+	if cfg.FIPS {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "FIPS_ENABLED", Value: "true"})
+	}
+	if use, _ := UsesFIPSEndpoints(cfg); use {
+		container.Env = append(container.Env, corev1.EnvVar{Name: useFIPSEndpoint, Value: "true"})
 	}
 	return nil
+}
+
+// UsesFIPSEndpoints tells whether the driver's pods call FIPS endpoints of AWS, and why they don't although the administrator wants it.
+// Drivers from 3.1 on end at once where there are none (pkg/cloud/cloud.go, validateFIPSRegion).
+func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
+	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }
 
 // allowRootDirectories adds the IAM actions with which the driver mounts a file system to delete a directory in it.

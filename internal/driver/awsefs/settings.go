@@ -13,6 +13,8 @@ const (
 	provisionerWorkers = "PROVISIONER_WORKERS"
 	provisionerTimeout = "PROVISIONER_TIMEOUT"
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
+	// The name is that of the variable by which AWS's own programs are told the same.
+	useFIPSEndpoint = "AWS_USE_FIPS_ENDPOINT"
 )
 
 // AccessPointLimit is the variable with the number of access points that a file system can have. The operator warns before they
@@ -35,6 +37,8 @@ func settings() []driver.Setting {
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},
 		// Kubernetes counts volumes for each node in 32 bits; no node mounts more than it has ports for tunnels.
 		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
+		// Empty: where the nodes are in FIPS mode and AWS has the endpoints. A private cluster may have a way to the plain ones only.
+		{Variable: useFIPSEndpoint, Check: driver.Boolean},
 		{Variable: LookAtAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},

@@ -45,9 +45,12 @@ func AccessPointTags(infraID string, wanted []configv1.AWSResourceTag) map[strin
 // ClusterTag is the key of the tag with which the driver says that this cluster has made an access point; its value is "owned".
 func ClusterTag(infraID string) string { return "kubernetes.io/cluster/" + infraID }
 
-// check lists the resource tags that the driver can't put on access points.
+// check lists what the driver can't follow: FIPS endpoints that AWS lacks, and resource tags that can't be put on access points.
 func check(cfg driver.Config) []string {
 	var problems []string
+	if _, refused := UsesFIPSEndpoints(cfg); refused != "" {
+		problems = append(problems, refused)
+	}
 	for _, tag := range cfg.ResourceTags {
 		if why := refusedTag(cfg.InfrastructureID, tag); why != "" {
 			problems = append(problems, fmt.Sprintf("resource tag %q=%q of the Infrastructure cluster is not put on access points: %s",

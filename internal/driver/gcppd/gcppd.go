@@ -37,8 +37,10 @@ func Driver() (driver.Driver, error) {
 			Asset: "controller.yaml", Request: "openshift-gcp-pd-csi-driver-operator", Secret: "gcp-pd-cloud-credentials",
 			Workload: driver.Controller, Condition: "GCPPDCloudCredentials", Payload: true, Keys: [][]string{{"service_account.json"}},
 		}},
-		Wanted:           wanted,
-		Mutations:        []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt)},
+		Wanted:    wanted,
+		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
+		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
+		ObsoleteBindings: []string{"gcp-pd-controller-privileged-binding"},
 		LegacyConditions: driver.FormerConditions("GCPPD"),
 	}, err //nolint:wrapcheck // The folder is part of the program.
 }

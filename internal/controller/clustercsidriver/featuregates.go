@@ -1,0 +1,48 @@
+package clustercsidriver
+
+import (
+	"context"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// FeatureGateKind is the kind that says which feature gates the API servers of a cluster have.
+func FeatureGateKind() schema.GroupKind {
+	return schema.GroupKind{Group: configv1.GroupName, Kind: "FeatureGate"}
+}
+
+// featureGates are those of the driver that are on: as the FeatureGate of the cluster says, or else as this version of Kubernetes has it.
+func (r *Reconciler) featureGates(ctx context.Context) (map[string]bool, error) {
+	if len(r.Driver.FeatureGates) == 0 {
+		return nil, nil
+	}
+	cluster := &configv1.FeatureGate{}
+	if err := r.optional(ctx, cluster, FeatureGateKind()); err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, gate := range r.Driver.FeatureGates {
+		on, listed := listedGate(cluster.Status.FeatureGates, r.Version, configv1.FeatureGateName(gate.Name))
+		found[gate.Name] = on || (!listed && r.KubernetesMinor >= gate.OnSince)
+	}
+	return found, nil
+}
+
+// listedGate tells whether a gate is on in the release of this operator. If that is not listed, as while the cluster is updated, the gate must
+// be on in all releases that are.
+func listedGate(releases []configv1.FeatureGateDetails, version string, name configv1.FeatureGateName) (on, listed bool) {
+	has := func(gates []configv1.FeatureGateAttributes) bool {
+		return slices.ContainsFunc(gates, func(gate configv1.FeatureGateAttributes) bool { return gate.Name == name })
+	}
+	on = true
+	for _, release := range releases {
+		enabled, disabled := has(release.Enabled), has(release.Disabled)
+		if release.Version == version && (enabled || disabled) {
+			return enabled, true
+		}
+		listed, on = listed || enabled || disabled, on && enabled
+	}
+	return on && listed, listed
+}
