@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,17 @@ func (d Driver) checkSettings(values map[string]string) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// Matching accepts what a regular expression matches; the sentence says what the value must be.
+func Matching(pattern, sentence string) func(string) error {
+	allowed := regexp.MustCompile(pattern)
+	return func(value string) error {
+		if !allowed.MatchString(value) {
+			return errors.New(sentence)
+		}
+		return nil
+	}
 }
 
 // Number accepts whole numbers in a range.

@@ -2,6 +2,9 @@ package awsefs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +23,7 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowRootDirectories),
 		driver.Mutate(nameProvisionerBinding),
+		driver.Mutate(restrictToCluster),
 		driver.ReadNodes("get"),
 	}
 }
@@ -150,5 +154,24 @@ func allowRootDirectories(cfg driver.Config, request *cloudcredentialv1.Credenti
 		},
 		Resource: "*",
 	})
+	return nil
+}
+
+// restrictToCluster keeps the controller to access points with the tag of this cluster. Else it could change those of all clusters of the
+// account that this driver has made.
+func restrictToCluster(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
+	id := cfg.Settings[iamClusterID]
+	if id == "" || (cfg.InfrastructureID != "" && cfg.InfrastructureID != id) || request.Spec.SecretRef.Name != controllerSecret {
+		return nil
+	}
+	for _, entry := range request.Spec.ProviderSpec.StatementEntries {
+		for _, condition := range entry.PolicyCondition {
+			for _, key := range slices.Collect(maps.Keys(condition)) {
+				if scope, isTag := strings.CutSuffix(key, DriverTag); isTag {
+					condition[scope+ClusterTag(id)] = "owned"
+				}
+			}
+		}
+	}
 	return nil
 }

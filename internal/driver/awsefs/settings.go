@@ -15,6 +15,7 @@ const (
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
 	// The name is that of the variable by which AWS's own programs are told the same.
 	useFIPSEndpoint = "AWS_USE_FIPS_ENDPOINT"
+	iamClusterID    = "IAM_CLUSTER_ID"
 )
 
 // AccessPointLimit is the variable with the number of access points that a file system can have. The operator warns before they
@@ -39,6 +40,8 @@ func settings() []driver.Setting {
 		{Variable: volumeAttachLimit, Check: driver.Number(1, 1000)},
 		// Empty: where the nodes are in FIPS mode and AWS has the endpoints. A private cluster may have a way to the plain ones only.
 		{Variable: useFIPSEndpoint, Check: driver.Boolean},
+		// Empty, because access points that were made without the cluster's tag could not be deleted any more.
+		{Variable: iamClusterID, Check: driver.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "must be the infrastructureName of a cluster")},
 		{Variable: LookAtAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},

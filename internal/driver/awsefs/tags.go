@@ -51,6 +51,9 @@ func check(cfg driver.Config) []string {
 	if _, refused := UsesFIPSEndpoints(cfg); refused != "" {
 		problems = append(problems, refused)
 	}
+	if id := cfg.Settings[iamClusterID]; id != "" && cfg.InfrastructureID != "" && id != cfg.InfrastructureID {
+		problems = append(problems, fmt.Sprintf("%s=%s is not followed: the Infrastructure cluster has infrastructureName %s", iamClusterID, id, cfg.InfrastructureID))
+	}
 	for _, tag := range cfg.ResourceTags {
 		if why := refusedTag(cfg.InfrastructureID, tag); why != "" {
 			problems = append(problems, fmt.Sprintf("resource tag %q=%q of the Infrastructure cluster is not put on access points: %s",

@@ -6,6 +6,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
@@ -66,5 +67,37 @@ func TestTheOrderOfResourceTagsDoesNotMatter(t *testing.T) {
 	other := []configv1.AWSResourceTag{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}
 	if a, b := flagTags(driver.Config{ResourceTags: one}), flagTags(driver.Config{ResourceTags: other}); a != b || a != "a:2 b:1" {
 		t.Errorf("%q and %q", a, b)
+	}
+}
+
+func TestIAMConditionsAreThoseOfThisClusterOnly(t *testing.T) {
+	for id, want := range map[string]string{
+		"":          "",
+		"dev-x7k2p": "",
+		"other":     "IAM_CLUSTER_ID=other is not followed: the Infrastructure cluster has infrastructureName dev-x7k2p",
+	} {
+		cfg := config(t, set("IAM_CLUSTER_ID", id))
+		if got := strings.Join(check(cfg), "\n"); got != want {
+			t.Errorf("%q: problems %q, want %q", id, got, want)
+		}
+		conditions := 0
+		for _, object := range render(t, cfg) {
+			request, isRequest := object.(*cloudcredentialv1.CredentialsRequest)
+			if !isRequest {
+				continue
+			}
+			for _, entry := range request.Spec.ProviderSpec.StatementEntries {
+				for _, condition := range entry.PolicyCondition {
+					for key, value := range condition {
+						if strings.HasSuffix(key, "kubernetes.io/cluster/dev-x7k2p") && value == "owned" {
+							conditions++
+						}
+					}
+				}
+			}
+		}
+		if wanted := map[string]int{"dev-x7k2p": 2}[id]; conditions != wanted {
+			t.Errorf("%q: %d conditions on the tag of the cluster, want %d", id, conditions, wanted)
+		}
 	}
 }

@@ -161,6 +161,7 @@ func variants() map[string]func(*driver.Config) {
 		"without-storage-class":       func(cfg *driver.Config) { cfg.Spec.StorageClassState = operatorv1.RemovedStorageClass },
 		"node-memory-limit":           set("NODE_MEMORY_LIMIT", "4Gi"),
 		"delete-root-directories":     set("DELETE_ACCESS_POINT_ROOT_DIR", "true"),
+		"iam-of-this-cluster":         set("IAM_CLUSTER_ID", "dev-x7k2p"),
 		"volume-attach-limit":         set("VOLUME_ATTACH_LIMIT", "40"),
 		"provisioner": func(cfg *driver.Config) {
 			cfg.Settings["PROVISIONER_WORKERS"], cfg.Settings["PROVISIONER_TIMEOUT"] = "10", "90s"
