@@ -89,7 +89,7 @@ func TestIAMConditionsAreThoseOfThisClusterOnly(t *testing.T) {
 			for _, entry := range request.Spec.ProviderSpec.StatementEntries {
 				for _, condition := range entry.PolicyCondition {
 					for key, value := range condition {
-						if strings.HasSuffix(key, "kubernetes.io/cluster/dev-x7k2p") && value == "owned" {
+						if strings.Contains(key, "kubernetes.io/cluster/") && value == "owned" {
 							conditions++
 						}
 					}
