@@ -34,7 +34,6 @@ func TestTheDriverFollowsTheSpecification(t *testing.T) {
 	t.Cleanup(func() { _ = driver.Stop() })
 	parameters := filepath.Join(folder, "mutable.yaml")
 	env.Must(t, os.WriteFile(parameters, []byte("iops: \"100\"\n"), 0o600))
-	//nolint:gosec // The program is ours to choose.
 	command := exec.CommandContext(t.Context(), sanity, "--csi.endpoint=unix://"+socket, "--csi.testvolumemutableparameters="+parameters,
 		"--csi.mountdir="+filepath.Join(folder, "target"), "--csi.stagingdir="+filepath.Join(folder, "staging"))
 	output, err := command.CombinedOutput()
