@@ -95,7 +95,7 @@ type gate struct {
 
 // gated are the variants with such a field. The gates of each are off where this package dry-runs it; test/drivers does it where they are on.
 func gated() map[string]gate {
-	return map[string]gate{}
+	return map[string]gate{"awsebs/allocatable-can-change": {field: "nodeAllocatableUpdatePeriodSeconds", since: 33}}
 }
 
 // each visits each object once, however many variants have it.
