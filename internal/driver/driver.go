@@ -106,7 +106,8 @@ type Sidecar struct {
 
 // Metrics is a plain HTTP endpoint on loopback and the port on which kube-rbac-proxy offers it over HTTPS.
 type Metrics struct {
-	// Name is that of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy".
+	// Name is that of the port, "<Name>-m", and of the proxy's container, "<Name>-kube-rbac-proxy". The proxy of the driver's own metrics is
+	// "kube-rbac-proxy-<Loopback>", as in openshift/csi-operator f7f9dc59 assets/overlays/*/generated/standalone/controller.yaml.
 	Name string
 	// Loopback is the port of the plain endpoint, Port the one that Prometheus scrapes.
 	Loopback, Port int32

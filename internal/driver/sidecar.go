@@ -115,6 +115,7 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 			if err != nil {
 				return err
 			}
+			proxy.Name = fmt.Sprintf("kube-rbac-proxy-%d", d.Metrics.Loopback)
 			pods.Spec.Containers = append(pods.Spec.Containers, proxy)
 		}
 		for _, sidecar := range d.Sidecars {
