@@ -220,6 +220,13 @@ func (p *pod) refusals() []string {
 	return found
 }
 
+// kill ends all programs without notice. Sidecars that wait for their Lease, and are to give it back when they end, do not end by SIGTERM.
+func (p *pod) kill() {
+	for _, running := range p.running {
+		running.Kill()
+	}
+}
+
 // stop ends all programs.
 func (p *pod) stop() error {
 	var problems []error

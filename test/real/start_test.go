@@ -216,6 +216,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 		p, err := startPod(t.Context(), base, without(spec, proxySuffix), profiles()["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
+		t.Cleanup(p.kill)
 		err = p.await(t.Context(), "leases", p.leads)
 		if err == nil || !strings.Contains(err.Error(), "csi-attacher has ended: flag provided but not defined: -workers") {
 			t.Errorf("error %v", err)
@@ -227,6 +228,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 		p, err := startPod(t.Context(), base, without(base.deployment.Spec.Template.Spec, proxySuffix), profiles()["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
+		t.Cleanup(p.kill)
 		env.Eventually(t, "a refused request", func() error {
 			requests, err := suite.cluster.Audit.Since(mark, user(p.spec.ServiceAccountName))
 			if err != nil {
