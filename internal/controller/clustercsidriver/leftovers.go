@@ -34,16 +34,18 @@ func (r *Reconciler) superseded(ctx context.Context, predecessor *Predecessor) (
 	return found, nil
 }
 
-// clearBindings deletes superseded ClusterRoleBindings when those of ours are there. It reads them once in the life of a ClusterCSIDriver.
+// clearBindings deletes superseded ClusterRoleBindings when those of ours are there, and the workloads that need them are applied. It reads
+// them once in the life of a ClusterCSIDriver.
 func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
 	})
-	if r.bindingsCleared || len(needed) == 0 || len(needed.With(apply.Failed, apply.Terminating)) > 0 {
+	workloads := changes.Where(func(change apply.Change) bool { return change.Subject.Group == appsv1.GroupName })
+	if r.bindingsCleared || len(workloads) == 0 || len(needed.With(apply.Failed, apply.Terminating)) > 0 {
 		return nil, nil
 	}
-	if len(needed.With(apply.Created)) == len(needed) {
-		// There was no driver before.
+	if len(workloads.With(apply.Created)) == len(workloads) {
+		// There was no driver before. Of other kinds the cache has only what is ours: what is adopted counts as created.
 		r.bindingsCleared = true
 		return nil, nil
 	}
