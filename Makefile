@@ -37,7 +37,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 # compiler.
 test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
 	go list -race -test -export ./... >/dev/null
-	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/takeover ./test/drivers ./test/faults ./test/cloud ./...
+	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/adversaries ./test/takeover ./test/drivers ./test/faults ./test/cloud ./...
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
 
@@ -46,7 +46,7 @@ test: build race standin real bin/promtool bin/venv/moto shipped ## Run every te
 soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/aws
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/aws ./test/adversaries
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -182,17 +180,8 @@ func waitIdle(t *testing.T, cluster *env.Cluster, user string, mark env.Mark, re
 // resident is the resident memory of a process in MiB; only Linux tells it.
 func resident(t *testing.T, pid int) (int, bool) {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, false
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		var kibibytes int
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kibibytes); err == nil {
-			t.Logf("resident memory: %d MiB", kibibytes/1024)
-			return kibibytes / 1024, true
-		}
-	}
-	t.Fatalf("process %d has no VmRSS", pid)
-	return 0, false
+	mebibytes, known, err := env.Resident(pid)
+	env.Must(t, err)
+	t.Logf("resident memory: %d MiB, known: %t", mebibytes, known)
+	return mebibytes, known
 }

@@ -1,0 +1,141 @@
+package adversaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// apart is how much the clocks differ.
+const apart = 10 * time.Minute
+
+// looks is how often an operator looks at a lease, every 26 s, until more time has passed than the lease lasts, which is 137 s.
+const looks = 6
+
+// The times in a lease are those of its holder's clock. Who holds one is whoever goes on renewing it, whatever the times say. This test
+// begins, lets all others of the package run, and looks at the end.
+func TestALeaseIsHeldByWhoeverRenewsItWhateverTheClocksSay(t *testing.T) {
+	cluster := suite.cluster
+	dead, err := gcppd.Driver()
+	env.Must(t, err)
+	alive, err := awsebs.Driver()
+	env.Must(t, err)
+	// It says that it has been renewed in ten minutes' time, and never is.
+	ahead := lease(dead, apart)
+	// It says that it was renewed ten minutes ago, and goes on being renewed.
+	behind := lease(alive, -apart)
+	for _, object := range []client.Object{ahead, behind} {
+		env.Must(t, cluster.Client.Create(t.Context(), object))
+	}
+	mark := now(t)
+	renewing, end := context.WithCancel(t.Context())
+	renewals := make(chan error, 1)
+	go func() { renewals <- renew(renewing, cluster, behind) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-renewals; err != nil {
+			t.Error(err)
+		}
+	})
+	heir, err := cluster.StartDriverOperator(t.Context(), dead, "--leader-elect=true")
+	env.Must(t, err)
+	env.StopAtEnd(t, heir)
+	waiting, err := cluster.StartDriverOperator(t.Context(), alive, "--leader-elect=true")
+	env.Must(t, err)
+	env.StopAtEnd(t, waiting)
+	t.Parallel()
+
+	env.Must(t, env.AwaitFor(t.Context(), 5*time.Minute, "the lease of a dead holder whose clock was ahead taken over", heir.Started))
+	user := env.DriverOperatorUser(alive.Operator)
+	env.Must(t, env.AwaitFor(t.Context(), 5*time.Minute, "looks at the lease of a holder whose clock is behind", func() error {
+		if seen := len(requests(t, mark, user, env.Request.IsLease)); seen < looks {
+			return fmt.Errorf("%d looks", seen)
+		}
+		return nil
+	}))
+	if taken := requests(t, mark, user, isRenewal); len(taken) > 0 || waiting.Started() == nil {
+		t.Errorf("a lease that is renewed was taken:\n%s", env.Describe(taken))
+	}
+}
+
+// lease is that of the operator of a driver, held by somebody whose clock differs.
+func lease(d driver.Driver, by time.Duration) *coordinationv1.Lease {
+	holder, seconds := "somebody-else", int32(137)
+	renewed := metav1.NewMicroTime(time.Now().Add(by))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: d.Operator + "-lock"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &renewed, RenewTime: &renewed,
+		},
+	}
+}
+
+// renew goes on renewing a lease by a clock that is behind. While the API server is away it tries again.
+func renew(ctx context.Context, cluster *env.Cluster, lease *coordinationv1.Lease) error {
+	ticker := time.NewTicker(5 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		live := lease.DeepCopy()
+		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(lease), live); err != nil {
+			continue
+		}
+		if *live.Spec.HolderIdentity != *lease.Spec.HolderIdentity {
+			return errors.New("the lease is held by " + *live.Spec.HolderIdentity)
+		}
+		renewed := metav1.NewMicroTime(time.Now().Add(-apart))
+		live.Spec.RenewTime = &renewed
+		// A failed one is followed by the next.
+		_ = cluster.Client.Update(ctx, live)
+	}
+}
+
+// The API server's clock tells when objects were made, the operator's how much time has passed since then.
+func TestClocksThatDifferCostNothing(t *testing.T) {
+	cluster := suite.cluster
+	cost := map[time.Duration][]string{}
+	for _, by := range []time.Duration{0, apart, -apart} {
+		t.Run(by.String(), func(t *testing.T) {
+			namespace := "clock" + map[time.Duration]string{0: "", apart: "-ahead", -apart: "-behind"}[by]
+			own := tenant(t, cluster, namespace)
+			through := env.NewProxy(t, cluster)
+			through.Shift(by)
+			operator := operate(t, cluster, alone, "--kubeconfig", through.Kubeconfig(t, cluster, env.OperatorNamespace))
+			env.Eventually(t, "the operator works", operator.Started)
+			install(t, cluster)
+			env.Quiet(t, operator)
+			through.Set(nil)
+			sv := env.SharedVolume(namespace, "data")
+			env.Must(t, own.Create(t.Context(), sv))
+			env.Must(t, env.AwaitFor(t.Context(), promised, "Ready", func() error { return cluster.Ready(t.Context(), sv) }))
+			env.Quiet(t, operator)
+			cost[by] = through.Work()
+			if seconds, err := operator.Metric(t.Context(), "csi_operator_shared_volume_ready_seconds_sum"); err != nil || seconds < 0 {
+				t.Errorf("it was Ready after %v seconds (%v)", seconds, err)
+			}
+			env.Must(t, own.Delete(t.Context(), sv))
+			env.Eventually(t, "its pair gone", func() error { return cluster.PairGone(t.Context(), sv) })
+			env.Must(t, cluster.Uninstall(t.Context()))
+		})
+	}
+	for by, made := range cost {
+		if len(made) > len(cost[0]) {
+			t.Errorf("where the API server's clock is %s ahead, a SharedVolume costs %d requests, else %d:\n%q\n%q", by, len(made), len(cost[0]), made, cost[0])
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package adversaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// What the next tenant asks for; the one before had the IDs of package env.
+const (
+	nextFileSystem  = "fs-0badcafe"
+	nextAccessPoint = "fsap-0badcafe0badcafe"
+)
+
+// communityFinalizer is what the community's operator put on every SharedVolume.
+const communityFinalizer = "finalizer.awsefs.managed.openshift.io"
+
+// next is a SharedVolume of a tenant who comes after another one, on other shares.
+func next(namespace, name string) *v1alpha1.SharedVolume {
+	sv := env.SharedVolume(namespace, name)
+	sv.Spec = v1alpha1.SharedVolumeSpec{FileSystemID: nextFileSystem, AccessPointID: nextAccessPoint}
+	return sv
+}
+
+// mountsOnly checks that the IDs of a SharedVolume are those that its author has written, and that whatever volume its claim has, asks for,
+// or is promised is of these IDs. It fails the test at once: what was bound once can have been read.
+func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolume) {
+	t.Helper()
+	live := wanted.DeepCopy()
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(wanted), live); err == nil && live.UID == wanted.UID && live.Spec != wanted.Spec {
+		t.Fatalf("the IDs of SharedVolume %s/%s are %v, its author wrote %v", live.Namespace, live.Name, live.Spec, wanted.Spec)
+	}
+	handle := wanted.Spec.FileSystemID + "::" + wanted.Spec.AccessPointID
+	claim := &corev1.PersistentVolumeClaim{}
+	err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: wanted.Namespace, Name: "pvc-" + wanted.Name}, claim)
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	env.Must(t, err)
+	volumes := &corev1.PersistentVolumeList{}
+	env.Must(t, cluster.Client.List(t.Context(), volumes))
+	for _, volume := range volumes.Items {
+		ref := volume.Spec.ClaimRef
+		isBound := claim.Spec.VolumeName == volume.Name && ref != nil && ref.UID == claim.UID
+		if isBound && volume.Spec.CSI != nil && volume.Spec.CSI.VolumeHandle != handle {
+			t.Fatalf("claim %s/%s is bound to volume %s of %s, want %s", claim.Namespace, claim.Name, volume.Name, volume.Spec.CSI.VolumeHandle, handle)
+		}
+	}
+}
+
+// remade deletes a namespace and makes it again for another tenant.
+func remade(t *testing.T, cluster *env.Cluster, name string) client.Client {
+	t.Helper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	env.Must(t, cluster.Client.Delete(t.Context(), space))
+	env.Eventually(t, "namespace "+name+" gone", func() error { return cluster.Gone(t.Context(), space.DeepCopy()) })
+	env.Must(t, cluster.Namespace(t.Context(), name))
+	return editor(t, cluster, name)
+}
+
+// leftByCommunity is a namespace whose last tenant had a SharedVolume of the community's operator. The tenant has gone, and the volume is
+// Released: the community's operator said nowhere for which SharedVolume it was made but by name.
+func leftByCommunity(t *testing.T, cluster *env.Cluster, namespace, name string) (client.Client, *corev1.PersistentVolume) {
+	t.Helper()
+	tenant(t, cluster, namespace)
+	sv, err := cluster.PutCommunityVolume(t.Context(), namespace, name, false)
+	env.Must(t, err)
+	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	env.Must(t, cluster.Client.Patch(t.Context(), sv, none))
+	own := remade(t, cluster, namespace)
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name}}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(cluster.Client.Delete(context.Background(), volume)); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Eventually(t, "the volume released", func() error { return isIn(t.Context(), cluster, volume, corev1.VolumeReleased) })
+	return own, volume
+}
+
+func isIn(ctx context.Context, cluster *env.Cluster, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) error {
+	err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume)
+	if err == nil && volume.Status.Phase != phase {
+		err = fmt.Errorf("volume %s is %s", volume.Name, volume.Status.Phase)
+	}
+	return err
+}
+
+// A tenant who gets a namespace of a name that was used before can write whatever the tenant before could: names, labels and
+// finalizers. None of it is a proof of having been there.
+func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
+	cluster := suite.cluster
+	wasRefused(t, cluster)
+	for name, forge := range map[string]func(sv *v1alpha1.SharedVolume){
+		"finalizer": func(sv *v1alpha1.SharedVolume) { sv.Finalizers = []string{communityFinalizer} },
+		"labels": func(sv *v1alpha1.SharedVolume) {
+			sv.Labels = map[string]string{
+				env.CommunityLabel: "true",
+				"openshift.io/aws-efs-operator-shared-volume-owner-namespace": sv.Namespace,
+				"openshift.io/aws-efs-operator-shared-volume-owner-name":      sv.Name,
+			}
+			sv.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume": sv.Name}
+		},
+		"status": func(sv *v1alpha1.SharedVolume) {
+			sv.Status = v1alpha1.SharedVolumeStatus{Phase: v1alpha1.Ready, ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: "pvc-data"}}
+		},
+		"claim": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := "forged-" + name
+			own, volume := leftByCommunity(t, cluster, namespace, "data")
+			forged := next(namespace, "data")
+			if forge != nil {
+				forge(forged)
+			} else {
+				// Kubernetes itself refuses a claim on the volume of a claim that had another UID.
+				_, _, claim := env.CommunityVolume(namespace, "data", false)
+				env.Must(t, own.Create(t.Context(), claim))
+			}
+			if err := own.Create(t.Context(), forged); name == "finalizer" && apierrors.IsForbidden(err) {
+				// Before the operator has run for the first time, no policy is in force.
+				env.Must(t, cluster.Client.Create(t.Context(), forged))
+			} else {
+				env.Must(t, err)
+			}
+			if forged.Status.ClaimRef.Name != "" {
+				t.Error("a tenant has written a status")
+			}
+			status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready","claimRef":{"name":"pvc-data"}}}`))
+			if err := own.Status().Patch(t.Context(), forged.DeepCopy(), status); !apierrors.IsForbidden(err) {
+				t.Errorf("a tenant writes a status: %v", err)
+			}
+			// What an older definition or a generous role may have let in.
+			if name == "status" {
+				env.Must(t, cluster.Client.Status().Patch(t.Context(), forged.DeepCopy(), status))
+			}
+			operator := operate(t, cluster, alone)
+			env.Eventually(t, "the operator works", operator.Started)
+			if forge != nil {
+				settles(t, cluster, forged)
+			}
+			env.Quiet(t, operator)
+			mountsOnly(t, cluster, forged)
+			former := volume.DeepCopy()
+			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), former))
+			if former.Spec.ClaimRef == nil || former.Spec.ClaimRef.UID != volume.Spec.ClaimRef.UID {
+				t.Errorf("the volume of the tenant before is for %v now", former.Spec.ClaimRef)
+			}
+		})
+	}
+}
+
+// wasRefused checks that, once the operator has run, the API server refuses a new SharedVolume that says it is an old one.
+func wasRefused(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	own := tenant(t, cluster, "forger")
+	operator := operate(t, cluster, alone)
+	env.Eventually(t, "a forged finalizer refused", func() error {
+		forged := next("forger", "data")
+		forged.Finalizers = []string{communityFinalizer}
+		err := own.Create(t.Context(), forged, client.DryRunAll)
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("it is taken (%w)", err)
+		}
+		return nil
+	})
+	env.Must(t, operator.Stop())
+}
+
+// settles waits until the operator has come to a decision about a SharedVolume, whatever it is, and looks at it until then.
+func settles(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
+	t.Helper()
+	env.Eventually(t, "a decision about the forged SharedVolume", func() error {
+		mountsOnly(t, cluster, sv)
+		live := sv.DeepCopy()
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(sv), live); err != nil {
+			return err
+		}
+		if live.Status.ObservedGeneration == 0 {
+			return errors.New("it is " + string(live.Status.Phase))
+		}
+		return nil
+	})
+}
+
+// "a" with "b-c" and "a-b" with "c" want volumes of the same name. Whoever comes first has it, and nobody has what is another's.
+func TestNamesThatMeetAreServedApart(t *testing.T) {
+	cluster := suite.cluster
+	first, second := tenant(t, cluster, "meet-me"), tenant(t, cluster, "meet")
+	operator := operate(t, cluster, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	one, two := env.SharedVolume("meet-me", "here"), next("meet", "me-here")
+	// Labels can say anything.
+	two.Labels = map[string]string{
+		env.CommunityLabel: "true",
+		"openshift.io/aws-efs-operator-shared-volume-owner-namespace": one.Namespace,
+		"openshift.io/aws-efs-operator-shared-volume-owner-name":      one.Name,
+	}
+	env.Must(t, first.Create(t.Context(), one))
+	env.Eventually(t, "the first one Ready", func() error { return cluster.Ready(t.Context(), one) })
+	volume, claim := env.VolumeOf(one), env.ClaimOf(one)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	// A claim that says it is the first one's, of the other tenant.
+	forged := claim.DeepCopy()
+	forged.ObjectMeta = metav1.ObjectMeta{Namespace: "meet", Name: claim.Name, Labels: claim.Labels, OwnerReferences: claim.OwnerReferences}
+	env.Must(t, second.Create(t.Context(), forged))
+	env.Must(t, second.Create(t.Context(), two))
+	env.Eventually(t, "the second one Ready", func() error {
+		mountsOnly(t, cluster, two)
+		return cluster.Ready(t.Context(), two)
+	})
+	env.Quiet(t, operator)
+	mountsOnly(t, cluster, one)
+	after := volume.DeepCopy()
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), after))
+	if after.ResourceVersion != volume.ResourceVersion {
+		t.Errorf("the volume of the first one was changed: %v is now %v", volume.Spec, after.Spec)
+	}
+}

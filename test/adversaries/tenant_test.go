@@ -1,0 +1,213 @@
+package adversaries
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	// fewFailing and allFailing are how many SharedVolumes one tenant has that can't be served: a quota forbids their claims. Make soak has all.
+	fewFailing, allFailing = 2_000, 10_000
+	// One in squatted fails because a claim of its name is there, which is no claim of its own.
+	squatted = 20
+	// One in fat carries as many annotations as the API server takes, which is 256 KiB in all.
+	fat, fatness = 25, 256<<10 - 1<<10
+	// mostMemoryOfFew and mostMemoryOfAll are the resident memory of the operator beside them, in MiB; without them it needs 60.
+	mostMemoryOfFew, mostMemoryOfAll = 140, 400
+	// mostFirst is how many requests one of the crowd may cost until it is told what is wrong.
+	mostFirst = 8
+	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 26 s.
+	mostLater = 400
+)
+
+// A tenant fills a namespace with SharedVolumes that can't be served, as many as the community's operator was never tried with. Others
+// notice nothing, and the operator works neither more nor bigger than it may.
+func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
+	crowd, most := fewFailing, mostMemoryOfFew
+	if env.Rounds(t) > env.DefaultRounds {
+		crowd, most = allFailing, mostMemoryOfAll
+	}
+	// The race detector would need memory of its own.
+	cluster := *suite.cluster
+	cluster.Operator = env.OperatorName
+	hostile, honest := tenant(t, &cluster, "hostile"), tenant(t, &cluster, "honest")
+	squat(t, hostile, crowd/squatted)
+	limit(t, &cluster, "hostile")
+	operator := operate(t, &cluster)
+	env.Eventually(t, "the operator leads", operator.Started)
+	install(t, &cluster)
+	served := 0
+	serve := func(when string) error {
+		sv := env.SharedVolume("honest", fmt.Sprintf("data-%d", served))
+		served++
+		began := time.Now()
+		if err := honest.Create(t.Context(), sv); err != nil {
+			return err
+		}
+		err := env.AwaitFor(t.Context(), promised, "Ready "+when, func() error { return cluster.Ready(t.Context(), sv) })
+		t.Logf("Ready %s after %s", when, time.Since(began).Round(time.Millisecond))
+		return err
+	}
+
+	env.Must(t, serve("before the crowd"))
+	mark := now(t)
+	began := time.Now()
+	env.Must(t, each(crowd, func(number int) error {
+		if number == crowd/2 {
+			if err := serve("while the crowd comes"); err != nil {
+				return err
+			}
+		}
+		return hostile.Create(t.Context(), failing(number))
+	}))
+	t.Logf("%d SharedVolumes were created within %s", crowd, time.Since(began).Round(time.Millisecond))
+	env.Must(t, serve("when all have come"))
+	told(t, operator, crowd)
+	t.Logf("all of them were told what is wrong after %s", time.Since(began).Round(time.Millisecond))
+	first := requests(t, mark, env.OperatorUser, ofCrowd)
+	t.Logf("%d requests about the crowd until then: %s", len(first), tally(first))
+	if len(first) > mostFirst*crowd {
+		t.Errorf("%d requests until each of %d SharedVolumes was told what is wrong, at most %d are allowed", len(first), crowd, mostFirst*crowd)
+	}
+	volumes := &metav1.PartialObjectMetadataList{}
+	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
+	env.Must(t, cluster.Client.List(t.Context(), volumes, client.MatchingLabels{"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "hostile"}))
+	if count := len(volumes.Items); count > crowd/100 {
+		t.Errorf("%d volumes were made for claims that a quota forbids", count)
+	}
+	bounded(t, operator, "beside the crowd")
+	small(t, operator, most, "beside the crowd")
+	env.Must(t, serve("beside the crowd"))
+
+	env.Must(t, operator.Stop())
+	operator = operate(t, &cluster)
+	env.Eventually(t, "the next operator leads", operator.Started)
+	env.Must(t, serve("after a restart"))
+	told(t, operator, crowd)
+	small(t, operator, most, "after a restart")
+	env.Must(t, cluster.Uninstall(t.Context()))
+}
+
+// failing is one of the crowd. Some are forged, all that a tenant can write.
+func failing(number int) *v1alpha1.SharedVolume {
+	sv := env.SharedVolume("hostile", fmt.Sprintf("sv-%d", number))
+	sv.Spec.AccessPointID = fmt.Sprintf("fsap-%017x", number)
+	if number%fat == 0 {
+		sv.Annotations = map[string]string{"example.com/fat": strings.Repeat("x", fatness)}
+	}
+	switch number % 20 {
+	case 1:
+		sv.Finalizers = []string{"example.com/forged"}
+	case 2:
+		sv.Labels = map[string]string{
+			env.CommunityLabel: "true",
+			"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "honest",
+			"openshift.io/aws-efs-operator-shared-volume-owner-name":      "data-0",
+		}
+	case 3:
+		// It is cut in the names of volume and claim, and in labels.
+		sv.Name += strings.Repeat("-long", 45)
+	}
+	return sv
+}
+
+// squat makes claims of the names that some of the crowd want.
+func squat(t *testing.T, hostile client.Client, count int) {
+	t.Helper()
+	env.Must(t, each(count, func(number int) error {
+		_, _, claim := env.CommunityVolume("hostile", fmt.Sprintf("sv-%d", number*squatted), false)
+		claim.Labels, claim.Spec.VolumeName = nil, ""
+		return hostile.Create(t.Context(), claim)
+	}))
+}
+
+// limit forbids more claims in a namespace than there are.
+func limit(t *testing.T, cluster *env.Cluster, namespace string) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claims"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")}
+	env.Must(t, cluster.Client.Create(t.Context(), quota))
+	env.Eventually(t, "the quota in force", func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || len(quota.Status.Hard) == 0 {
+			return fmt.Errorf("not yet (%w)", err)
+		}
+		return nil
+	})
+}
+
+// told waits until all of the crowd are Failed. To list them as often would be an attack of its own.
+func told(t *testing.T, operator *env.Operator, crowd int) {
+	t.Helper()
+	env.Must(t, env.AwaitFor(t.Context(), 5*time.Minute, "all of the crowd Failed", func() error {
+		failed, err := operator.Metric(t.Context(), `csi_operator_shared_volumes{phase="Failed"}`)
+		if err == nil && failed < float64(crowd) {
+			err = fmt.Errorf("%v are", failed)
+		}
+		return err
+	}))
+}
+
+// bounded waits for renewals of the lease, and counts what the crowd costs between them.
+func bounded(t *testing.T, operator *env.Operator, when string) {
+	t.Helper()
+	mark := now(t)
+	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "the lease renewed twice", func() error {
+		if seen := len(requests(t, mark, env.OperatorUser, isRenewal)); seen < 2 {
+			return errors.New("not yet")
+		}
+		return nil
+	}))
+	all := requests(t, mark, env.OperatorUser, func(env.Request) bool { return true })
+	var between []env.Request
+	renewals := 0
+	for _, request := range all {
+		switch {
+		case isRenewal(request):
+			renewals++
+		case renewals == 1 && ofCrowd(request):
+			between = append(between, request)
+		}
+	}
+	t.Logf("%s: %d requests about the crowd between two renewals of the lease: %s", when, len(between), tally(between))
+	if len(between) > mostLater {
+		t.Errorf("%s: %d requests about the crowd between two renewals of the lease, at most %d are allowed", when, len(between), mostLater)
+	}
+}
+
+// small checks the operator's memory.
+func small(t *testing.T, operator *env.Operator, most int, when string) {
+	t.Helper()
+	memory, known, err := env.Resident(operator.PID())
+	env.Must(t, err)
+	t.Logf("%s: %d MiB", when, memory)
+	if known && memory > most {
+		t.Errorf("%s: the operator holds %d MiB, at most %d are allowed", when, memory, most)
+	}
+}
+
+func isRenewal(r env.Request) bool { return r.IsLease() && r.IsWrite() }
+
+// ofCrowd is true for requests about the hostile tenant's objects.
+func ofCrowd(r env.Request) bool {
+	return r.Verb != "watch" && (r.Object.Namespace == "hostile" || strings.HasPrefix(r.Object.Name, "pv-hostile-"))
+}
+
+// tally counts requests by what they are.
+func tally(requests []env.Request) string {
+	count := map[string]int{}
+	for _, request := range requests {
+		count[fmt.Sprintf("%s %s/%s %d", request.Verb, request.Object.Resource, request.Object.Subresource, request.Response.Code)]++
+	}
+	return fmt.Sprint(count)
+}
