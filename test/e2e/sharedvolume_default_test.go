@@ -67,6 +67,8 @@ func TestANewInstallationDeniesWhatNoListAllows(t *testing.T) {
 	env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, "Deny"))
 	env.Eventually(t, "closed", func() error { return denied(try(t, cluster, bare.Name)) })
 	env.Eventually(t, "not told any more", func() error { return absent(t.Context(), cluster, openCondition) })
+	// While an operator runs.
+	unshare(t, cluster, sv)
 }
 
 // absent checks that the ClusterCSIDriver does not have a condition.
