@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,15 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 			},
 		},
 	}}}
+	before := &admissionv1.ValidatingAdmissionPolicy{}
+	err = c.Client.Get(ctx, client.ObjectKeyFromObject(policy), before)
+	if err == nil && !slices.ContainsFunc(before.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
+		// It goes with a definition that has gone.
+		err = c.Client.Delete(ctx, before, client.Preconditions{UID: &before.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("ValidatingAdmissionPolicy %s: %w", policy.Name, err)
+	}
 	err = c.Client.Create(ctx, policy)
 	if apierrors.IsAlreadyExists(err) {
 		// An operator that runs was faster, or it was so before.
