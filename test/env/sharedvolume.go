@@ -57,6 +57,10 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 	if apierrors.IsAlreadyExists(err) {
 		// An operator that runs was faster, or it was so before.
 		_, err = c.Kubectl(ctx, "annotate", "--overwrite", "validatingadmissionpolicy", policy.Name, sharedvolume.DefaultAnnotation+"=Allow")
+		if err == nil {
+			_, err = c.Kubectl(ctx, "delete", "--ignore-not-found", "validatingadmissionpolicies,validatingadmissionpolicybindings",
+				"unlisted-namespaces."+policy.Name)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("ValidatingAdmissionPolicy %s: %w", policy.Name, err)

@@ -180,6 +180,10 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
 	env.Must(t, cluster.Client.Create(t.Context(), project))
 	env.Eventually(t, "SharedVolumes served and created", func() error {
+		// The operator decides when it sees the definition, which may have been before.
+		if err := cluster.SharedVolumesServedBefore(t.Context()); err != nil {
+			return err
+		}
 		for _, sv := range []*v1alpha1.SharedVolume{env.SharedVolume("project", "sv1"), env.SharedVolume("default", "sv2"), env.SharedVolume("default", "sv3")} {
 			if err := cluster.Client.Create(t.Context(), sv); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
@@ -215,6 +219,10 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	})
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	env.Eventually(t, "SharedVolumes served again", func() error {
+		// The operator decides when it sees the definition, which may have been before.
+		if err := cluster.SharedVolumesServedBefore(t.Context()); err != nil {
+			return err
+		}
 		if err := cluster.Client.Create(t.Context(), env.SharedVolume("default", "again")); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
