@@ -70,7 +70,7 @@ func TestANamespaceMadeAgainGetsNothingOfTheFormerTenant(t *testing.T) {
 					case <-reached:
 						return nil
 					default:
-						return fmt.Errorf("not reached, %v", cluster.Ready(t.Context(), former.DeepCopy()))
+						return fmt.Errorf("not reached: %w", cluster.Ready(t.Context(), former.DeepCopy()))
 					}
 				})
 			}

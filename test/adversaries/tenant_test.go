@@ -86,7 +86,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	if count := len(volumes.Items); count > crowd/100 {
 		t.Errorf("%d volumes were made for claims that a quota forbids", count)
 	}
-	bounded(t, operator, "beside the crowd")
+	bounded(t, "beside the crowd")
 	small(t, operator, most, "beside the crowd")
 	env.Must(t, serve("beside the crowd"))
 
@@ -159,7 +159,7 @@ func told(t *testing.T, operator *env.Operator, crowd int) {
 }
 
 // bounded waits for renewals of the lease, and counts what the crowd costs between them.
-func bounded(t *testing.T, operator *env.Operator, when string) {
+func bounded(t *testing.T, when string) {
 	t.Helper()
 	mark := now(t)
 	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "the lease renewed twice", func() error {

@@ -45,7 +45,7 @@ func (o Others) running(ctx context.Context) (deployment, reason string, err err
 		return deployment, eventLeftToCommunity, err
 	}
 	if deployment, err = o.Namesake.OlderCopy(ctx); err != nil || deployment != "" {
-		return deployment, "", err //nolint:wrapcheck // It says what failed.
+		return deployment, "", err
 	}
 	deployment, err = o.Namesake.Running(ctx)
 	return deployment, eventLeftToOther, err
