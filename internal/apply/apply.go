@@ -180,13 +180,30 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 		// What is left on an object that the cache does not show yet is dealt with when it does.
 		return action, nil
 	}
-	if err := a.takeOver(ctx, applied, left); err != nil {
+	if err := a.takeOverLeft(ctx, desired, applied, left); err != nil {
 		return Failed, err
 	}
 	if _, err := a.patch(ctx, desired); err != nil {
 		return Failed, err
 	}
 	return action, nil
+}
+
+// takeOverLeft takes over what an apply has left, once more from a live read if somebody has written the object since: Kubernetes writes the
+// status of an admission policy right after each change.
+func (a *Applier) takeOverLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
+	err := a.takeOver(ctx, applied, left)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	live, err := a.readFrom(ctx, a.Live, SubjectOf(desired))
+	if err != nil || live == nil {
+		return err
+	}
+	if left, err = a.foreignFields(live, desired); err != nil || left.empty() {
+		return err
+	}
+	return a.takeOver(ctx, live, left)
 }
 
 // patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds

@@ -58,6 +58,11 @@ func missing(available, progressing operatorv1.OperatorCondition) error {
 	return errors.New(available.Message)
 }
 
+// provisioned tells whether the cloud-credential-operator has followed a request as it is now.
+func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
+	return request != nil && request.Status.Provisioned && request.Status.LastSyncGeneration == request.Generation
+}
+
 func (r *reporter) credentialState(
 	cfg driver.Config, credentials driver.Credentials, live workloads,
 ) (available, progressing operatorv1.OperatorCondition) {
@@ -79,7 +84,7 @@ func (r *reporter) credentialState(
 			r.Namespace, credentials.Secret, strings.Join(secret.keys, " "), credentials.WantedKeys()), false)
 	case secret.passedThrough && credentials.Optional:
 		return state(true, "CredentialsPassedThrough", r.withheld(cfg, credentials), false)
-	case requested && (request == nil || !request.Status.Provisioned || request.Status.LastSyncGeneration != request.Generation):
+	case requested && !provisioned(request):
 		message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
 			mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
 		return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message, true)
@@ -141,8 +146,8 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 func (r *reporter) withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods never get it. "+
 		"Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, or set %s to an IAM role in the "+
-		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, driver.PolicyAnnotation,
-		credentials.Workload, credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
+		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret,
+		driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
 }
 
 // withoutRequest says what to do where nobody makes a Secret.
