@@ -47,6 +47,7 @@ func checkRoles(ctx context.Context, root, driver string) error {
 	if err != nil {
 		return err
 	}
+	//nolint:gosec // The folder is that of the package which the developer names.
 	found, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(roleFile)))
 	if err != nil {
 		return fmt.Errorf("roles of the operator: %w: run make package", err)

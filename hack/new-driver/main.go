@@ -92,7 +92,7 @@ func parse(args []string) (wanted names, repository string, err error) {
 	flags.StringVar(&wanted.Title, "title", "", "what people call the driver (default that of --condition-prefix)")
 	flags.StringVar(&wanted.Variable, "image-variable", "", "start of the names of the variables with its images (default NAME_DRIVER in capitals)")
 	flags.IntVar(&wanted.NodePort, "node-port", 0, "port of the nodes for the health of the driver (default one that no driver has)")
-	flags.IntVar(&wanted.RegistrarPort, "registrar-port", 0, "port of the nodes for the health of the node-driver-registrar (default one that no driver has)")
+	flags.IntVar(&wanted.RegistrarPort, "registrar-port", 0, "port of the nodes for the registrar's health (default one that no driver has)")
 	flags.BoolVar(&wanted.Unlisted, "unlisted-name", false, "take a CSI name that no ClusterCSIDriver may have yet")
 	flags.StringVar(&wanted.Delivery, "delivery", "", "payload, for a driver that is part of OpenShift and stays, or olm, for one that "+
 		"administrators\ninstall and remove (default payload)")

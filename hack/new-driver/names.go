@@ -132,11 +132,7 @@ func (n names) check() error {
 	if !regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,62}$`).MatchString(n.Variable) {
 		refuse("image-variable", n.Variable, "it must be 63 capitals, digits and underscores at most and begin with a capital, such as GCP_PD_DRIVER")
 	}
-	for flag, port := range map[string]int{"node-port": n.NodePort, "registrar-port": n.RegistrarPort} {
-		if port != 0 && (port < 1024 || port > 65535) {
-			refuse(flag, strconv.Itoa(port), "it must be between 1024 and 65535")
-		}
-	}
+	n.checkPorts(refuse)
 	if !slices.Contains(platforms(), n.Platform) {
 		refuse("platform", n.Platform, "it must be one of "+strings.Join(platforms(), ", "))
 	}
@@ -144,6 +140,15 @@ func (n names) check() error {
 		refuse("delivery", n.Delivery, "it must be "+withPayload+" or "+withOLM)
 	}
 	return errors.Join(problems...)
+}
+
+// checkPorts refuses ports that a program on a node can't have. 0 stands for one that is chosen.
+func (n names) checkPorts(refuse func(flag, value string, reasons ...string)) {
+	for flag, port := range map[string]int{"node-port": n.NodePort, "registrar-port": n.RegistrarPort} {
+		if port != 0 && (port < 1024 || port > 65535) {
+			refuse(flag, strconv.Itoa(port), "it must be between 1024 and 65535")
+		}
+	}
 }
 
 // checkPackage returns why this can't be the name of a driver's package and folder, or "".

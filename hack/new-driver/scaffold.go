@@ -115,7 +115,10 @@ func (s *scaffold) restore(tree *os.Root) error {
 			if _, was := s.before[name]; err == nil && !entry.IsDir() && !was {
 				err = tree.Remove(name)
 			}
-			return err
+			if err != nil {
+				return fmt.Errorf("remove %s: %w", name, err)
+			}
+			return nil
 		})
 		problems = append(problems, err)
 	}
@@ -378,7 +381,8 @@ func goCommand(ctx context.Context, folder string, args ...string) ([]byte, erro
 	command.Dir, command.Env, command.Stderr = folder, append(os.Environ(), "UPDATE=1"), problems
 	output, err := command.Output()
 	if err != nil {
-		return nil, fmt.Errorf("the new driver fails where the program writes what is made of it: %s, in %s: %w:\n%s%s", command, folder, err, output, problems)
+		return nil, fmt.Errorf("the new driver fails where the program writes what is made of it: %s, in %s: %w:\n%s%s",
+			command, folder, err, output, problems)
 	}
 	return output, nil
 }

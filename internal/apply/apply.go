@@ -189,21 +189,20 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	return action, nil
 }
 
-// takeOverLeft takes over what an apply has left, once more from a live read if somebody has written the object since: Kubernetes writes the
+// takeOverLeft takes over what an apply has left, once more after another apply if somebody has written the object since: Kubernetes writes the
 // status of an admission policy right after each change.
 func (a *Applier) takeOverLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
 	err := a.takeOver(ctx, applied, left)
 	if !apierrors.IsConflict(err) {
 		return err
 	}
-	live, err := a.readFrom(ctx, a.Live, SubjectOf(desired))
-	if err != nil || live == nil {
+	if applied, err = a.patch(ctx, desired); err != nil {
 		return err
 	}
-	if left, err = a.foreignFields(live, desired); err != nil || left.empty() {
+	if left, err = a.foreignFields(applied, desired); err != nil || left.empty() {
 		return err
 	}
-	return a.takeOver(ctx, live, left)
+	return a.takeOver(ctx, applied, left)
 }
 
 // patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds

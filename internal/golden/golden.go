@@ -58,9 +58,11 @@ func export(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, filepath.Base(here), name+".yaml")
+	//nolint:gosec // The developer who runs the tests names the folder.
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}
+	//nolint:gosec // As above.
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (c Connection) KubernetesMinor() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the API server's version %q: %w", found.GitVersion, err)
 	}
-	return int(parsed.Minor()), nil //nolint:gosec // It is small.
+	return int(parsed.Minor()), nil
 }
 
 // Check looks whether a driver can be operated in this cluster, with a sentence for each thing that can be wrong, and which of the

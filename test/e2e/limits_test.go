@@ -46,9 +46,9 @@ func volumeBy(driver, name string, labels map[string]string) *corev1.PersistentV
 	}
 }
 
-func claimIn(namespace, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+func claimOf(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: name, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			Resources: corev1.VolumeResourceRequirements{
@@ -68,10 +68,10 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	community := volumeBy("efs.csi.aws.com", "of-the-community", ours)
 	marked := volumeBy("efs.csi.aws.com", "without-label", none)
 	marked.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume-uid": "made-up"}
-	foreign, left := claimIn("victim", "foreign", none), claimIn("victim", "of-the-community", ours)
+	foreign, left := claimOf("foreign", none), claimOf("of-the-community", ours)
 	sv := env.SharedVolume("victim", "sv")
 	keep(t, cluster, sv)
-	owned := claimIn("victim", "owned", none)
+	owned := claimOf("owned", none)
 	owned.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: sv.Name, UID: sv.UID,
 	}}
@@ -125,7 +125,7 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"create a volume that deletes data":        create(operator, deleting),
 		"delete a claim of a tenant":               remove(operator, foreign),
 		"call a claim ours":                        change(operator, foreign, label),
-		"create a claim without label":             create(operator, claimIn("victim", "new", none)),
+		"create a claim without label":             create(operator, claimOf("new", none)),
 		"create a lease elsewhere":                 create(operator, lease("victim")),
 		"create a role elsewhere":                  create(operator, role("victim")),
 		"create pods elsewhere":                    create(operator, pods),
@@ -145,7 +145,7 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"adopt a volume of the community":       change(operator, community, `{"metadata":{"annotations":{"a":"b"}}}`),
 		"give a volume its label back":          change(operator, marked, label),
 		"delete a volume":                       remove(operator, community),
-		"create a claim":                        create(operator, claimIn("victim", "new", ours)),
+		"create a claim":                        create(operator, claimOf("new", ours)),
 		"adopt a claim of the community":        change(operator, left, `{"metadata":{"annotations":{"a":"b"}}}`),
 		"give a claim its label back":           change(operator, owned, label),
 		"delete a claim":                        remove(operator, left),

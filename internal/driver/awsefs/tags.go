@@ -52,7 +52,8 @@ func check(cfg driver.Config) []string {
 		problems = append(problems, refused)
 	}
 	if id := cfg.Settings[iamClusterID]; id != "" && cfg.InfrastructureID != "" && id != cfg.InfrastructureID {
-		problems = append(problems, fmt.Sprintf("%s=%s is not followed: the Infrastructure cluster has infrastructureName %s", iamClusterID, id, cfg.InfrastructureID))
+		problems = append(problems, fmt.Sprintf("%s=%s is not followed: the Infrastructure cluster has infrastructureName %s",
+			iamClusterID, id, cfg.InfrastructureID))
 	}
 	for _, tag := range cfg.ResourceTags {
 		if why := refusedTag(cfg.InfrastructureID, tag); why != "" {
