@@ -41,7 +41,7 @@ func TestEveryKubernetesKnowsTheFieldsThatAreApplied(t *testing.T) {
 					t.Errorf("%s: %s %s: %v", from, object.GetKind(), object.GetName(), err)
 				}
 			})
-			if count < 300 {
+			if count < 250 {
 				t.Errorf("only %d objects were tried", count)
 			}
 			for from, since := range gated() {
