@@ -24,7 +24,7 @@ type metricsPort struct {
 func (p *pod) metrics(t *testing.T) (found []metricsPort) {
 	t.Helper()
 	for _, container := range p.spec.Containers {
-		if !strings.HasSuffix(container.Name, proxySuffix) {
+		if !strings.Contains(container.Name, proxyName) {
 			continue
 		}
 		port := container.Ports[0]

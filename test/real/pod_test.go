@@ -21,7 +21,7 @@ import (
 // What containers are called. Those of the sidecars that run have the names of their programs.
 const (
 	driverContainer = "csi-driver"
-	proxySuffix     = "-kube-rbac-proxy"
+	proxyName       = "kube-rbac-proxy"
 	leaderElection  = "--leader-election"
 )
 
@@ -70,7 +70,7 @@ func (p *pod) startContainer(ctx context.Context, container corev1.Container, pr
 		return p.startDriver(ctx, container, profile)
 	case slices.Contains(released(), name):
 		return p.startReleased(container)
-	case strings.HasSuffix(name, proxySuffix):
+	case strings.Contains(name, proxyName):
 		return p.startProxy(ctx, container)
 	case slices.Contains(listed(), name):
 		return nil

@@ -213,7 +213,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 				spec.Containers[i].Args = append(spec.Containers[i].Args, "--workers=100")
 			}
 		}
-		p, err := startPod(t.Context(), base, without(spec, proxySuffix), profiles()["awsebs"].at("a", "b"))
+		p, err := startPod(t.Context(), base, without(spec, proxyName), profiles()["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
 		t.Cleanup(p.kill)
@@ -225,7 +225,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 	t.Run("verb", func(t *testing.T) {
 		// The first thing that a sidecar wants is its Lease.
 		mark := now(t)
-		p, err := startPod(t.Context(), base, without(base.deployment.Spec.Template.Spec, proxySuffix), profiles()["awsebs"].at("a", "b"))
+		p, err := startPod(t.Context(), base, without(base.deployment.Spec.Template.Spec, proxyName), profiles()["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
 		t.Cleanup(p.kill)
@@ -245,10 +245,10 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 }
 
 // without leaves out containers by the end of their names.
-func without(spec corev1.PodSpec, suffix string) corev1.PodSpec {
+func without(spec corev1.PodSpec, name string) corev1.PodSpec {
 	spec = *spec.DeepCopy()
 	spec.Containers = slices.DeleteFunc(spec.Containers, func(container corev1.Container) bool {
-		return strings.HasSuffix(container.Name, suffix)
+		return strings.Contains(container.Name, name)
 	})
 	return spec
 }
