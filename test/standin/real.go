@@ -50,7 +50,7 @@ func (f followed) options(own []string) map[client.Object]cache.ByObject {
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: in(f.secrets), &corev1.ConfigMap{}: in(f.configMaps),
-		// Roles are read when they are made, whosever they are.
+		// Roles are read when they are made, of any owner.
 		&rbacv1.ClusterRole{}: {}, &rbacv1.ClusterRoleBinding{}: {},
 	}
 }

@@ -139,7 +139,7 @@ func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 	return nil, nil
 }
 
-// deployments are those of its name, whosever.
+// deployments are all Deployments of its name, of any owner.
 func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	if err := p.Reader.List(ctx, list); err != nil {

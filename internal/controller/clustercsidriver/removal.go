@@ -55,7 +55,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		}
 	}
 	r.inUse = inUse{}
-	// A former operator of this process may have gone on with what is elsewhere, and somebody may have changed it since.
+	// A predecessor of this process may have gone on with what is elsewhere, and somebody may have changed it since.
 	if err := r.lookElsewhere(ctx, cr); err != nil {
 		return outcome{err: err, removing: true}
 	}
