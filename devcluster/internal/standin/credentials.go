@@ -44,9 +44,10 @@ const (
 )
 
 // credentials stands in for cloud-credential-operator. In mint mode each CredentialsRequest gets a Secret with the keys of
-// its cloud, obviously fake ones; in passthrough mode on AWS all get the same. The default mode is that of the annotation of Secret
-// kube-system/aws-creds, which the real operator finds out from AWS, else mint. A change of the mode changes no Secret that is there. In manual mode the administrator makes the Secrets. If, besides, the cluster has an
-// issuer that the cloud trusts, a request that names a role gets a Secret that says how to assume it.
+// its cloud, obviously fake ones; in passthrough mode on AWS all get the same. The default mode is that of the annotation of
+// Secret kube-system/aws-creds, which the real operator finds out from AWS, else mint. A change of the mode changes no Secret
+// that is there. In manual mode the administrator makes the Secrets. If, besides, the cluster has an issuer that the cloud
+// trusts, a request that names a role gets a Secret that says how to assume it.
 type credentials struct{ client client.Client }
 
 func (s *credentials) setup(manager ctrl.Manager) error {
