@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/cluster"
@@ -45,6 +48,7 @@ func TestTwoClustersLiveSideBySideUntilOneIsTakenDown(t *testing.T) {
 		}
 	})
 	t.Run("a component can be stopped and started again", func(t *testing.T) { stopAndStart(t, second) })
+	t.Run("it can be set back to a snapshot", func(t *testing.T) { setBack(t, second) })
 	t.Run("status names a killed component and its log", func(t *testing.T) { killScheduler(t, second) })
 	t.Run("down leaves nothing, and the other cluster alone", func(t *testing.T) {
 		state, _ := second.status()
@@ -111,6 +115,48 @@ func stopAndStart(t *testing.T, r *running) {
 	}
 	if got := devcluster(t, "stop", "--dir", r.dir, "nothing"); got.code == 0 || !strings.Contains(got.stderr, cluster.APIServer) {
 		t.Errorf("stop of an unknown component: exit code %d, %s", got.code, got.stderr)
+	}
+}
+
+func setBack(t *testing.T, r *running) {
+	ctx := context.Background()
+	configMap := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	kept := configMap("kept")
+	if err := r.client.Create(ctx, kept); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if got := devcluster(t, "snapshot", "save", "--dir", r.dir, file); got.code != 0 {
+		t.Fatalf("save: exit code %d: %s", got.code, got.stderr)
+	}
+	if got := devcluster(t, "snapshot", "save", "--dir", r.dir, file); got.code != 1 || !strings.Contains(got.stderr, "choose another file") {
+		t.Errorf("save to a file that is there: exit code %d, %s", got.code, got.stderr)
+	}
+	late := configMap("late")
+	if err := errors.Join(r.client.Create(ctx, late), r.client.Delete(ctx, configMap("kept"))); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := devcluster(t, "snapshot", "restore", "--dir", r.dir, none); got.code != 1 || !strings.Contains(got.stderr, none) {
+		t.Errorf("restore of a file that is no snapshot: exit code %d, %s", got.code, got.stderr)
+	}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(late), late); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if got := devcluster(t, "snapshot", "restore", "--dir", r.dir, file); got.code != 0 {
+		t.Fatalf("restore: exit code %d: %s", got.code, got.stderr)
+	}
+	again := configMap("kept")
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(again), again); err != nil || again.ResourceVersion != kept.ResourceVersion {
+		t.Errorf("after the restore: resource version %q, %q before, %v", again.ResourceVersion, kept.ResourceVersion, err)
+	}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(late), late); !apierrors.IsNotFound(err) {
+		t.Errorf("what came after the snapshot: %v", err)
 	}
 }
 

@@ -137,6 +137,18 @@ func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	return err
 }
 
+// SaveSnapshot writes what etcd holds into a new file.
+func (c *Cluster) SaveSnapshot(ctx context.Context, file string) error {
+	_, err := c.run(ctx, "snapshot", "save", "--dir", c.Dir, file)
+	return err
+}
+
+// RestoreSnapshot sets etcd back to what SaveSnapshot has saved, as OpenShift does. Only etcd and the API server are started anew.
+func (c *Cluster) RestoreSnapshot(ctx context.Context, file string) error {
+	_, err := c.run(ctx, "snapshot", "restore", "--dir", c.Dir, file)
+	return err
+}
+
 // Stop takes the cluster down; no process and no file is left.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if _, err := c.run(ctx, "down", "--dir", c.Dir); err != nil {

@@ -37,17 +37,21 @@ func emulated(state *State) []string {
 	return []string{"--emulated-version=" + state.Options.EmulatedVersion}
 }
 
+// etcdName is etcd's only member.
+const etcdName = "devcluster"
+
+func etcdURL(port int) string { return fmt.Sprintf("http://%s:%d", host, port) }
+
 func etcdArgs(p ports) []string {
-	client := fmt.Sprintf("http://%s:%d", host, p.Etcd)
-	peer := fmt.Sprintf("http://%s:%d", host, p.EtcdPeer)
+	client, peer := etcdURL(p.Etcd), etcdURL(p.EtcdPeer)
 	return []string{
-		"--name=devcluster",
+		"--name=" + etcdName,
 		"--data-dir=" + etcdDir,
 		"--listen-client-urls=" + client,
 		"--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
-		"--initial-cluster=devcluster=" + peer,
+		"--initial-cluster=" + etcdName + "=" + peer,
 		// The data need not survive a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
@@ -58,7 +62,7 @@ func (l layout) apiserverArgs(state *State) []string {
 	return []string{
 		"--bind-address=" + host,
 		fmt.Sprintf("--secure-port=%d", state.Ports.API),
-		fmt.Sprintf("--etcd-servers=http://%s:%d", host, state.Ports.Etcd),
+		"--etcd-servers=" + etcdURL(state.Ports.Etcd),
 		"--tls-cert-file=" + servingFile,
 		"--tls-private-key-file=" + servingKeyFile,
 		"--client-ca-file=" + caFile,

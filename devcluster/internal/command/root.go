@@ -73,6 +73,7 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		newKubectl(&dir, kubectl),
 		newStop(&dir),
 		newStart(&dir),
+		newSnapshot(&dir),
 		newSupervisor(),
 	)
 	return root
@@ -158,6 +159,29 @@ func newStart(dir *string) *cobra.Command {
 			return cluster.StartComponent(command.Context(), *dir, args[0])
 		},
 	}
+}
+
+func newSnapshot(dir *string) *cobra.Command {
+	command := &cobra.Command{Use: "snapshot", Short: "Save what etcd holds, or set the cluster back to it"}
+	command.AddCommand(
+		&cobra.Command{
+			Use:   "save FILE",
+			Short: "Write what etcd holds into a new file",
+			Args:  cobra.ExactArgs(1),
+			RunE: func(command *cobra.Command, args []string) error {
+				return cluster.SaveSnapshot(command.Context(), *dir, args[0])
+			},
+		},
+		&cobra.Command{
+			Use:   "restore FILE",
+			Short: "Set the cluster back to a snapshot, while all that uses it goes on",
+			Args:  cobra.ExactArgs(1),
+			RunE: func(command *cobra.Command, args []string) error {
+				return cluster.RestoreSnapshot(command.Context(), *dir, args[0])
+			},
+		},
+	)
+	return command
 }
 
 func newSupervisor() *cobra.Command {

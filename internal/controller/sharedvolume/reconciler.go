@@ -259,6 +259,9 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	var err error
 	switch {
 	case isCreation(do):
+		if err = r.stillOwned(ctx, owner, do.what); err != nil {
+			return err
+		}
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.volumeMade, found.claimMade = r.madeAt(owner, createVolume), r.madeAt(owner, createClaim)
@@ -280,6 +283,20 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	}
 	found.put(owner, object)
 	return nil
+}
+
+// stillOwned refuses to make something a second time for a SharedVolume that only the cache still has. Where etcd was set back, the
+// cluster deletes such a claim as often as it is made.
+func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, what what) error {
+	if r.madeAt(owner, what).IsZero() {
+		return nil
+	}
+	live := &v1alpha1.SharedVolume{}
+	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)
+	if err == nil && (!there || live.UID != owner.UID) {
+		err = errBehind
+	}
+	return err
 }
 
 // isCreation tells whether a change makes a new object.

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+)
+
+// revisionBump is how far a restored cluster's resource versions are moved, so that no watch waits for those that it has seen.
+// OpenShift bumps by as much if it does not know the last revision: cluster-etcd-operator, bindata/etcd/restore-pod.yaml at b4786ae33.
+const revisionBump = 1_000_000_000
+
+// SaveSnapshot writes all that etcd holds into a new file, while the cluster goes on.
+func SaveSnapshot(ctx context.Context, dir, file string) error {
+	l, err := newLayout(dir)
+	if err != nil {
+		return err
+	}
+	state, err := l.live()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("save a snapshot: %s is there already; choose another file, or remove it", file)
+	}
+	config := clientv3.Config{Endpoints: []string{etcdURL(state.Ports.Etcd)}}
+	if _, err := snapshot.NewV3(zap.NewNop()).Save(ctx, config, file); err != nil {
+		return fmt.Errorf("save a snapshot: %w", err)
+	}
+	return nil
+}
+
+// RestoreSnapshot sets the cluster back to a snapshot, as OpenShift does: the objects are those of then, with the resource versions of
+// then, and watches of before end. All other programs go on. A file that is no snapshot changes nothing.
+func RestoreSnapshot(ctx context.Context, dir, file string) error {
+	l, err := newLayout(dir)
+	if err != nil {
+		return err
+	}
+	state, err := l.live()
+	if err != nil {
+		return err
+	}
+	restored, before := l.path(etcdDir+".restored"), l.path(etcdDir+".before")
+	if err := errors.Join(os.RemoveAll(restored), os.RemoveAll(before)); err != nil {
+		return fmt.Errorf("restore a snapshot: %w", err)
+	}
+	peer := etcdURL(state.Ports.EtcdPeer)
+	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: file, OutputDataDir: restored, Name: etcdName, PeerURLs: []string{peer}, InitialCluster: etcdName + "=" + peer,
+		InitialClusterToken: filepath.Base(file), RevisionBump: revisionBump, MarkCompacted: true,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("restore snapshot %s: %w", file, err), os.RemoveAll(restored))
+	}
+	for _, name := range []string{APIServer, Etcd} {
+		if err := StopComponent(ctx, dir, name); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Rename(l.path(etcdDir), before), os.Rename(restored, l.path(etcdDir))); err != nil {
+		return fmt.Errorf("restore snapshot %s: %w; what etcd held is in %s", file, err, before)
+	}
+	for _, name := range []string{Etcd, APIServer} {
+		if err := StartComponent(ctx, dir, name); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(before); err != nil {
+		return fmt.Errorf("remove what etcd held before: %w", err)
+	}
+	return nil
+}
