@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// What containers are called. Those of the sidecars that run have the names of their programs.
+// What containers are called. Those of the sidecars that run have the names of their programs; those of kube-rbac-proxy have it in theirs.
 const (
 	driverContainer = "csi-driver"
 	proxyName       = "kube-rbac-proxy"
@@ -69,7 +69,7 @@ func (p *pod) startContainer(ctx context.Context, container corev1.Container, pr
 	case name == driverContainer:
 		return p.startDriver(ctx, container, profile)
 	case slices.Contains(released(), name):
-		return p.startReleased(container)
+		return p.startReleased(container, name)
 	case strings.Contains(name, proxyName):
 		return p.startProxy(ctx, container)
 	case slices.Contains(listed(), name):
@@ -81,8 +81,8 @@ func (p *pod) startContainer(ctx context.Context, container corev1.Container, pr
 
 // startReleased starts a program as rendered. Only two things differ from its pod: the paths of its volumes, which lie in a folder of the
 // test, and the kubeconfig with the token that is in a file of the pod.
-func (p *pod) startReleased(container corev1.Container) error {
-	binary, err := env.Binary("real/" + container.Name)
+func (p *pod) startReleased(container corev1.Container, program string) error {
+	binary, err := env.Binary("real/" + program)
 	if err != nil {
 		return err
 	}
@@ -177,10 +177,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 	}
 	for _, argument := range container.Args {
 		if address, found := strings.CutPrefix(argument, "--http-endpoint="); found {
-			// The proxy in front of the driver's own metrics needs something behind it.
-			return p.serve(ctx, address, nil, false, http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
-				_, _ = writer.Write([]byte("# metrics of the driver\n"))
-			}))
+			return p.serveMetrics(ctx, address)
 		}
 	}
 	return nil
