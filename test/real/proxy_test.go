@@ -56,7 +56,9 @@ func (p *pod) serveMetrics(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("is another program at the pod's port? %w", err)
 	}
-	answer := http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) { _, _ = writer.Write([]byte("# metrics of the driver\n")) })
+	answer := http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		_, _ = writer.Write([]byte("# metrics of the driver\n"))
+	})
 	server := &http.Server{Handler: answer, ReadHeaderTimeout: 10 * time.Second}
 	p.servers = append(p.servers, server)
 	go func() { _ = server.Serve(listener) }()
