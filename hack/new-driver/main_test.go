@@ -6,11 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// beyond leaves out tests of what is not in a copy of the tree.
+const beyond = "-skip=PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestOnlyPrometheusReaches|TestTheSecurityGuide"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
@@ -77,7 +81,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", "-skip=PackagesImport|RulesCatch|Role", "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
 		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
@@ -149,7 +153,7 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	if want := "packages/smb has its package for OLM. After each change:\n  make package NAME=smb\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
-	command(t, root, "test", "-count=1", "-skip=PackagesImport|RulesCatch|Role", "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	for name, text := range before {
 		if after[name] != text && name != portsFile && name != operatorFile && name != rulesFile {
@@ -185,6 +189,12 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	command(t, root, "run", "./hack/bundle", "-root", "packages/smb")
 	if diff := cmp.Diff(after, files(t, root)); diff != "" {
 		t.Errorf("the bundle made again:\n%s", diff)
+	}
+	// A release names its images by their digests.
+	const images = "packages/smb/images/images.yaml"
+	pinned := regexp.MustCompile(`(?m)^    image: .*:v.*$`).ReplaceAllString(after[images], "$0\n    digest: sha256:"+strings.Repeat("0", 64))
+	if err := os.WriteFile(filepath.Join(root, images), []byte(pinned), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	command(t, root, "run", "./hack/bundle", "-root", "packages/smb", "release", "0.2.0")
 	if channel := files(t, root)["packages/smb/bundle/catalog/smb-csi-driver-operator/channel.yaml"]; !strings.Contains(channel,
