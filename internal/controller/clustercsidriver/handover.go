@@ -19,6 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // handoverInterval is how soon to look again for a controller that was deleted: until it has gone, nobody makes volumes.
@@ -90,7 +91,7 @@ func (r *Reconciler) podsIn(ctx context.Context, namespace string) (elsewhere, e
 	var found elsewhere
 	for _, pod := range pods.Items {
 		switch {
-		case isFinished(&pod):
+		case volume.IsFinished(&pod):
 		case pod.Labels["app"] == r.Driver.Deployment:
 			found.controllers = append(found.controllers, pod)
 		case mountsSocket(pod.Spec.Volumes, r.Driver.Name):

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // obstacle says what keeps the driver from being applied: to work beside an older operator would be a fight, and two plugins on
@@ -79,7 +80,7 @@ func (r *Reconciler) lastPods(ctx context.Context, predecessor *Predecessor) (st
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		isSelf := predecessor.Operator == r.Driver.Operator && pod.Namespace == r.Namespace
-		if isSelf || pod.Spec.NodeName == "" || isFinished(pod) || slices.Contains(younger, pod.Namespace) {
+		if isSelf || pod.Spec.NodeName == "" || volume.IsFinished(pod) || slices.Contains(younger, pod.Namespace) {
 			continue
 		}
 		may, err := predecessor.may(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName})
@@ -133,7 +134,7 @@ func (r *Reconciler) strayPods(ctx context.Context) ([]corev1.Pod, error) {
 	}
 	plugins, err := r.plugins(ctx)
 	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
-		if isFinished(&pod) || r.elsewhere.active(pod.Namespace) && (r.elsewhere.accepted || !weak(&pod)) {
+		if volume.IsFinished(&pod) || r.elsewhere.active(pod.Namespace) && (r.elsewhere.accepted || !weak(&pod)) {
 			// Where the operator may, it replaces them.
 			return true
 		}
@@ -170,8 +171,4 @@ func mountsSocket(volumes []corev1.Volume, driverName string) bool {
 	return slices.ContainsFunc(volumes, func(volume corev1.Volume) bool {
 		return volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+driverName)
 	})
-}
-
-func isFinished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

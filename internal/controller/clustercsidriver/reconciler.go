@@ -29,6 +29,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
@@ -77,7 +78,7 @@ type Reconciler struct {
 	mustered     time.Time
 	lastTakeover takeover
 	// users are the pods that used volumes when they were surveyed, and patience how soon to look again.
-	users    []user
+	users    []volume.User
 	surveyed time.Time
 	patience patience
 	// elsewhere is what predecessors have left in namespaces of their own.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // ForceRemovalAnnotation on the ClusterCSIDriver, with the value "true", removes the driver although pods use it.
@@ -45,13 +46,13 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return outcome{err: err}
 	}
 	if !begun {
-		pods, err := podsInUse(ctx, r.Live, r.Driver.Name)
+		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 		if err != nil {
 			// As far as is known, the same pods use it.
 			return outcome{err: err, inUse: r.inUse.message, blocking: r.inUse.pods}
 		}
-		if len(pods) > 0 {
-			return r.protect(ctx, cr, pods)
+		if len(users) > 0 {
+			return r.protect(ctx, cr, users)
 		}
 	}
 	r.inUse = inUse{}
@@ -171,7 +172,8 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 }
 
 // protect keeps the driver as it is while pods use it, and tells which. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, pods []string) outcome {
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, users []volume.User) outcome {
+	pods := volume.Pods(users)
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // fleet is the plugins of all nodes, and who uses them.
@@ -77,15 +78,11 @@ func (r *Reconciler) replacePods(ctx context.Context, cr *operatorv1.ClusterCSID
 
 // surveyUsers are the pods that use volumes, as they were a moment ago. Each new node pod wakes the controller up, and a whole cluster is
 // not read for each. Right before a node pod is deleted, its node is read again.
-func (r *Reconciler) surveyUsers(ctx context.Context) ([]user, error) {
+func (r *Reconciler) surveyUsers(ctx context.Context) ([]volume.User, error) {
 	if r.Now().Sub(r.surveyed) < leastPause {
 		return r.users, nil
 	}
-	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
-	if err != nil {
-		return nil, err
-	}
-	users, err := usersOf(ctx, r.Live, claims)
+	users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +101,7 @@ func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool)
 		return deleted, nil
 	}
 	// A pod may have come since, and its claim may be new, which would lose its mounts.
-	claims, err := boundClaims(ctx, r.Live, r.Driver.Name)
+	claims, err := volume.BoundClaims(ctx, r.Live, r.Driver.Name)
 	if err != nil {
 		return deleted, err
 	}
@@ -115,7 +112,7 @@ func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool)
 			continue
 		}
 		if !accepted {
-			late, err := usersIn(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
+			late, err := volume.UsersIn(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
 			if err != nil {
 				return deleted, err
 			}
@@ -198,7 +195,7 @@ func (r *Reconciler) down(ctx context.Context, pods []corev1.Pod) (map[string]bo
 }
 
 // sorted sorts pods by their nodes. What is on nodes that are down is left out.
-func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]bool, desired int) fleet {
+func (r *Reconciler) sorted(pods []corev1.Pod, users []volume.User, down map[string]bool, desired int) fleet {
 	nodes := fleet{
 		desired: desired, down: map[string]bool{}, loss: r.lossOf(),
 		old: map[string]*corev1.Pod{}, serving: map[string]bool{}, occupied: map[string]bool{}, users: map[string][]string{},
@@ -221,7 +218,7 @@ func (r *Reconciler) sorted(pods []corev1.Pod, users []user, down map[string]boo
 	slices.Sort(nodes.late)
 	// They are sorted.
 	for _, user := range users {
-		nodes.users[user.node] = append(nodes.users[user.node], user.pod)
+		nodes.users[user.Node] = append(nodes.users[user.Node], user.Pod)
 	}
 	return nodes
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // plugin is a node pod as the cluster has it.
@@ -32,7 +33,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 	cases := map[string]struct {
 		nodes    int
 		change   func(number int, pod *corev1.Pod)
-		users    []user
+		users    []volume.User
 		down     map[string]bool
 		accepted bool
 		want     []string
@@ -42,13 +43,13 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 		"not more than a tenth":  {nodes: 29, want: []string{"n00", "n01"}},
 		"one if there are a few": {nodes: 6, want: []string{"n00"}},
 		"not where a pod uses a volume": {
-			nodes: 20, users: []user{{"a/x", "n00"}, {"a/y", "n02"}, {"a/z", ""}}, want: []string{"n01", "n03"},
+			nodes: 20, users: []volume.User{{Pod: "a/x", Node: "n00"}, {Pod: "a/y", Node: "n02"}, {Pod: "a/z"}}, want: []string{"n01", "n03"},
 		},
 		"where a pod uses a volume, last, if that is accepted": {
-			nodes: 2, users: []user{{"a/x", "n00"}}, accepted: true, want: []string{"n01"},
+			nodes: 2, users: []volume.User{{Pod: "a/x", Node: "n00"}}, accepted: true, want: []string{"n01"},
 		},
 		"where a pod uses a volume, if that is accepted": {
-			nodes: 10, users: []user{{"a/x", "n00"}}, accepted: true, want: []string{"n00"},
+			nodes: 10, users: []volume.User{{Pod: "a/x", Node: "n00"}}, accepted: true, want: []string{"n00"},
 			change: func(number int, pod *corev1.Pod) {
 				if number > 0 {
 					*pod = plugin(pod.Spec.NodeName, ours, true)
@@ -145,7 +146,7 @@ func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 	}
 	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
 	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
-	nodes := r.sorted(pods, []user{{"x/y", "a"}, {"x/z", "c"}}, nil, 4)
+	nodes := r.sorted(pods, []volume.User{{Pod: "x/y", Node: "a"}, {Pod: "x/z", Node: "c"}}, nil, 4)
 	nodes.outdated = r.outdated(pods, nil, daemonSet)
 	if diff := cmp.Diff([]string{"d"}, nodes.next(false)); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
@@ -159,7 +160,7 @@ func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 func TestTheMessageOfATakeOverNamesNodesAndPods(t *testing.T) {
 	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
 	pods := []corev1.Pod{plugin("a", "old", true), plugin("b", "old", true), plugin("c", "p-node-sa", false), plugin("d", "old", false)}
-	got := r.sorted(pods, []user{{"ns/app", "b"}, {"ns/other", "b"}, {"ns/elsewhere", "c"}}, map[string]bool{"d": true}, 4).message("efs.csi.aws.com")
+	got := r.sorted(pods, []volume.User{{Pod: "ns/app", Node: "b"}, {Pod: "ns/other", Node: "b"}, {Pod: "ns/elsewhere", Node: "c"}}, map[string]bool{"d": true}, 4).message("efs.csi.aws.com")
 	for _, want := range []string{
 		"2 of 3 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "new pods of c (NotReady)",
 		"not ready are left alone: d",

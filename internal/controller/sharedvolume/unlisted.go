@@ -3,11 +3,14 @@ package sharedvolume
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 const (
@@ -90,22 +93,14 @@ func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string
 
 // hasBound tells whether a volume of a SharedVolume is bound. They are watched only once SharedVolumes are served, and this is asked once.
 func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
-	token := ""
-	for {
-		volumes := &corev1.PersistentVolumeList{}
-		err := r.Live.List(ctx, volumes, client.MatchingLabels{ownedLabel: "true"}, client.Limit(pageSize), client.Continue(token))
-		if err != nil {
-			return false, fmt.Errorf("list the volumes of SharedVolumes: %w", err)
-		}
-		for i := range volumes.Items {
-			if volumes.Items[i].Status.Phase == corev1.VolumeBound {
-				return true, nil
-			}
-		}
-		if token = volumes.Continue; token == "" {
-			return false, nil
-		}
+	found := false
+	err := volume.EachPage(ctx, r.Live, &corev1.PersistentVolumeList{}, func(page *corev1.PersistentVolumeList) {
+		found = found || slices.ContainsFunc(page.Items, func(one corev1.PersistentVolume) bool { return one.Status.Phase == corev1.VolumeBound })
+	}, client.MatchingLabels{ownedLabel: "true"})
+	if err != nil {
+		return false, fmt.Errorf("list the volumes of SharedVolumes: %w", err)
 	}
+	return found, nil
 }
 
 // hasCommunity tells whether the community's operator runs, or its driver is still there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -14,10 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/volume"
 )
-
-// pageSize bounds the memory of a look at the pods of a large namespace.
-const pageSize = 500
 
 // errPostponed says that a SharedVolume that fails is not due yet.
 var errPostponed = errors.New("it is tried again later")
@@ -123,39 +122,23 @@ func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVol
 // usersOf lists the pods that hold the claim.
 func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]user, error) {
 	var found []user
-	token := ""
-	for {
-		pods := &corev1.PodList{}
-		err := r.Live.List(ctx, pods, client.InNamespace(owner.Namespace), client.Limit(pageSize), client.Continue(token))
-		if err != nil {
-			return nil, fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
-		}
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; uses(pod, claimName(owner.Name)) {
-				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: isFinished(pod)})
+	pods := &corev1.PodList{}
+	err := volume.EachPage(ctx, r.Live, pods, func(page *corev1.PodList) {
+		for i := range page.Items {
+			if pod := &page.Items[i]; uses(pod, claimName(owner.Name)) {
+				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: volume.IsFinished(pod)})
 			}
 		}
-		if token = pods.Continue; token == "" {
-			return found, nil
-		}
+	}, client.InNamespace(owner.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list pods of namespace %s: %w", owner.Namespace, err)
 	}
-}
-
-func isFinished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return found, nil
 }
 
 // uses tells whether a pod holds a claim. Kubernetes counts every pod that has a node, also if it has finished.
 func uses(pod *corev1.Pod, claim string) bool {
-	if pod.Spec.NodeName == "" {
-		return false
-	}
-	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim {
-			return true
-		}
-	}
-	return false
+	return pod.Spec.NodeName != "" && slices.Contains(volume.ClaimsOf(pod), claim)
 }
 
 // seek looks for the claim in the cluster. The world is read anew from there if it is found.

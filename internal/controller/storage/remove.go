@@ -27,8 +27,6 @@ const (
 	volumesInterval = time.Minute
 	// removalInterval is how often a removal looks for what nothing wakes it up for.
 	removalInterval = 5 * time.Second
-	// volumesPage is how many PersistentVolumes are read at a time.
-	volumesPage = 500
 	// removedReason is what a driver's operator reports when it has removed its driver.
 	removedReason = "Removed"
 )
@@ -251,19 +249,9 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 		return known, nil
 	}
 	found := volumes{seen: r.Now()}
-	list := &corev1.PersistentVolumeList{}
-	for {
-		if err := r.Live.List(ctx, list, client.Limit(volumesPage), client.Continue(list.Continue)); err != nil {
-			return found, fmt.Errorf("list PersistentVolumes to see whether any is of %s: %w", driver, err)
-		}
-		for i := range list.Items {
-			if volume.DriverOf(&list.Items[i]) == driver {
-				found.names = append(found.names, list.Items[i].Name)
-			}
-		}
-		if list.Continue == "" {
-			break
-		}
+	var err error
+	if found.names, err = volume.OfDriver(ctx, r.Live, driver); err != nil {
+		return found, err
 	}
 	slices.Sort(found.names)
 	r.volumes[driver] = found

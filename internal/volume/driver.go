@@ -1,4 +1,4 @@
-// Package volume knows which CSI driver serves a PersistentVolume.
+// Package volume knows which CSI driver serves a PersistentVolume, and which pods use it.
 package volume
 
 import (

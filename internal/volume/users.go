@@ -1,0 +1,124 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// User is a pod that is not finished and uses a PersistentVolumeClaim.
+type User struct {
+	// Pod is "namespace/pod".
+	Pod string
+	// Node is empty before the pod is scheduled.
+	Node string
+}
+
+// Pods are the names of users, as "namespace/pod".
+func Pods(users []User) []string {
+	names := make([]string, 0, len(users))
+	for _, user := range users {
+		names = append(names, user.Pod)
+	}
+	return names
+}
+
+// OfDriver lists the PersistentVolumes that a driver serves, by names, unsorted.
+func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]string, error) {
+	var names []string
+	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) { names = append(names, volume.Name) })
+	return names, err
+}
+
+// BoundClaims are the PersistentVolumeClaims that PersistentVolumes of a driver are bound to.
+func BoundClaims(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
+	claims := map[client.ObjectKey]bool{}
+	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
+		// A volume that is released still names its former claim.
+		if claim := volume.Spec.ClaimRef; claim != nil && volume.Status.Phase == corev1.VolumeBound {
+			claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
+		}
+	})
+	return claims, err
+}
+
+func eachOfDriver(ctx context.Context, reader client.Reader, driver string, visit func(*corev1.PersistentVolume)) error {
+	err := EachPage(ctx, reader, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			if DriverOf(&list.Items[i]) == driver {
+				visit(&list.Items[i])
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list PersistentVolumes of driver %s: %w", driver, err)
+	}
+	return nil
+}
+
+// Users are the users of a driver's volumes, sorted by their names. Pods are read in the namespaces of bound claims only.
+func Users(ctx context.Context, reader client.Reader, driver string) ([]User, error) {
+	claims, err := BoundClaims(ctx, reader, driver)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := map[string]bool{}
+	for claim := range claims {
+		namespaces[claim.Namespace] = true
+	}
+	var found []User
+	for namespace := range namespaces {
+		users, err := UsersIn(ctx, reader, claims, client.InNamespace(namespace))
+		if err != nil {
+			return nil, fmt.Errorf("namespace %s: %w", namespace, err)
+		}
+		found = append(found, users...)
+	}
+	slices.SortFunc(found, func(a, b User) int { return strings.Compare(a.Pod, b.Pod) })
+	return found, nil
+}
+
+// UsersIn are the users of claims in a namespace, or on a node.
+func UsersIn(ctx context.Context, reader client.Reader, claims map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	var found []User
+	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {
+		for i := range list.Items {
+			pod := &list.Items[i]
+			uses := func(claim string) bool { return claims[client.ObjectKey{Namespace: pod.Namespace, Name: claim}] }
+			if !IsFinished(pod) && slices.ContainsFunc(ClaimsOf(pod), uses) {
+				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName})
+			}
+		}
+	}, where)
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return found, nil
+}
+
+// ClaimsOf are the names of the PersistentVolumeClaims that a pod mounts.
+func ClaimsOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, volume := range pod.Spec.Volumes {
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			names = append(names, volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			// The claim of a generic ephemeral volume is named after pod and volume (KEP-1698).
+			names = append(names, pod.Name+"-"+volume.Name)
+		}
+	}
+	return names
+}
+
+// IsFinished tells whether all containers of a pod have ended for good: it uses no volume any more.
+func IsFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
