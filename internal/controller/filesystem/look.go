@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 const (
@@ -83,21 +83,21 @@ func (k *known) settle() {
 
 // Look tells what AWS has of a share, and nothing if nobody knows. It asks AWS if the file system is not in the last list, which is
 // made anew at most every few seconds, and takes a few seconds at most.
-func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) aws.Placement {
+func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	r.awaitFirst(ctx)
 	zones, err := r.zones(ctx)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "look for a share")
-		return aws.Placement{}
+		return efs.Placement{}
 	}
 	k := &r.known
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	switch {
 	case k.cloud == nil:
-		return aws.Placement{Off: k.decided}
-	case !isID("fs-", fileSystem) || !k.list(ctx, fileSystem, r.Now()):
-		return aws.Placement{}
+		return efs.Placement{Off: k.decided}
+	case !efs.IsFileSystem(fileSystem) || !k.list(ctx, fileSystem, r.Now()):
+		return efs.Placement{}
 	default:
 		return k.placement(fileSystem, accessPoint, zones)
 	}
@@ -148,11 +148,11 @@ func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool
 }
 
 // placement is what is known of a share.
-func (k *known) placement(fileSystem, accessPoint string, zones []string) aws.Placement {
+func (k *known) placement(fileSystem, accessPoint string, zones []string) efs.Placement {
 	zone, exists := k.systems[fileSystem]
-	found := aws.Placement{Known: true, Pending: !k.judged, Zone: zone}
+	found := efs.Placement{Known: true, Pending: !k.judged, Zone: zone}
 	if !exists {
-		found.Reason = aws.ReasonFileSystemNotFound
+		found.Reason = efs.ReasonFileSystemNotFound
 		found.Message = fmt.Sprintf("AWS knows no file system %s in the region and account of this cluster: pods can't mount it; make another "+
 			"SharedVolume if the ID is wrong", fileSystem)
 		return found
@@ -160,15 +160,15 @@ func (k *known) placement(fileSystem, accessPoint string, zones []string) aws.Pl
 	for _, one := range k.findings[fileSystem] {
 		switch {
 		case one.problem == accessPointMissing && one.object == accessPoint:
-			found.Reason = aws.ReasonAccessPointNotFound
+			found.Reason = efs.ReasonAccessPointNotFound
 			found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; make another SharedVolume", fileSystem, accessPoint)
 			return found
 		case one.problem == mountTargetMissing && (zone != "" || one.alone):
-			found.Reason, found.Message = aws.ReasonMountTargetMissing, one.message
+			found.Reason, found.Message = efs.ReasonMountTargetMissing, one.message
 		}
 	}
 	if zone != "" && len(zones) > 0 && !slices.Contains(zones, zone) {
-		found.Reason = aws.ReasonNoNodeInZone
+		found.Reason = efs.ReasonNoNodeInZone
 		found.Message = fmt.Sprintf("file system %s is One Zone in %s, where the cluster has no node: its pods stay Pending until there is one; "+
 			"ask an administrator of the cluster for nodes there", fileSystem, zone)
 	}

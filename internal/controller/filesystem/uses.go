@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // uses is what the cluster has that depends on EFS, sorted by name.
@@ -132,30 +133,25 @@ func (u uses) fingerprint() string {
 	return digest(text.String())
 }
 
-// volumeOf reads a volume of the driver. Its handle is FILE_SYSTEM[:PATH[:ACCESS_POINT]], since driver 3.0 perhaps with "efs:" in front.
-// The access point of old volumes is a mount option.
+// volumeOf reads a volume of the driver.
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	source := from.Spec.CSI
 	if source == nil || source.Driver != driverName {
 		return volume{}, false
 	}
-	parts := strings.SplitN(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":", 3)
-	one := volume{name: from.Name, fileSystem: parts[0], created: from.CreationTimestamp.Time, placed: from.Spec.NodeAffinity != nil}
-	one.shared = from.Labels[sharedLabel] != ""
-	if len(parts) == 3 {
-		one.accessPoint = parts[2]
+	names, known := efs.NamesOf(from)
+	one := volume{
+		name: from.Name, fileSystem: names.FileSystem, accessPoint: names.AccessPoint, created: from.CreationTimestamp.Time,
+		placed: from.Spec.NodeAffinity != nil, shared: from.Labels[sharedLabel] != "",
 	}
 	one.elsewhere = source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
 	for _, option := range from.Spec.MountOptions {
-		key, value, _ := strings.Cut(option, "=")
-		switch key {
-		case "accesspoint":
-			one.accessPoint = cmp.Or(one.accessPoint, value)
+		switch key, _, _ := strings.Cut(option, "="); key {
 		case "mounttargetip", "rolearn", "region", "crossaccount":
 			one.elsewhere = true
 		}
 	}
-	return one, isID("fs-", one.fileSystem) && (one.accessPoint == "" || isID("fsap-", one.accessPoint))
+	return one, known
 }
 
 // classOf reads a StorageClass of the driver. Since driver 2.3, enforceZoneAffinity gives its volumes the zone. The parameter az is for
@@ -169,13 +165,7 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 		}),
 	}
 	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
-	return one, from.Provisioner == driverName && !elsewhere && isID("fs-", one.fileSystem)
-}
-
-// isID tells whether a text is an ID of AWS: its pattern is PREFIX[0-9a-f]{8,40}.
-func isID(prefix, text string) bool {
-	digits, found := strings.CutPrefix(text, prefix)
-	return found && len(digits) >= 8 && len(digits) <= 40 && strings.Trim(digits, "0123456789abcdef") == ""
+	return one, from.Provisioner == driverName && !elsewhere && efs.IsFileSystem(one.fileSystem)
 }
 
 // isZone tells whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer

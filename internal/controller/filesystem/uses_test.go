@@ -9,9 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
-
-const efs = "efs.csi.aws.com"
 
 func TestAllFormsOfVolumesAreRead(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -40,19 +39,19 @@ func TestAllFormsOfVolumesAreRead(t *testing.T) {
 			object := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
 				MountOptions: test.options,
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-					Driver: efs, VolumeHandle: test.handle, VolumeAttributes: test.attributes,
+					Driver: efs.DriverName, VolumeHandle: test.handle, VolumeAttributes: test.attributes,
 				}},
 			}}
 			if test.affinity {
 				object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
 			}
-			r := &Reconciler{Driver: driver.Driver{Name: efs}}
+			r := &Reconciler{Driver: driver.Driver{Name: efs.DriverName}}
 			stripped, err := r.stripVolume(object.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, one := range []any{object, stripped} {
-				got, ok := volumeOf(one.(*corev1.PersistentVolume), efs)
+				got, ok := volumeOf(one.(*corev1.PersistentVolume), efs.DriverName)
 				if ok != (test.want != nil) {
 					t.Fatalf("is one of the driver: %t", ok)
 				}
@@ -71,7 +70,7 @@ func TestAllFormsOfVolumesAreRead(t *testing.T) {
 }
 
 func TestOfOthersVolumesNothingIsKept(t *testing.T) {
-	r := &Reconciler{Driver: driver.Driver{Name: efs}}
+	r := &Reconciler{Driver: driver.Driver{Name: efs.DriverName}}
 	object := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
 		Spec: corev1.PersistentVolumeSpec{MountOptions: []string{"x"}, PersistentVolumeSource: corev1.PersistentVolumeSource{
@@ -93,14 +92,14 @@ func TestClassesOfThisAccountAreRead(t *testing.T) {
 		options     []string
 		want        *class
 	}{
-		"with a file system":  {efs, parameters{"fileSystemId": regional}, nil, &class{name: "sc", fileSystem: regional}},
-		"with zone affinity":  {efs, parameters{"fileSystemId": regional, "enforceZoneAffinity": "true"}, nil, &class{name: "sc", fileSystem: regional, placed: true}},
-		"with a zone":         {efs, parameters{"fileSystemId": regional}, []string{"tls", "az=us-east-1a"}, &class{name: "sc", fileSystem: regional, placed: true}},
-		"the parameter az":    {efs, parameters{"fileSystemId": regional, "az": "us-east-1a"}, nil, &class{name: "sc", fileSystem: regional}},
-		"without":             {efs, nil, nil, nil},
+		"with a file system":  {efs.DriverName, parameters{"fileSystemId": regional}, nil, &class{name: "sc", fileSystem: regional}},
+		"with zone affinity":  {efs.DriverName, parameters{"fileSystemId": regional, "enforceZoneAffinity": "true"}, nil, &class{name: "sc", fileSystem: regional, placed: true}},
+		"with a zone":         {efs.DriverName, parameters{"fileSystemId": regional}, []string{"tls", "az=us-east-1a"}, &class{name: "sc", fileSystem: regional, placed: true}},
+		"the parameter az":    {efs.DriverName, parameters{"fileSystemId": regional, "az": "us-east-1a"}, nil, &class{name: "sc", fileSystem: regional}},
+		"without":             {efs.DriverName, nil, nil, nil},
 		"of another driver":   {"other.driver", parameters{"fileSystemId": regional}, nil, nil},
-		"of another account":  {efs, parameters{"fileSystemId": regional, "csi.storage.k8s.io/provisioner-secret-name": "x"}, nil, nil},
-		"with something else": {efs, parameters{"fileSystemId": "fs-1,x"}, nil, nil},
+		"of another account":  {efs.DriverName, parameters{"fileSystemId": regional, "csi.storage.k8s.io/provisioner-secret-name": "x"}, nil, nil},
+		"with something else": {efs.DriverName, parameters{"fileSystemId": "fs-1,x"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stripped, err := stripClass(&storagev1.StorageClass{
@@ -109,7 +108,7 @@ func TestClassesOfThisAccountAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := classOf(stripped.(*storagev1.StorageClass), efs)
+			got, ok := classOf(stripped.(*storagev1.StorageClass), efs.DriverName)
 			if ok != (test.want != nil) || ok && got != *test.want {
 				t.Errorf("%+v, %t", got, ok)
 			}

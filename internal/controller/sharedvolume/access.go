@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
@@ -17,10 +19,10 @@ import (
 const AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
 
 // isListed tells whether a list allows a share. The policies say the same in CEL.
-func isListed(list string, wanted share) bool {
+func isListed(list string, wanted efs.Share) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		switch strings.TrimSpace(entry) {
-		case "*", wanted.fileSystem, wanted.fileSystem + "/" + wanted.accessPoint:
+		case "*", wanted.FileSystem, wanted.FileSystem + "/" + wanted.AccessPoint:
 			return true
 		}
 	}
@@ -39,14 +41,14 @@ type limits struct {
 func (l limits) restricted() bool { return l.listed || l.closed }
 
 // denied says why the namespace may not use a share, and what to do; empty if it may.
-func (l limits) denied(wanted share) string {
+func (l limits) denied(wanted efs.Share) string {
 	switch {
 	case l.listed && !isListed(l.list, wanted):
 		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
-			"the annotation %s of the namespace", l.namespace, wanted.accessPoint, wanted.fileSystem, AllowedAnnotation)
+			"the annotation %s of the namespace", l.namespace, wanted.AccessPoint, wanted.FileSystem, AllowedAnnotation)
 	case !l.listed && l.closed:
 		return fmt.Sprintf("namespace %s may not use any file system: ask an administrator of the cluster to list %s/%s in the annotation %s "+
-			"of the namespace", l.namespace, wanted.fileSystem, wanted.accessPoint, AllowedAnnotation)
+			"of the namespace", l.namespace, wanted.FileSystem, wanted.AccessPoint, AllowedAnnotation)
 	default:
 		return ""
 	}
@@ -74,7 +76,7 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
-		_, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
+		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr)
 		return isClosed(cr.Annotations, unlistedAllow), err
 	}
 	decided := &admissionv1.ValidatingAdmissionPolicy{}

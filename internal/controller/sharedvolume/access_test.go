@@ -1,9 +1,13 @@
 package sharedvolume
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
 
 func TestIsListed(t *testing.T) {
-	wanted := share{"fs-12345678", "fsap-12345678"}
+	wanted := efs.Share{FileSystem: "fs-12345678", AccessPoint: "fsap-12345678"}
 	for list, want := range map[string]bool{
 		"":                                    false,
 		"*":                                   true,

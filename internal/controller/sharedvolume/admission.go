@@ -21,6 +21,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/manifest"
 )
 
@@ -92,7 +93,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 // enforce brings the policies up to date, and tells the administrator what is open or outdated.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) error {
 	cr := &operatorv1.ClusterCSIDriver{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, cr)
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // what a change does.
@@ -38,9 +39,9 @@ type change struct {
 }
 
 // restoring puts the IDs back that the volume holds.
-func restoring(owner *v1alpha1.SharedVolume, is share) *change {
+func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	return &change{what: restoreIDs, object: owner, fields: map[string]any{
-		"spec": map[string]any{"fileSystemID": is.fileSystem, "accessPointID": is.accessPoint},
+		"spec": map[string]any{"fileSystemID": is.FileSystem, "accessPointID": is.AccessPoint},
 	}}
 }
 

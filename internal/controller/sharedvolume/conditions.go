@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -36,7 +37,7 @@ type exposure struct {
 // condition tells of an exposure that nobody has decided on, or that lists do not match; nil if there is nothing to tell.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation %s of the Namespace), "+
-		"then: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, DriverName, UnlistedAnnotation, unlistedDeny)
+		"then: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
 	var found operatorv1.OperatorCondition
 	switch {
 	case e.closed:

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // dice makes choices from bytes; without any left it takes the first.
@@ -74,7 +74,7 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	}
 	volume.Spec.CSI.VolumeHandle = pick(d, "fs-aa::fsap-aa", "fs-bb::fsap-bb", "fs-aa:/p:fsap-aa", "efs:fs-aa::fsap-aa", "fs-bb")
 	volume.Spec.MountOptions = pick(d, nil, []string{"tls", "accesspoint=fsap-bb"})
-	volume.Spec.CSI.Driver = pick(d, DriverName, DriverName, DriverName, "ebs.csi.aws.com")
+	volume.Spec.CSI.Driver = pick(d, efs.DriverName, efs.DriverName, efs.DriverName, "ebs.csi.aws.com")
 	switch d.roll(5) {
 	case 1:
 		volume.Spec.ClaimRef = nil
@@ -135,7 +135,7 @@ func anyWorld(d *dice, sv *v1alpha1.SharedVolume) world {
 		limits: pick(d, limits{}, limits{namespace: "ns", listed: true, list: "fs-aa"}, limits{namespace: "ns", listed: true, list: "fs-bb/fsap-bb"},
 			limits{namespace: "ns", closed: true}),
 		users: pick(d, nil, []string{}, []string{"app"}), elsewhere: pick(d, nil, []string{}, []string{"app"}),
-		placement:  pick(d, aws.Placement{}, aws.Placement{Known: true, Zone: "us-east-1a"}, aws.Placement{Known: true, Reason: aws.ReasonFileSystemNotFound, Message: "m"}),
+		placement:  pick(d, efs.Placement{}, efs.Placement{Known: true, Zone: "us-east-1a"}, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "m"}),
 		now:        time.Unix(pick(d, int64(101), int64(1000), int64(100000)), 0),
 		volumeMade: pick(d, time.Time{}, time.Unix(1000, 0)),
 	}
@@ -149,7 +149,7 @@ func isMine(volume *corev1.PersistentVolume, sv *v1alpha1.SharedVolume) bool {
 	if ref != nil && (ref.Namespace != sv.Namespace || ref.Name != claimName(sv.Name)) {
 		return false
 	}
-	is, known := shareOf(volume)
+	is, known := efs.ShareOf(volume)
 	return marked && uid == string(sv.UID) || !marked && volume.Labels[ownerNamespaceLabel] == sv.Namespace &&
 		(known && is == shareIn(sv) || !sv.CreationTimestamp.After(volume.CreationTimestamp.Time))
 }
@@ -203,7 +203,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w world, do *change, volume *co
 	if do.what == createVolume {
 		return checkNewVolume(sv, w, volume)
 	}
-	is, _ := shareOf(volume)
+	is, _ := efs.ShareOf(volume)
 	ref := volume.Spec.ClaimRef
 	switch {
 	case !isMine(volume, sv):
@@ -223,7 +223,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w world, do *change, volume *co
 }
 
 func checkNewVolume(sv *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) string {
-	is, known := shareOf(volume)
+	is, known := efs.ShareOf(volume)
 	for _, taken := range []*corev1.PersistentVolume{w.usual, w.other} {
 		if taken != nil && taken.Name == volume.Name {
 			return "it makes a volume that is there"
@@ -279,7 +279,7 @@ func checkOwnWrite(sv *v1alpha1.SharedVolume, w world, do *change) string {
 	if do.what != restoreIDs || volume == nil || !isMine(volume, sv) {
 		return "it writes IDs that are not those of its volume"
 	}
-	is, _ := shareOf(volume)
+	is, _ := efs.ShareOf(volume)
 	if w.limits.denied(is) != "" && !areBound(volume, w.claim) {
 		return "it tells a namespace the IDs of a share that it may not use"
 	}
@@ -344,7 +344,7 @@ func FuzzIsListed(f *testing.F) {
 	for _, list := range []string{"", "*", "fs-aa", " fs-aa/fsap-bb ,", "fs-aa/*", ",,", "fs-a", "fs-aa\u00a0", "fs-aa/fsap-bb/x"} {
 		f.Add(list, "fs-cc")
 	}
-	wanted := share{"fs-aa", "fsap-bb"}
+	wanted := efs.Share{FileSystem: "fs-aa", AccessPoint: "fsap-bb"}
 	f.Fuzz(func(t *testing.T, list, more string) {
 		got := isListed(list, wanted)
 		if got && !isListed(list+","+more, wanted) {

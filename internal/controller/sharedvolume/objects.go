@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 const (
@@ -61,7 +62,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: claimName(owner.Name),
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: DriverName, VolumeHandle: shareIn(owner).handle(),
+				Driver: efs.DriverName, VolumeHandle: shareIn(owner).Handle(),
 			}},
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // volumeOf finds the volume of a SharedVolume; nil if there is none.
@@ -43,7 +44,7 @@ func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bo
 }
 
 func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
-	is, known := shareOf(volume)
+	is, known := efs.ShareOf(volume)
 	return known && is == shareIn(owner)
 }
 

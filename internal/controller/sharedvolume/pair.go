@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -25,7 +26,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	switch {
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
-	case !shareIn(owner).valid():
+	case !shareIn(owner).Valid():
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
@@ -97,7 +98,7 @@ func freeName(owner *v1alpha1.SharedVolume, w world, usual, other string) (strin
 
 // volumeProblem is what is wrong with the volume, and what is done about it. The phase is empty if nothing is.
 func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
-	is, known := shareOf(volume)
+	is, known := efs.ShareOf(volume)
 	denied := w.limits.denied(is)
 	switch {
 	case !known:

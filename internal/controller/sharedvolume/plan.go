@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -41,7 +41,7 @@ type world struct {
 	users []string
 	// askable is true as long as AWS could be asked about the share, and has not been. placement is its answer.
 	askable   bool
-	placement aws.Placement
+	placement efs.Placement
 	// elsewhere are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
 	elsewhere []string
 	now       time.Time
@@ -175,7 +175,7 @@ func failed(reason, format string, args ...any) plan {
 
 // noDriverMessage tells a developer why a bound claim is of no use yet.
 const noDriverMessage = "the claim is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
-	"cluster to create the ClusterCSIDriver " + DriverName
+	"cluster to create the ClusterCSIDriver " + efs.DriverName
 
 func usedBy(pods []string) string {
 	if len(pods) == 0 {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
@@ -28,7 +29,7 @@ var errBehind = errors.New("the cache is behind")
 func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
 	found := world{
 		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), claimMade: r.madeAt(owner, createClaim),
-		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).valid(),
+		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).Valid(),
 	}
 	volumes := map[string]**corev1.PersistentVolume{
 		volumeName(owner.Namespace, owner.Name):                         &found.usual,
@@ -48,7 +49,7 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 	} else if there {
 		found.claim = claim
 	}
-	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: DriverName}, &storagev1.CSIDriver{})
+	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, &storagev1.CSIDriver{})
 	if err != nil {
 		return found, err
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -29,7 +29,7 @@ const listing = time.Minute
 // Shares tells what AWS has of shares.
 type Shares interface {
 	// Look tells what AWS has of a share. It asks AWS only about file systems that nobody has asked about, and takes a few seconds at most.
-	Look(ctx context.Context, fileSystem, accessPoint string) aws.Placement
+	Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement
 	// Events tell that what AWS has, or where nodes are, has changed. The name of the object is the ID of the file system; empty for all.
 	Events(handle handler.EventHandler) source.Source
 }
@@ -118,7 +118,7 @@ func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentV
 // isAwaited tells whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
 // volume that is made before its zone is known has no affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w world) bool {
-	return w.placement.Reason == aws.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing
+	return w.placement.Reason == efs.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing
 }
 
 // affinityTo keeps pods that use a volume in a zone.

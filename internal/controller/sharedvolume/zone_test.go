@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 var (
-	regional = aws.Placement{Known: true}
-	oneZone  = aws.Placement{Known: true, Zone: "us-east-1a"}
-	noNode   = aws.Placement{Known: true, Zone: "us-east-1a", Reason: aws.ReasonNoNodeInZone, Message: "no node is in us-east-1a"}
-	notFound = aws.Placement{Known: true, Reason: aws.ReasonFileSystemNotFound, Message: "fs-1234cdef does not exist"}
+	regional = efs.Placement{Known: true}
+	oneZone  = efs.Placement{Known: true, Zone: "us-east-1a"}
+	noNode   = efs.Placement{Known: true, Zone: "us-east-1a", Reason: efs.ReasonNoNodeInZone, Message: "no node is in us-east-1a"}
+	notFound = efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "fs-1234cdef does not exist"}
 )
 
 // annotated is a SharedVolume that asks for the affinity.
@@ -79,10 +79,10 @@ func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owner     *v1alpha1.SharedVolume
 		world     world
-		placement aws.Placement
+		placement efs.Placement
 		want      *corev1.VolumeNodeAffinity
 	}{
-		"AWS is unknown":          {sv, world{live: true}, aws.Placement{}, nil},
+		"AWS is unknown":          {sv, world{live: true}, efs.Placement{}, nil},
 		"regional":                {sv, world{live: true}, regional, nil},
 		"One Zone":                {sv, world{live: true}, oneZone, affinityTo("us-east-1a")},
 		"One Zone without a node": {sv, world{live: true}, noNode, affinityTo("us-east-1a")},
@@ -107,7 +107,7 @@ func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 
 func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 	sv := owner("ns", "sv1")
-	with := func(placement aws.Placement, elsewhere []string, change func(*world)) world {
+	with := func(placement efs.Placement, elsewhere []string, change func(*world)) world {
 		w := pair(sv, change)
 		w.placement, w.elsewhere = placement, elsewhere
 		return w
@@ -125,7 +125,7 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 		"no pod is elsewhere":           {annotated("true"), with(oneZone, []string{}, nil), "add zone affinity pv-ns-sv1", 0},
 		"a pod is elsewhere":            {annotated("true"), with(oneZone, []string{"web on node b in us-east-1b"}, nil), "nothing", 0},
 		"regional":                      {annotated("true"), with(regional, nil, nil), "nothing", 0},
-		"AWS is unknown":                {annotated("true"), with(aws.Placement{Zone: "us-east-1a"}, nil, nil), "nothing", 0},
+		"AWS is unknown":                {annotated("true"), with(efs.Placement{Zone: "us-east-1a"}, nil, nil), "nothing", 0},
 		"no node is in the zone":        {annotated("true"), with(noNode, nil, nil), "nothing", 0},
 		"it does not exist":             {annotated("true"), with(notFound, nil, nil), "nothing", 0},
 		"the volume has an affinity":    {annotated("true"), with(oneZone, nil, own), "nothing", 0},
@@ -169,14 +169,14 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 	}
 	waitsFor := func(pods ...string) func(*world) { return func(w *world) { w.elsewhere = pods } }
 	for name, tc := range map[string]struct {
-		placement aws.Placement
+		placement efs.Placement
 		change    func(*world)
 		want      metav1.ConditionStatus
 		reason    string
 		// message must contain this, and the status says it if it is wrong.
 		message string
 	}{
-		"nobody knows":         {aws.Placement{}, nil, "", "", ""},
+		"nobody knows":         {efs.Placement{}, nil, "", "", ""},
 		"regional":             {regional, nil, metav1.ConditionTrue, "Regional", "file system fs-1234cdef is regional"},
 		"confined":             {oneZone, confined("us-east-1a"), metav1.ConditionTrue, "OneZone", "is One Zone in us-east-1a: pods are scheduled there"},
 		"not confined":         {oneZone, nil, metav1.ConditionTrue, "OneZone", "may fail to mount it"},
@@ -231,7 +231,7 @@ func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
 
 // A new SharedVolume costs a volume, a claim and a status, whatever AWS says.
 func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
-	for name, placement := range map[string]aws.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
+	for name, placement := range map[string]efs.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
 		t.Run(name, func(t *testing.T) {
 			sv := owner("ns", "sv1")
 			w := world{askable: true, now: time.Unix(1000, 0)}
@@ -263,11 +263,11 @@ func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 
 // shares answers always the same.
 type shares struct {
-	aws.Placement
+	efs.Placement
 	asked []string
 }
 
-func (s *shares) Look(_ context.Context, fileSystem, accessPoint string) aws.Placement {
+func (s *shares) Look(_ context.Context, fileSystem, accessPoint string) efs.Placement {
 	s.asked = append(s.asked, fileSystem+" "+accessPoint)
 	return s.Placement
 }
@@ -351,14 +351,14 @@ func TestAnEventTellsOnceThatPodsCannotMount(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{Events: recorder}
 	sv := owner("ns", "sv1")
-	now := func(placement aws.Placement) {
+	now := func(placement efs.Placement) {
 		before := sv.DeepCopy()
 		w := pair(sv, nil)
 		w.placement = placement
 		sv.Status = statusOf(sv, w, next(sv, w))
 		r.tell(before, sv)
 	}
-	for _, placement := range []aws.Placement{{}, notFound, notFound, oneZone, oneZone, noNode, notFound, regional, {}} {
+	for _, placement := range []efs.Placement{{}, notFound, notFound, oneZone, oneZone, noNode, notFound, regional, {}} {
 		now(placement)
 	}
 	close(recorder.Events)

@@ -1,4 +1,4 @@
-package aws
+package efs
 
 // The reasons of a Placement: what keeps pods from mounting a share.
 const (
