@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -62,13 +64,20 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 		}
 		return err
 	})
-	// Its status is the last that the operator has written.
-	touched := env.SharedVolume("restored", "touched")
-	env.Must(t, own.Create(t.Context(), touched))
-	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), touched) })
-	env.Must(t, own.Delete(t.Context(), kept.DeepCopy()))
-	env.Eventually(t, "its pair gone", func() error { return cluster.PairGone(t.Context(), kept) })
-
+	// The last that the operator writes of this one is not there after the restore.
+	refused := func() {
+		list := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+sharedvolume.AllowedAnnotation+`":"fs-99999999"}}}`))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}
+		env.Must(t, cluster.Client.Patch(t.Context(), namespace, list))
+		env.Eventually(t, "it says that it would not be allowed any more", func() error {
+			err := cluster.Ready(t.Context(), kept)
+			if !meta.IsStatusConditionFalse(kept.Status.Conditions, "Allowed") {
+				err = errors.Join(err, fmt.Errorf("conditions %v", kept.Status.Conditions))
+			}
+			return err
+		})
+	}
+	refused()
 	mark := now(t)
 	env.Must(t, cluster.RestoreSnapshot(t.Context(), snapshot))
 	// The same names are used once more, and what was Ready at the snapshot is damaged.
@@ -107,6 +116,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 		}
 		return cluster.Settled(t.Context())
 	})
+	refused()
 	select {
 	case <-operator.Done():
 		t.Error("the operator has ended")
