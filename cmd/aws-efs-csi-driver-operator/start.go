@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/program"
 )
 
@@ -117,7 +118,7 @@ func look(ctx context.Context, connected program.Connection, namespace string, d
 	if found.sharedVolumes, err = preflight.Serves(sharedvolume.Kind()); err != nil {
 		return cluster{}, err
 	}
-	if found.kinds[clustercsidriver.InfrastructureKind()] {
+	if found.kinds[openshift.InfrastructureKind()] {
 		found.singleNode = preflight.SingleNode(ctx)
 	}
 	return found, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/program"
 )
 
@@ -35,7 +36,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 			return err
 		}
 	}
-	singleNode := kinds[clustercsidriver.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
+	singleNode := kinds[openshift.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
 	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds), nil)
 	if err != nil {
 		return err

@@ -17,8 +17,6 @@ const (
 	OperatorNamespace = "openshift-cluster-storage-operator"
 	// Namespace is where the operators of drivers run, and the drivers.
 	Namespace = "openshift-cluster-csi-drivers"
-	// ManagedByLabel is on every rendered object; its value is Operator.
-	ManagedByLabel = "app.kubernetes.io/managed-by"
 )
 
 // Entry is a CSI driver, and the operator that is started for it.

@@ -22,7 +22,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -36,7 +36,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 
 // config is that of a cluster that lacks nothing.
 func config(e Entry) Config {
-	profile := tlsprofile.Intermediate()
+	profile := openshift.IntermediateTLS()
 	cfg := Config{
 		Images: map[string]string{}, Version: "5.0.0", TLSMinVersion: profile.MinVersion, TLSCiphers: profile.Ciphers,
 		Infrastructure: configv1.InfrastructureStatus{
@@ -221,7 +221,7 @@ func TestNoPlaceholderSurvives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(text), "${") || object.GetLabels()[ManagedByLabel] != Operator {
+			if strings.Contains(string(text), "${") || object.GetLabels()[openshift.ManagedByLabel] != Operator {
 				t.Errorf("%s:\n%s", e.Name, text)
 			}
 		}

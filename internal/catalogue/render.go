@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 //go:embed assets
@@ -88,7 +89,7 @@ func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, erro
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels[ManagedByLabel] = Operator
+		labels[openshift.ManagedByLabel] = Operator
 		object.SetLabels(labels)
 	}
 	slices.SortStableFunc(objects, func(a, b client.Object) int { return rank(a) - rank(b) })

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // Container is the name of the container in both pods that runs the driver itself.
@@ -199,7 +199,7 @@ type Config struct {
 	// Proxy is the way to the cloud; empty means that there is none.
 	Proxy configv1.ProxyStatus
 	// TLS is the cluster's profile for servers.
-	TLS tlsprofile.Profile
+	TLS openshift.TLSProfile
 	// FIPS means that the cluster's nodes run in FIPS mode.
 	FIPS bool
 	// Region is that of the cloud, empty if unknown.

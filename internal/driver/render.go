@@ -16,11 +16,9 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
-
-// ManagedByLabel is on every rendered object; its value is Driver.Operator. Pruning and removal look for it.
-const ManagedByLabel = "app.kubernetes.io/managed-by"
 
 // ManagedNamespace is where OpenShift keeps configuration that it makes for all, and where its console looks for dashboards.
 const ManagedNamespace = "openshift-config-managed"
@@ -295,7 +293,7 @@ func label(objects []client.Object, operator string) {
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels[ManagedByLabel] = operator
+		labels[openshift.ManagedByLabel] = operator
 		object.SetLabels(labels)
 	}
 }

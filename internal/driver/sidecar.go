@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/manifest"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 //go:embed assets
@@ -66,7 +66,7 @@ func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, er
 }
 
 // tlsArguments tell kube-rbac-proxy the cluster's TLS profile.
-func tlsArguments(profile tlsprofile.Profile) []string {
+func tlsArguments(profile openshift.TLSProfile) []string {
 	arguments := []string{"--tls-min-version=" + profile.MinVersion}
 	if len(profile.Ciphers) > 0 {
 		arguments = append(arguments, "--tls-cipher-suites="+strings.Join(profile.Ciphers, ","))

@@ -27,7 +27,7 @@ import (
 	controllers "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // DefaultNamespace is where OpenShift runs CSI drivers.
@@ -148,9 +148,8 @@ func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 
 // SingleNode tells whether the control plane is one node; false where it is not known.
 func (p Preflight) SingleNode(ctx context.Context) bool {
-	infrastructure := &configv1.Infrastructure{}
-	err := p.Live.Get(ctx, client.ObjectKey{Name: "cluster"}, infrastructure)
-	return err == nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
+	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
+	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
 }
 
 // reachable adds what to do to an error of the network or of authentication.
@@ -202,7 +201,7 @@ func New(
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
 	for object := range byObject {
-		if object.GetObjectKind().GroupVersionKind() == tlsprofile.Kind() {
+		if object.GetObjectKind().GroupVersionKind() == openshift.APIServerKind() {
 			if err := servers.follow(manager, object); err != nil {
 				return nil, err
 			}

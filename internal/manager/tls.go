@@ -14,25 +14,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // serverTLS is the TLS profile of the operator's own endpoint. It changes without a restart, for the connections that come
 // after.
 type serverTLS struct {
-	profile atomic.Pointer[tlsprofile.Profile]
+	profile atomic.Pointer[openshift.TLSProfile]
 }
 
 func newServerTLS() *serverTLS {
 	servers := &serverTLS{}
-	servers.set(tlsprofile.Cluster{})
+	servers.set(openshift.ServerTLS{})
 	return servers
 }
 
 // set follows the cluster's profile if it is meant for all servers. Otherwise the profile is for those that are reached
 // from outside, and it may be weaker than what is needed here.
-func (s *serverTLS) set(cluster tlsprofile.Cluster) {
-	profile := tlsprofile.Intermediate()
+func (s *serverTLS) set(cluster openshift.ServerTLS) {
+	profile := openshift.IntermediateTLS()
 	if cluster.Strict {
 		profile = cluster.Profile
 	}
@@ -56,7 +56,7 @@ func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
 		if !ok {
 			return
 		}
-		if cluster, err := tlsprofile.Of(found); err == nil {
+		if cluster, err := openshift.ServerTLSOf(found); err == nil {
 			s.set(cluster)
 		}
 	}
@@ -68,7 +68,7 @@ func (s *serverTLS) follow(mgr ctrl.Manager, apiServer client.Object) error {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    changed,
 			UpdateFunc: func(_, object any) { changed(object) },
-			DeleteFunc: func(any) { s.set(tlsprofile.Cluster{}) },
+			DeleteFunc: func(any) { s.set(openshift.ServerTLS{}) },
 		})
 		if err != nil {
 			return fmt.Errorf("watch the TLS profile: %w", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -137,7 +138,7 @@ func isRolledOut(t *testing.T, s *scene) {
 			}
 			continue
 		}
-		if class.Labels[driver.ManagedByLabel] != s.driver.Operator {
+		if class.Labels[openshift.ManagedByLabel] != s.driver.Operator {
 			t.Errorf("StorageClass %s has labels %v", name, class.Labels)
 		}
 		if diff := cmp.Diff(rendered[name], class.Parameters); diff != "" {

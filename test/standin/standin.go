@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -178,7 +179,7 @@ func (s *standIn) objects() []client.Object {
 	for _, workload := range s.entry.Workloads {
 		labels := map[string]string{"app": workload.Name}
 		meta := metav1.ObjectMeta{
-			Namespace: workload.Namespace, Name: workload.Name, Labels: map[string]string{catalogue.ManagedByLabel: s.entry.Operator},
+			Namespace: workload.Namespace, Name: workload.Name, Labels: map[string]string{openshift.ManagedByLabel: s.entry.Operator},
 		}
 		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			Containers:  []corev1.Container{{Name: "csi-driver", Image: s.image}},
@@ -194,7 +195,7 @@ func (s *standIn) objects() []client.Object {
 		}
 	}
 	return append(objects, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
-		Name: s.entry.Name, Labels: map[string]string{catalogue.ManagedByLabel: s.entry.Operator},
+		Name: s.entry.Name, Labels: map[string]string{openshift.ManagedByLabel: s.entry.Operator},
 		Annotations: map[string]string{"csi.openshift.io/managed": "true"},
 	}})
 }

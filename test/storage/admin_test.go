@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -36,7 +37,7 @@ func TestDriverOfSomebodyElseIsNotTakenOverUnlessAsked(t *testing.T) {
 	s.reach(release)
 	ours := &storagev1.CSIDriver{}
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), ours))
-	if ours.UID != theirs.UID || ours.Labels[catalogue.ManagedByLabel] != entry(ebs).Operator || ours.Labels["who"] != "somebody" {
+	if ours.UID != theirs.UID || ours.Labels[openshift.ManagedByLabel] != entry(ebs).Operator || ours.Labels["who"] != "somebody" {
 		t.Errorf("the CSIDriver was taken over as %s with labels %v", ours.UID, ours.Labels)
 	}
 }

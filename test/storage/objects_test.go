@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // listed are the items of a list.
@@ -36,7 +37,7 @@ func entry(name string) catalogue.Entry {
 func (s *scene) uids() map[string]string {
 	s.t.Helper()
 	found := map[string]string{}
-	drivers, marked := client.InNamespace(catalogue.Namespace), client.HasLabels{catalogue.ManagedByLabel}
+	drivers, marked := client.InNamespace(catalogue.Namespace), client.HasLabels{openshift.ManagedByLabel}
 	for _, kind := range []struct {
 		list    client.ObjectList
 		options []client.ListOption

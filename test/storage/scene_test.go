@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -84,7 +85,7 @@ func (s *scene) eventually(what string, check func() error) {
 // clear removes all that a release and its operators have made, but for roles and namespaces.
 func (s *scene) clear() {
 	s.t.Helper()
-	own, drivers, marked := client.InNamespace(catalogue.OperatorNamespace), client.InNamespace(catalogue.Namespace), client.HasLabels{catalogue.ManagedByLabel}
+	own, drivers, marked := client.InNamespace(catalogue.OperatorNamespace), client.InNamespace(catalogue.Namespace), client.HasLabels{openshift.ManagedByLabel}
 	// First who would make the others again. Pods are looked for before what makes pods: an operator that is ending may still make its
 	// driver once more.
 	s.empty(kind{&corev1.PodList{}, own}, kind{&appsv1.DeploymentList{}, own}, kind{&appsv1.ReplicaSetList{}, own})

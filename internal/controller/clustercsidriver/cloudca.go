@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // cloudConfig is what OpenShift tells all about the cloud. It makes it of the ConfigMap that the Infrastructure names.
@@ -20,7 +21,7 @@ func cloudConfig() client.ObjectKey {
 
 // cloudCA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
 func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err error) {
-	if r.Driver.CloudCAVariable == "" || !r.Kinds[InfrastructureKind()] {
+	if r.Driver.CloudCAVariable == "" || !r.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
 	}
 	bundle, err = r.cloudCAIn(ctx, cloudConfig())
@@ -37,7 +38,7 @@ func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err e
 		former, instead = "", "does without"
 	}
 	return former, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
-		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, cloudConfig(), instead, singleton), nil
+		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, cloudConfig(), instead, openshift.Singleton), nil
 }
 
 // cloudCAIn reads the certificates of one ConfigMap. Neither it nor the key need be there.

@@ -1,33 +1,26 @@
 package clustercsidriver
 
 import (
-	"context"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// FeatureGateKind is the kind that says which feature gates the API servers of a cluster have.
-func FeatureGateKind() schema.GroupKind {
-	return schema.GroupKind{Group: configv1.GroupName, Kind: "FeatureGate"}
-}
-
 // featureGates are those of the driver that are on: as the FeatureGate of the cluster says, or else as this version of Kubernetes has it.
-func (r *Reconciler) featureGates(ctx context.Context) (map[string]bool, error) {
+func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool {
 	if len(r.Driver.FeatureGates) == 0 {
-		return nil, nil
+		return nil
 	}
-	cluster := &configv1.FeatureGate{}
-	if err := r.optional(ctx, cluster, FeatureGateKind()); err != nil {
-		return nil, err
+	var releases []configv1.FeatureGateDetails
+	if cluster != nil {
+		releases = cluster.Status.FeatureGates
 	}
 	found := map[string]bool{}
 	for _, gate := range r.Driver.FeatureGates {
-		on, listed := listedGate(cluster.Status.FeatureGates, r.Version, configv1.FeatureGateName(gate.Name))
+		on, listed := listedGate(releases, r.Version, configv1.FeatureGateName(gate.Name))
 		found[gate.Name] = on || (!listed && r.KubernetesMinor >= gate.OnSince)
 	}
-	return found, nil
+	return found
 }
 
 // listedGate tells whether a gate is on in the release of this operator. If that is not listed, as while the cluster is updated, the gate must

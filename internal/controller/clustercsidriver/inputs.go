@@ -14,6 +14,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -127,7 +128,7 @@ func (r *Reconciler) waitForRequest(ctx context.Context, name, message string) (
 
 // trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.
 func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, error) {
-	if !r.Kinds[ProxyKind()] {
+	if !r.Kinds[openshift.ProxyKind()] {
 		// Nobody fills in the bundle.
 		return "", 0, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // Plan is what the operator would do if the ClusterCSIDriver were created, or what it is about to do if it is there.
@@ -268,5 +269,5 @@ func (r *Reconciler) OldNamespace(ctx context.Context) (string, error) {
 
 // IsOpenShift tells whether there is an Infrastructure.
 func IsOpenShift(ctx context.Context, reader client.Reader) bool {
-	return reader.Get(ctx, client.ObjectKey{Name: singleton}, &configv1.Infrastructure{}) == nil
+	return reader.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, &configv1.Infrastructure{}) == nil
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // Rights are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
@@ -61,7 +62,7 @@ func (r *rights) own(d driver.Driver) {
 		rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
 		rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
 		// How many nodes there are, before anything else is known.
-		rule(InfrastructureKind().Group, "infrastructures", []string{singleton}, "get"),
+		rule(openshift.InfrastructureKind().Group, "infrastructures", []string{openshift.Singleton}, "get"),
 		rule("events.k8s.io", "events", nil, "create", "patch"),
 		// A removal waits for the pods that use volumes of the driver.
 		rule("", "persistentvolumes", nil, "list"),

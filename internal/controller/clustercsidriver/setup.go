@@ -35,9 +35,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 // watched is one kind that wakes the controller up, and the part of it that is held in memory.
@@ -70,11 +70,11 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		// What the user wants.
 		{object: &operatorv1.ClusterCSIDriver{}, name: d.Name},
 		// The cluster's name and topology, and how it hands out credentials.
-		{object: &configv1.Infrastructure{}, name: singleton, optional: InfrastructureKind()},
-		{object: &operatorv1.CloudCredential{}, name: singleton, optional: CloudCredentialKind()},
+		{object: &configv1.Infrastructure{}, name: openshift.Singleton, optional: openshift.InfrastructureKind()},
+		{object: &operatorv1.CloudCredential{}, name: openshift.Singleton, optional: openshift.CloudCredentialKind()},
 		// The way to the cloud, and the TLS profile of servers.
-		{object: &configv1.Proxy{}, name: singleton, optional: ProxyKind()},
-		{object: apiServer(), name: singleton, optional: APIServerKind()},
+		{object: &configv1.Proxy{}, name: openshift.Singleton, optional: openshift.ProxyKind()},
+		{object: apiServer(), name: openshift.Singleton, optional: openshift.APIServerKind().GroupKind()},
 		// What we apply: changes by others are undone.
 		{object: &corev1.ServiceAccount{}, namespace: namespace},
 		{object: &rbacv1.ClusterRole{}},
@@ -112,13 +112,13 @@ func gates(d driver.Driver) []watched {
 	if len(d.FeatureGates) == 0 {
 		return nil
 	}
-	return []watched{{object: &configv1.FeatureGate{}, name: singleton, optional: FeatureGateKind()}}
+	return []watched{{object: &configv1.FeatureGate{}, name: openshift.Singleton, optional: openshift.FeatureGateKind()}}
 }
 
 // managedConfig is the ConfigMap that matters among those that OpenShift makes for all: a cache can select one of a namespace.
 func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.ObjectKey {
 	switch {
-	case !kinds[InfrastructureKind()]:
+	case !kinds[openshift.InfrastructureKind()]:
 		return client.ObjectKey{}
 	case d.CloudCAVariable != "":
 		return cloudConfig()
@@ -142,7 +142,7 @@ func snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []watched {
 
 func apiServer() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(tlsprofile.Kind())
+	object.SetGroupVersionKind(openshift.APIServerKind())
 	return object
 }
 
@@ -240,7 +240,7 @@ func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[
 }
 
 func ownLabels(d driver.Driver) labels.Set {
-	return labels.Set{driver.ManagedByLabel: d.Operator}
+	return labels.Set{openshift.ManagedByLabel: d.Operator}
 }
 
 // SetupWithManager adds the controller to the manager.

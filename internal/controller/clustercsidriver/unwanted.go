@@ -1,18 +1,15 @@
 package clustercsidriver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// NotWantedAnnotation on the ClusterCSIDriver says that the cluster has become one of another platform, which is the value. The
-// cluster-storage-operator sets it. A driver of the payload is removed then, and only then.
-const NotWantedAnnotation = "storage.openshift.io/not-wanted"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
 
 // verdict is what comes of the annotation.
 type verdict struct {
@@ -24,15 +21,15 @@ type verdict struct {
 // notWanted tells whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
 // mistake, so the Infrastructure has to say so as well; one that can't be read says nothing.
 func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (verdict, error) {
-	if _, annotated := cr.Annotations[NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
+	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
 		return verdict{}, nil
 	}
 	switch state := cr.Spec.ManagementState; state {
 	case operatorv1.Managed, operatorv1.Removed, "":
 	default:
-		return verdict{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", NotWantedAnnotation, state)}, nil
+		return verdict{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
 	}
-	stays := "the driver stays although annotation " + NotWantedAnnotation + " is set: "
+	stays := "the driver stays although annotation " + openshift.NotWantedAnnotation + " is set: "
 	platform, err := r.platform(ctx, r.Client)
 	if err == nil && platform != "" && platform != r.Driver.Platform {
 		// A cache may lag behind a change that was taken back.
@@ -53,16 +50,15 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 
 // platform is that of the Infrastructure; empty if it names none, or if the cluster has no such kind.
 func (r *Reconciler) platform(ctx context.Context, reader client.Reader) (configv1.PlatformType, error) {
-	if !r.Kinds[InfrastructureKind()] {
+	if !r.Kinds[openshift.InfrastructureKind()] {
 		return "", nil
 	}
-	infrastructure := &configv1.Infrastructure{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: singleton}, infrastructure); err != nil {
-		return "", fmt.Errorf("nothing is removed: read Infrastructure %s: %w", singleton, err)
+	infrastructure, err := openshift.ReadInfrastructure(ctx, reader)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("nothing is removed: %w", err)
+	case infrastructure == nil:
+		return "", fmt.Errorf("nothing is removed: the Infrastructure %s is missing", openshift.Singleton)
 	}
-	var named configv1.PlatformType
-	if infrastructure.Status.PlatformStatus != nil {
-		named = infrastructure.Status.PlatformStatus.Type
-	}
-	return cmp.Or(named, infrastructure.Status.Platform), nil //nolint:staticcheck // Old clusters have only this one.
+	return openshift.PlatformOf(infrastructure.Status), nil
 }

@@ -16,10 +16,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
-
-// infrastructure is the name of the object that says where the cluster is.
-const infrastructure = "cluster"
 
 // place is where the cluster is in AWS, and what it calls itself there.
 type place struct {
@@ -42,10 +40,9 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	if !r.HasInfrastructure {
 		return found, nil
 	}
-	object := &configv1.Infrastructure{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: infrastructure}, object)
-	if client.IgnoreNotFound(err) != nil {
-		return found, fmt.Errorf("read Infrastructure %s: %w", infrastructure, err)
+	object, err := openshift.ReadInfrastructure(ctx, r.Client)
+	if err != nil || object == nil {
+		return found, err
 	}
 	found.infraID = object.Status.InfrastructureName
 	if platform := object.Status.PlatformStatus; platform != nil && platform.AWS != nil {

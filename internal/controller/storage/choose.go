@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // verdict is what is to become of a driver.
@@ -41,16 +42,12 @@ type facts struct {
 	present, ours map[string]bool
 }
 
-// platform is the one that the Infrastructure names, in the field of today or in that of old clusters; empty if it names none.
+// platform is the one that the Infrastructure names; empty if it names none.
 func (f facts) platform() configv1.PlatformType {
-	switch {
-	case f.infrastructure == nil:
+	if f.infrastructure == nil {
 		return ""
-	case f.infrastructure.PlatformStatus != nil && f.infrastructure.PlatformStatus.Type != "":
-		return f.infrastructure.PlatformStatus.Type
-	default:
-		return f.infrastructure.Platform //nolint:staticcheck // Old clusters have nothing else.
 	}
+	return openshift.PlatformOf(*f.infrastructure)
 }
 
 // problem says why the platform is not known.

@@ -21,6 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -128,5 +129,5 @@ func reconcilerOf(c *cluster, entries ...catalogue.Entry) *Reconciler {
 }
 
 func infrastructure(name configv1.PlatformType) *configv1.Infrastructure {
-	return &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: singleton}, Status: *platform(name)}
+	return &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: openshift.Singleton}, Status: *platform(name)}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -102,7 +103,7 @@ func (r *reporter) related(results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
 		{Resource: "namespaces", Name: r.Namespace},
 		{Resource: "namespaces", Name: catalogue.Namespace},
-		{Group: operatorv1.GroupName, Resource: "storages", Name: singleton},
+		{Group: operatorv1.GroupName, Resource: "storages", Name: openshift.Singleton},
 		// What this program may do.
 		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: catalogue.Operator},
 		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: catalogue.Operator},

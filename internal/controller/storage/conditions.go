@@ -194,8 +194,8 @@ func (r *reporter) starterConditions(w *world, choices []choice) ([]operatorv1.O
 		err = errors.New(strings.Join(slices.Compact(problems), "; "))
 	}
 	degraded, again := r.failures.Degraded(starter, err)
-	if err == nil && w.tls.Problem != "" {
-		degraded = status.Condition(starter+status.Degraded, true, "NotFollowed", w.tls.Problem)
+	if err == nil && w.TLS.Problem != "" {
+		degraded = status.Condition(starter+status.Degraded, true, "NotFollowed", w.TLS.Problem)
 	}
 	return []operatorv1.OperatorCondition{degraded, status.Condition(starter+status.Upgradeable, true, "", "")}, again
 }

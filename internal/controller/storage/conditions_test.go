@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -254,11 +254,11 @@ func TestTheClassesOfAClusterAreNoErrorWhateverTheyAre(t *testing.T) {
 		world        world
 		reason, says string
 	}{
-		"one default":                 {world{infrastructure: aws, classes: []storagev1.StorageClass{class("a", "true"), class("b", "false")}}, "AsExpected", ""},
-		"no default":                  {world{infrastructure: aws, classes: []storagev1.StorageClass{class("b", "false")}}, "AsExpected", ""},
-		"two defaults":                {world{infrastructure: aws, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "all but one of a, b"},
-		"a platform without a driver": {world{infrastructure: none}, "UnsupportedPlatform", "this release has no CSI driver for platform None"},
-		"both":                        {world{infrastructure: none, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "platform None"},
+		"one default":                 {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("a", "true"), class("b", "false")}}, "AsExpected", ""},
+		"no default":                  {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "false")}}, "AsExpected", ""},
+		"two defaults":                {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "all but one of a, b"},
+		"a platform without a driver": {world{Cluster: openshift.Cluster{Infrastructure: none}}, "UnsupportedPlatform", "this release has no CSI driver for platform None"},
+		"both":                        {world{Cluster: openshift.Cluster{Infrastructure: none}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "platform None"},
 		"a platform that is missing":  {world{}, "AsExpected", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestSomebodyElsesCSIDriverIsTold(t *testing.T) {
 	made := func(label, annotation string) *storagev1.CSIDriver {
 		driver := &storagev1.CSIDriver{}
 		if label != "" {
-			driver.Labels = map[string]string{catalogue.ManagedByLabel: label}
+			driver.Labels = map[string]string{openshift.ManagedByLabel: label}
 		}
 		if annotation != "" {
 			driver.Annotations = map[string]string{managedAnnotation: annotation}
@@ -303,7 +303,7 @@ func TestSomebodyElsesCSIDriverIsTold(t *testing.T) {
 func TestARemovalIsCompleteOnlyWhenItsOperatorHasSaidSo(t *testing.T) {
 	removed := status.Condition("XProgressing", false, removedReason, "")
 	marked := func(made *operatorv1.ClusterCSIDriver) *operatorv1.ClusterCSIDriver {
-		made.Annotations = map[string]string{notWantedAnnotation: "None"}
+		made.Annotations = map[string]string{openshift.NotWantedAnnotation: "None"}
 		return made
 	}
 	for name, tc := range map[string]struct {
@@ -325,7 +325,7 @@ func TestARemovalIsCompleteOnlyWhenItsOperatorHasSaidSo(t *testing.T) {
 }
 
 func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
-	vsphere, aws := &world{infrastructure: &configv1.Infrastructure{Status: *platform("VSphere")}}, &world{infrastructure: &configv1.Infrastructure{Status: *platform("AWS")}}
+	vsphere, aws := &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("VSphere")}}}, &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("AWS")}}}
 	r := newReporter()
 	for _, tc := range []struct {
 		world   *world

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // ensure makes the ClusterCSIDriver of an entry, or completes the one that is there. Everything in it but an absent managementState and
@@ -32,11 +33,11 @@ func (r *Reconciler) ensure(
 		patch["spec"] = map[string]any{"managementState": operatorv1.Managed}
 	}
 	metadata := map[string]any{"uid": driver.UID, "resourceVersion": driver.ResourceVersion}
-	if have, annotated := driver.Annotations[notWantedAnnotation]; have != reason || (annotated && reason == "") {
+	if have, annotated := driver.Annotations[openshift.NotWantedAnnotation]; have != reason || (annotated && reason == "") {
 		// Null removes it.
-		annotation := map[string]any{notWantedAnnotation: nil}
+		annotation := map[string]any{openshift.NotWantedAnnotation: nil}
 		if reason != "" {
-			annotation[notWantedAnnotation] = reason
+			annotation[openshift.NotWantedAnnotation] = reason
 		}
 		metadata["annotations"] = annotation
 	}
@@ -61,7 +62,7 @@ func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason s
 	target := r.driverObject(entry.Name)
 	target.Object["spec"] = settingsOf(nil)
 	if reason != "" {
-		target.SetAnnotations(map[string]string{notWantedAnnotation: reason})
+		target.SetAnnotations(map[string]string{openshift.NotWantedAnnotation: reason})
 	}
 	regarding := target.DeepCopy()
 	if err := r.put(ctx, target, "", ", which configures the driver "+entry.Title); err != nil {

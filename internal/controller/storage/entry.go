@@ -15,14 +15,13 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const (
 	// managedAnnotation on a CSIDriver says that the cluster looks after it.
 	managedAnnotation = "csi.openshift.io/managed"
-	// notWantedAnnotation on a ClusterCSIDriver asks the driver's operator to remove the driver. It makes sure of the reason itself.
-	notWantedAnnotation = "storage.openshift.io/not-wanted"
 )
 
 // result is what was done for one entry, and what was found. The conditions follow from it.
@@ -124,7 +123,7 @@ func (r *Reconciler) foreign(ctx context.Context, w *world, done *result) (strin
 
 // isForeign tells whether a CSIDriver that exists is neither of an operator of the cluster nor to be taken over by one.
 func isForeign(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
-	if driver == nil || driver.Labels[catalogue.ManagedByLabel] == entry.Operator {
+	if driver == nil || driver.Labels[openshift.ManagedByLabel] == entry.Operator {
 		return false
 	}
 	managed, annotated := driver.Annotations[managedAnnotation]

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 const (
@@ -51,11 +52,11 @@ func (r *Reconciler) lookForOLM(ctx context.Context, former catalogue.Predecesso
 	var found installed
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(former.Configuration)
-	switch err := r.Live.Get(ctx, client.ObjectKey{Name: singleton}, configuration); {
+	switch err := r.Live.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, configuration); {
 	case isAbsent(err):
 		return found, nil
 	case err != nil:
-		return found, fmt.Errorf("look for %s %s: %w", former.Configuration.Kind, singleton, err)
+		return found, fmt.Errorf("look for %s %s: %w", former.Configuration.Kind, openshift.Singleton, err)
 	}
 	found.configuration = configuration
 	var err error

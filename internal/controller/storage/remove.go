@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
@@ -127,7 +128,7 @@ func (r *Reconciler) byOperator(w *world, done *result) bool {
 
 // isRemoved tells whether an operator has reported that its driver is gone.
 func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
-	if driver == nil || driver.Status.Version != "" || driver.Annotations[notWantedAnnotation] == "" {
+	if driver == nil || driver.Status.Version != "" || driver.Annotations[openshift.NotWantedAnnotation] == "" {
 		return false
 	}
 	removed := false

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // others is an entry that this program removes itself, and unneeded that it is to do so.
@@ -28,7 +29,7 @@ func unneeded(entry catalogue.Entry) *result {
 }
 
 func aWorld() *world {
-	return &world{infrastructure: infrastructure("None")}
+	return &world{Cluster: openshift.Cluster{Infrastructure: infrastructure("None")}}
 }
 
 func TestVolumesCountUntilTheDriverHasGone(t *testing.T) {
@@ -66,7 +67,7 @@ func TestADriverThatIsUnmanagedIsNotRemoved(t *testing.T) {
 			done.driver, done.deployment = driver("2"), deployment(true)
 			done.driver.Spec.ManagementState = operatorv1.Unmanaged
 			r.remove(t.Context(), aWorld(), done)
-			if !done.removal.waits || done.deployment == nil || done.driver.Annotations[notWantedAnnotation] != "" {
+			if !done.removal.waits || done.deployment == nil || done.driver.Annotations[openshift.NotWantedAnnotation] != "" {
 				t.Errorf("removal %+v", done.removal)
 			}
 			if !strings.Contains(done.removal.message, "set its spec.managementState to Managed") {

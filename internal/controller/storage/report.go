@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -198,7 +199,7 @@ func (r *reporter) reportStorage(ctx context.Context, w *world, wanted []operato
 	patch := objectOf(operatorv1.GroupVersion.WithKind("Storage"), w.storage)
 	patch.Object["status"] = fields
 	if err := r.writeStatus(ctx, patch); err != nil {
-		return 0, fmt.Errorf("write status of Storage %s: %w", singleton, err)
+		return 0, fmt.Errorf("write status of Storage %s: %w", openshift.Singleton, err)
 	}
 	r.storageWritten = r.Now()
 	return 0, nil
@@ -260,7 +261,7 @@ func (r *reporter) drop(ctx context.Context, storage *operatorv1.Storage, stale 
 	target := objectOf(operatorv1.GroupVersion.WithKind("Storage"), storage)
 	err = r.Client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, encoded), client.FieldOwner(catalogue.Operator))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("drop conditions of Storage %s that nobody writes any more: %w", singleton, err)
+		return fmt.Errorf("drop conditions of Storage %s that nobody writes any more: %w", openshift.Singleton, err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -120,7 +121,7 @@ func (r *Reconciler) retire(ctx context.Context, entry catalogue.Entry, known *r
 		if err := r.dropConfiguration(ctx, found.configuration); err != nil {
 			return retirement{}, err
 		}
-		return waiting("removing %s %s", former.Configuration.Kind, singleton)
+		return waiting("removing %s %s", former.Configuration.Kind, openshift.Singleton)
 	}
 }
 

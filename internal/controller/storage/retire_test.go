@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 func TestSettingsOfAnOldOperatorAreKept(t *testing.T) {
@@ -106,7 +107,7 @@ func subscription(of string) client.Object {
 func configurationOf(entry catalogue.Entry) client.Object {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(entry.Predecessor.Configuration)
-	object.SetName(singleton)
+	object.SetName(openshift.Singleton)
 	return object
 }
 

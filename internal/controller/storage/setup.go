@@ -29,12 +29,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
-
-// singleton is the name of OpenShift's cluster-wide configuration objects.
-const singleton = "cluster"
 
 // clusterOperatorName is the ClusterOperator that this program reports in.
 const clusterOperatorName = "storage"
@@ -57,8 +54,8 @@ func Look(
 	serves func(kind schema.GroupKind, version string) (bool, error),
 ) (Scope, error) {
 	infrastructure := &configv1.Infrastructure{}
-	if err := live.Get(ctx, client.ObjectKey{Name: singleton}, infrastructure); client.IgnoreNotFound(err) != nil {
-		return Scope{}, fmt.Errorf("read Infrastructure %s: %w", singleton, err)
+	if err := live.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, infrastructure); client.IgnoreNotFound(err) != nil {
+		return Scope{}, fmt.Errorf("read Infrastructure %s: %w", openshift.Singleton, err)
 	}
 	started, err := startedBefore(ctx, live)
 	if err != nil {
@@ -153,16 +150,16 @@ type watched struct {
 // watches is the one list of what the program looks at.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	apiServer := &unstructured.Unstructured{}
-	apiServer.SetGroupVersionKind(tlsprofile.Kind())
+	apiServer.SetGroupVersionKind(openshift.APIServerKind())
 	list := []watched{
 		// What the administrator wants, and where it is reported.
-		{object: &operatorv1.Storage{}, name: singleton},
+		{object: &operatorv1.Storage{}, name: openshift.Singleton},
 		{object: &configv1.ClusterOperator{}, name: clusterOperatorName},
 		// The platform, its features, the way out of it, and the TLS profile of servers.
-		{object: &configv1.Infrastructure{}, name: singleton},
-		{object: &configv1.FeatureGate{}, name: singleton},
-		{object: &configv1.Proxy{}, name: singleton},
-		{object: apiServer, name: singleton},
+		{object: &configv1.Infrastructure{}, name: openshift.Singleton},
+		{object: &configv1.FeatureGate{}, name: openshift.Singleton},
+		{object: &configv1.Proxy{}, name: openshift.Singleton},
+		{object: apiServer, name: openshift.Singleton},
 		// What the operators of drivers report in.
 		{object: &operatorv1.ClusterCSIDriver{}, all: true},
 		// How many are the default.
@@ -251,7 +248,7 @@ func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByO
 	return options, nil
 }
 
-func ownLabels() labels.Set { return labels.Set{catalogue.ManagedByLabel: catalogue.Operator} }
+func ownLabels() labels.Set { return labels.Set{openshift.ManagedByLabel: catalogue.Operator} }
 
 // SetupWithManager adds the controller to the manager. The cache is Conflicts, whose events wake it up.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cache) error {
@@ -316,5 +313,5 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // request is the only one that there is.
 func request() reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKey{Name: singleton}}
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: openshift.Singleton}}
 }

@@ -10,23 +10,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // world is what a reconcile knows of the cluster.
 type world struct {
+	openshift.Cluster
 	// storage and clusterOperator are nil if they do not exist.
 	storage         *operatorv1.Storage
 	clusterOperator *configv1.ClusterOperator
-	infrastructure  *configv1.Infrastructure
-	featureGate     *configv1.FeatureGate
-	proxy           configv1.ProxyStatus
-	tls             tlsprofile.Cluster
 	// drivers and csiDrivers are by their CSI names, deployments of operators by the names of these.
 	drivers     map[string]*operatorv1.ClusterCSIDriver
 	csiDrivers  map[string]*storagev1.CSIDriver
@@ -48,7 +44,7 @@ func (r *Reconciler) read(ctx context.Context) (*world, error) {
 		deployments: map[string]*appsv1.Deployment{},
 	}
 	storage, clusterOperator := &operatorv1.Storage{}, &configv1.ClusterOperator{}
-	storage.Name, clusterOperator.Name = singleton, clusterOperatorName
+	storage.Name, clusterOperator.Name = openshift.Singleton, clusterOperatorName
 	for object, found := range map[client.Object]func(){
 		storage: func() { w.storage = storage }, clusterOperator: func() { w.clusterOperator = clusterOperator },
 	} {
@@ -79,7 +75,7 @@ func (r *Reconciler) read(ctx context.Context) (*world, error) {
 		if err != nil {
 			return nil, err
 		}
-		if deployment != nil && deployment.Labels[catalogue.ManagedByLabel] == catalogue.Operator {
+		if deployment != nil && deployment.Labels[openshift.ManagedByLabel] == catalogue.Operator {
 			w.deployments[entry.Operator] = deployment
 		}
 	}
@@ -88,26 +84,13 @@ func (r *Reconciler) read(ctx context.Context) (*world, error) {
 
 // readConfiguration reads how the cluster is configured.
 func (r *Reconciler) readConfiguration(ctx context.Context, w *world) error {
-	infrastructure, gate, proxy := &configv1.Infrastructure{}, &configv1.FeatureGate{}, &configv1.Proxy{}
-	apiServer := &unstructured.Unstructured{Object: map[string]any{}}
-	apiServer.SetGroupVersionKind(tlsprofile.Kind())
-	for _, one := range []struct {
-		object client.Object
-		found  func()
-	}{
-		{infrastructure, func() { w.infrastructure = infrastructure }},
-		{gate, func() { w.featureGate = gate }},
-		// The status, because the network operator checks and completes what the administrator wrote.
-		{proxy, func() { w.proxy = proxy.Status }},
-		{apiServer, func() {}},
-	} {
-		err := r.Client.Get(ctx, client.ObjectKey{Name: singleton}, one.object)
-		switch {
-		case err == nil:
-			one.found()
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("read %T %s: %w", one.object, singleton, err)
-		}
+	kinds := map[schema.GroupKind]bool{}
+	for _, kind := range configuration() {
+		kinds[kind] = true
+	}
+	var err error
+	if w.Cluster, err = openshift.Read(ctx, r.Client, kinds); err != nil {
+		return err
 	}
 	if r.Scope.readsCloudConfig() {
 		configuration := &corev1.ConfigMap{}
@@ -117,16 +100,15 @@ func (r *Reconciler) readConfiguration(ctx context.Context, w *world) error {
 		}
 		w.cloudConfig = configuration.Data
 	}
-	var err error
-	if w.conflicts, err = r.hasConflicts(ctx); err != nil {
-		return err
+	w.conflicts, err = r.hasConflicts(ctx)
+	return err
+}
+
+// configuration are the kinds of OpenShift that say how the cluster is configured.
+func configuration() []schema.GroupKind {
+	return []schema.GroupKind{
+		openshift.InfrastructureKind(), openshift.FeatureGateKind(), openshift.ProxyKind(), openshift.APIServerKind().GroupKind(),
 	}
-	if w.tls, err = tlsprofile.Of(apiServer); err != nil {
-		// Storage is more than the ciphers of its servers: go on, and tell.
-		w.tls = tlsprofile.Cluster{Profile: tlsprofile.Intermediate(), Problem: fmt.Sprintf(
-			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, singleton)}
-	}
-	return nil
 }
 
 func (r *Reconciler) readClasses(ctx context.Context, w *world) error {
@@ -172,9 +154,9 @@ func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*ap
 
 // facts are what the choice of drivers depends on.
 func (w *world) facts(entries []catalogue.Entry) facts {
-	f := facts{gates: gatesOf(w.featureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
-	if w.infrastructure != nil {
-		f.infrastructure = &w.infrastructure.Status
+	f := facts{gates: gatesOf(w.FeatureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
+	if w.Infrastructure != nil {
+		f.infrastructure = &w.Infrastructure.Status
 	}
 	for _, entry := range entries {
 		driver := w.drivers[entry.Name]
@@ -207,8 +189,8 @@ func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 // config is what rendering depends on.
 func (r *Reconciler) config(w *world) catalogue.Config {
 	return catalogue.Config{
-		Images: r.Images, Version: r.Version, Infrastructure: w.infrastructure.Status, Proxy: w.proxy,
-		TLSMinVersion: w.tls.Profile.MinVersion, TLSCiphers: w.tls.Profile.Ciphers, Kinds: r.Scope.Kinds,
+		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,
+		TLSMinVersion: w.TLS.Profile.MinVersion, TLSCiphers: w.TLS.Profile.Ciphers, Kinds: r.Scope.Kinds,
 		CloudConfig: w.cloudConfig,
 	}
 }

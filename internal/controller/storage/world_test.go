@@ -9,24 +9,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
 )
 
 func TestATLSProfileThatCannotBeReadIsToldAndHoldsNothingUp(t *testing.T) {
 	apiServer := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tlsSecurityProfile": "Modern"}}}
-	apiServer.SetGroupVersionKind(tlsprofile.Kind())
-	apiServer.SetName(singleton)
+	apiServer.SetGroupVersionKind(openshift.APIServerKind())
+	apiServer.SetName(openshift.Singleton)
 	r := newReporter()
 	r.Reconciler = reconcilerOf(newCluster(t, apiServer), entries()...)
 	w, err := r.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(tlsprofile.Intermediate(), w.tls.Profile); diff != "" {
+	if diff := cmp.Diff(openshift.IntermediateTLS(), w.TLS.Profile); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	w.infrastructure = infrastructure("AWS")
+	w.Infrastructure = infrastructure("AWS")
 	conditions, _ := r.starterConditions(w, nil)
 	told := status.Find(conditions, "CSIDriverStarterDegraded")
 	if told == nil || told.Status != operatorv1.ConditionTrue || !strings.Contains(told.Message, "correct spec.tlsSecurityProfile of APIServer cluster") {

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 func config(t *testing.T, change func(*driver.Config)) driver.Config {
@@ -33,7 +33,7 @@ func config(t *testing.T, change func(*driver.Config)) driver.Config {
 		ServingCertificates:  true,
 		InfrastructureID:     "dev-x7k2p",
 		Region:               "us-east-1",
-		TLS:                  tlsprofile.Intermediate(),
+		TLS:                  openshift.IntermediateTLS(),
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
 		Minting:              driver.Mints,
@@ -91,7 +91,7 @@ func external(workers configv1.TopologyMode) func(*driver.Config) {
 func servers(spec map[string]any) func(*driver.Config) {
 	return func(cfg *driver.Config) {
 		apiServer := map[string]any{"spec": map[string]any{"tlsSecurityProfile": spec}}
-		if cluster, err := tlsprofile.Of(&unstructured.Unstructured{Object: apiServer}); err == nil {
+		if cluster, err := openshift.ServerTLSOf(&unstructured.Unstructured{Object: apiServer}); err == nil {
 			cfg.TLS = cluster.Profile
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/tlsprofile"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // Config is that of an OpenShift cluster that lacks nothing, on the platform of a driver.
@@ -20,7 +20,7 @@ func Config(t *testing.T, d driver.Driver) driver.Config {
 	t.Helper()
 	cfg := driver.Config{
 		Namespace: manager.DefaultNamespace, Images: map[string]string{}, Kinds: map[schema.GroupKind]bool{}, ServingCertificates: true,
-		InfrastructureID: "dev-x7k2p", Platform: &configv1.PlatformStatus{Type: d.Platform}, TLS: tlsprofile.Intermediate(),
+		InfrastructureID: "dev-x7k2p", Platform: &configv1.PlatformStatus{Type: d.Platform}, TLS: openshift.IntermediateTLS(),
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 	}
 	for _, variable := range d.Images() {
@@ -102,7 +102,7 @@ func common(d driver.Driver) map[string]func(*driver.Config) {
 				cfg.Inputs[driver.Controller][d.Credentials[0].Secret] = "1234"
 			}
 		},
-		"tls-modern": func(cfg *driver.Config) { cfg.TLS = tlsprofile.Profile{MinVersion: "VersionTLS13"} },
+		"tls-modern": func(cfg *driver.Config) { cfg.TLS = openshift.TLSProfile{MinVersion: "VersionTLS13"} },
 		"log-level":  func(cfg *driver.Config) { cfg.Spec.LogLevel = operatorv1.Debug },
 		"another-default-class": func(cfg *driver.Config) {
 			for _, kind := range []string{"StorageClass", "VolumeSnapshotClass"} {

@@ -1,4 +1,4 @@
-package tlsprofile
+package openshift
 
 import (
 	"crypto/tls"
@@ -43,51 +43,51 @@ func TestProfilesAreTranslated(t *testing.T) {
 		"TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_3DES_EDE_CBC_SHA")
 	cases := map[string]struct {
 		spec    map[string]any
-		want    Cluster
+		want    ServerTLS
 		problem string
 		http2   bool
 	}{
-		"none":         {spec: map[string]any{}, want: Cluster{Profile: Profile{"VersionTLS12", intermediate}}, http2: true},
-		"Old":          {spec: profile("Old"), want: Cluster{Profile: Profile{"VersionTLS10", old}}, http2: true},
-		"Intermediate": {spec: profile("Intermediate"), want: Cluster{Profile: Profile{"VersionTLS12", intermediate}}, http2: true},
-		"Modern":       {spec: profile("Modern"), want: Cluster{Profile: Profile{"VersionTLS13", nil}}, http2: true},
+		"none":         {spec: map[string]any{}, want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}}, http2: true},
+		"Old":          {spec: profile("Old"), want: ServerTLS{Profile: TLSProfile{"VersionTLS10", old}}, http2: true},
+		"Intermediate": {spec: profile("Intermediate"), want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}}, http2: true},
+		"Modern":       {spec: profile("Modern"), want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, http2: true},
 		"Custom": {
 			spec: custom("VersionTLS12", "ECDHE-RSA-AES256-GCM-SHA384", "TLS_AES_128_GCM_SHA256"),
-			want: Cluster{Profile: Profile{"VersionTLS12", []string{rsa256}}},
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS12", []string{rsa256}}},
 		},
 		"Custom with a cipher that Go lacks": {
 			spec: custom("VersionTLS11", "DHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
-			want: Cluster{Profile: Profile{"VersionTLS11", []string{rsa128}}}, problem: "DHE-RSA-AES128-GCM-SHA256", http2: true,
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS11", []string{rsa128}}}, problem: "DHE-RSA-AES128-GCM-SHA256", http2: true,
 		},
 		"Custom without a usable cipher becomes stricter, not weaker": {
 			spec: custom("VersionTLS12", "CAMELLIA"),
-			want: Cluster{Profile: Profile{"VersionTLS13", nil}}, problem: "TLS 1.3 only", http2: true,
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, problem: "TLS 1.3 only", http2: true,
 		},
 		"Custom with TLS 1.3 needs no cipher": {
-			spec: custom("VersionTLS13"), want: Cluster{Profile: Profile{"VersionTLS13", nil}}, http2: true,
+			spec: custom("VersionTLS13"), want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, http2: true,
 		},
 		"Custom that is not filled in": {
-			spec: profile("Custom"), want: Cluster{Profile: Profile{"VersionTLS12", intermediate}}, problem: "is empty", http2: true,
+			spec: profile("Custom"), want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}}, problem: "is empty", http2: true,
 		},
 		"a profile of the future": {
-			spec: profile("PostQuantum"), want: Cluster{Profile: Profile{"VersionTLS12", intermediate}}, problem: "PostQuantum", http2: true,
+			spec: profile("PostQuantum"), want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}}, problem: "PostQuantum", http2: true,
 		},
 		"strict adherence": {
 			spec: map[string]any{"tlsAdherence": "StrictAllComponents"},
-			want: Cluster{Profile: Profile{"VersionTLS12", intermediate}, Strict: true}, http2: true,
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}, Strict: true}, http2: true,
 		},
 		"legacy adherence": {
 			spec: map[string]any{"tlsAdherence": "LegacyAdheringComponentsOnly"},
-			want: Cluster{Profile: Profile{"VersionTLS12", intermediate}}, http2: true,
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}}, http2: true,
 		},
 		"an adherence of the future is strict": {
 			spec: map[string]any{"tlsAdherence": "Someday"},
-			want: Cluster{Profile: Profile{"VersionTLS12", intermediate}, Strict: true}, http2: true,
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS12", intermediate}, Strict: true}, http2: true,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Of(apiServer(tc.spec))
+			got, err := ServerTLSOf(apiServer(tc.spec))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,12 +107,12 @@ func TestProfilesAreTranslated(t *testing.T) {
 
 func TestAProfileIsAppliedToAServer(t *testing.T) {
 	config := &tls.Config{CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}
-	Profile{MinVersion: "VersionTLS12", Ciphers: []string{rsa128}}.Apply(config)
+	TLSProfile{MinVersion: "VersionTLS12", Ciphers: []string{rsa128}}.Apply(config)
 	want := []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
 	if diff := cmp.Diff(want, config.CipherSuites); diff != "" || config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("version %x, ciphers (-want +got):\n%s", config.MinVersion, diff)
 	}
-	Profile{MinVersion: "VersionTLS13"}.Apply(config)
+	TLSProfile{MinVersion: "VersionTLS13"}.Apply(config)
 	if config.MinVersion != tls.VersionTLS13 || config.CipherSuites != nil {
 		t.Errorf("version %x, ciphers %v", config.MinVersion, config.CipherSuites)
 	}

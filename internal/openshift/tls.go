@@ -1,6 +1,4 @@
-// Package tlsprofile turns OpenShift's TLS security profile, which names ciphers as OpenSSL does, into what a server
-// written in Go can be told.
-package tlsprofile
+package openshift
 
 import (
 	"crypto/tls"
@@ -11,11 +9,10 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Profile is what a TLS server accepts.
-type Profile struct {
+// TLSProfile is what a TLS server accepts. OpenShift names ciphers as OpenSSL does; a server written in Go is told their names of IANA.
+type TLSProfile struct {
 	// MinVersion is in the form of Kubernetes' flag --tls-min-version, such as "VersionTLS12".
 	MinVersion string
 	// Ciphers are the names that Go and IANA use, for TLS 1.2 and older; those of TLS 1.3 can't be chosen. None with
@@ -23,28 +20,25 @@ type Profile struct {
 	Ciphers []string
 }
 
-// Intermediate is OpenShift's default.
-func Intermediate() Profile {
+// IntermediateTLS is OpenShift's default.
+func IntermediateTLS() TLSProfile {
 	profile, _ := of(*configv1.TLSProfiles[configv1.TLSProfileIntermediateType])
 	return profile
 }
 
-// Kind is the kind with the cluster's profile.
-func Kind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
-
-// Cluster is what the APIServer says.
-type Cluster struct {
+// ServerTLS is what the APIServer says of TLS servers.
+type ServerTLS struct {
 	// Profile is the configured one, Intermediate if none is.
-	Profile Profile
+	Profile TLSProfile
 	// Strict means that servers which only the cluster itself talks to follow the profile as well (spec.tlsAdherence).
 	Strict bool
 	// Problem says which part of the profile can't be followed; empty if all can.
 	Problem string
 }
 
-// Of reads an APIServer. It is unstructured, because the field tlsAdherence is younger than the types that this program
+// ServerTLSOf reads an APIServer. It is unstructured, because the field tlsAdherence is younger than the types that this program
 // is built with, and would be lost.
-func Of(apiServer *unstructured.Unstructured) (Cluster, error) {
+func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	var spec struct {
 		Spec struct {
 			Profile   *configv1.TLSSecurityProfile `json:"tlsSecurityProfile"`
@@ -52,9 +46,9 @@ func Of(apiServer *unstructured.Unstructured) (Cluster, error) {
 		} `json:"spec"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(apiServer.Object, &spec); err != nil {
-		return Cluster{}, fmt.Errorf("read spec of APIServer %s: %w", apiServer.GetName(), err)
+		return ServerTLS{}, fmt.Errorf("read spec of APIServer %s: %w", apiServer.GetName(), err)
 	}
-	cluster := Cluster{}
+	cluster := ServerTLS{}
 	switch spec.Spec.Adherence {
 	case "", "LegacyAdheringComponentsOnly", "LegacyExternalAPIServerComponentsOnly":
 	default:
@@ -66,14 +60,14 @@ func Of(apiServer *unstructured.Unstructured) (Cluster, error) {
 }
 
 // from translates a profile. What can't be followed is left out in favour of what is stricter.
-func from(profile *configv1.TLSSecurityProfile) (Profile, string) {
+func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile == nil || profile.Type == "" {
-		return Intermediate(), ""
+		return IntermediateTLS(), ""
 	}
 	if profile.Type != configv1.TLSProfileCustomType {
 		known := configv1.TLSProfiles[profile.Type]
 		if known == nil {
-			return Intermediate(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is not known, "+
+			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q of the APIServer cluster is not known, "+
 				"Intermediate is used instead: upgrade the operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
 		// The ciphers of OpenShift's own profiles that Go lacks are left out everywhere; that is no news.
@@ -81,7 +75,7 @@ func from(profile *configv1.TLSSecurityProfile) (Profile, string) {
 		return translated, ""
 	}
 	if profile.Custom == nil {
-		return Intermediate(), "TLS security profile of the APIServer cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
+		return IntermediateTLS(), "TLS security profile of the APIServer cluster is Custom, but spec.tlsSecurityProfile.custom is empty: " +
 			"Intermediate is used instead; fill it in"
 	}
 	translated, unknown := of(profile.Custom.TLSProfileSpec)
@@ -100,7 +94,7 @@ func from(profile *configv1.TLSSecurityProfile) (Profile, string) {
 const tls13 = "VersionTLS13"
 
 // of translates the ciphers and returns the names of those that Go lacks.
-func of(spec configv1.TLSProfileSpec) (profile Profile, unknown []string) {
+func of(spec configv1.TLSProfileSpec) (profile TLSProfile, unknown []string) {
 	profile.MinVersion = string(spec.MinTLSVersion)
 	if _, known := versions()[profile.MinVersion]; !known {
 		profile.MinVersion = string(configv1.VersionTLS12)
@@ -145,14 +139,14 @@ func iana(openSSL string) string {
 
 // HTTP2 tells whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
 // server that is told otherwise does not start.
-func (p Profile) HTTP2() bool {
+func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 }
 
 // Apply sets the profile on a server's configuration.
-func (p Profile) Apply(config *tls.Config) {
+func (p TLSProfile) Apply(config *tls.Config) {
 	config.MinVersion = versions()[p.MinVersion]
 	config.CipherSuites = nil
 	for _, name := range p.Ciphers {

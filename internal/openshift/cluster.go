@@ -1,0 +1,80 @@
+// Package openshift reads how an OpenShift cluster is configured, each object once, and has the names that OpenShift gives things. Other
+// clusters serve none of these kinds, and then nothing is read.
+package openshift
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cluster is what the configuration objects of a cluster say. What an object that is missing would say is zero.
+type Cluster struct {
+	// Infrastructure is nil if there is none.
+	Infrastructure *configv1.Infrastructure
+	// Proxy is the status, because the network operator checks and completes what the administrator wrote.
+	Proxy configv1.ProxyStatus
+	// TLS is what servers accept. A profile that can't be read is Intermediate, with a problem that says so.
+	TLS ServerTLS
+	// CredentialsMode is that of the cloud-credential-operator.
+	CredentialsMode operatorv1.CloudCredentialsMode
+	// FeatureGate is nil if there is none.
+	FeatureGate *configv1.FeatureGate
+}
+
+// Read reads the objects of the kinds that the cluster serves; kinds names them. It returns an error if one can't be read, and none if one
+// does not exist.
+func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
+	var found Cluster
+	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
+	credential, apiServer := &operatorv1.CloudCredential{}, &unstructured.Unstructured{Object: map[string]any{}}
+	apiServer.SetGroupVersionKind(APIServerKind())
+	for kind, object := range map[schema.GroupKind]client.Object{
+		InfrastructureKind(): infrastructure, ProxyKind(): proxy, FeatureGateKind(): gate, CloudCredentialKind(): credential,
+		APIServerKind().GroupKind(): apiServer,
+	} {
+		if !kinds[kind] {
+			continue
+		}
+		err := reader.Get(ctx, client.ObjectKey{Name: Singleton}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return found, fmt.Errorf("read %s %s: %w", kind.Kind, Singleton, err)
+		}
+		switch exists := !apierrors.IsNotFound(err); {
+		case exists && object == client.Object(infrastructure):
+			found.Infrastructure = infrastructure
+		case exists && object == client.Object(gate):
+			found.FeatureGate = gate
+		}
+	}
+	found.Proxy, found.CredentialsMode = proxy.Status, credential.Spec.CredentialsMode
+	var err error
+	if found.TLS, err = ServerTLSOf(apiServer); err != nil {
+		// Storage is more than the ciphers of its servers: go on, and tell.
+		found.TLS = ServerTLS{Profile: IntermediateTLS(), Problem: fmt.Sprintf(
+			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, Singleton)}
+	}
+	return found, nil
+}
+
+// ReadInfrastructure reads the Infrastructure alone; nil if the cluster has none.
+func ReadInfrastructure(ctx context.Context, reader client.Reader) (*configv1.Infrastructure, error) {
+	found, err := Read(ctx, reader, map[schema.GroupKind]bool{InfrastructureKind(): true})
+	return found.Infrastructure, err
+}
+
+// PlatformOf is the platform that an Infrastructure names, in the field of today or in that of old clusters; empty if it names none.
+func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
+	var named configv1.PlatformType
+	if status.PlatformStatus != nil {
+		named = status.PlatformStatus.Type
+	}
+	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
+}

@@ -1,0 +1,39 @@
+package openshift
+
+import (
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Singleton is the name of the one object of each configuration kind.
+	Singleton = "cluster"
+	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster has become one of another platform, which is the value. The
+	// cluster-storage-operator sets it. A driver of the payload is removed then, and only then.
+	NotWantedAnnotation = "storage.openshift.io/not-wanted"
+	// ManagedByLabel is on every object that an operator of this repository applies; its value is the operator's name. Pruning and removal
+	// look for it.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+)
+
+// InfrastructureKind is the kind that names the cluster, its platform and its topology.
+func InfrastructureKind() schema.GroupKind { return config("Infrastructure") }
+
+// ProxyKind is the kind with the cluster's way to the internet.
+func ProxyKind() schema.GroupKind { return config("Proxy") }
+
+// FeatureGateKind is the kind that says which feature gates the API servers have.
+func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
+
+// APIServerKind is the kind with the cluster's TLS profile. It has a version, because it is read unstructured.
+func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
+
+// CloudCredentialKind is the kind with the mode of the cloud-credential-operator.
+func CloudCredentialKind() schema.GroupKind {
+	return schema.GroupKind{Group: operatorv1.GroupName, Kind: "CloudCredential"}
+}
+
+func config(kind string) schema.GroupKind {
+	return schema.GroupKind{Group: configv1.GroupName, Kind: kind}
+}
