@@ -224,9 +224,7 @@ func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstruct
 	if err != nil || live == nil {
 		return err
 	}
-	uid := live.GetUID()
-	err = a.Client.Delete(ctx, live, client.Preconditions{UID: &uid})
-	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
+	return DeleteRead(ctx, a.Client, live)
 }
 
 func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,16 +82,11 @@ func (a *Applier) removable(found *unstructured.Unstructured) bool {
 
 // delete removes one object. Workloads go in the foreground, so that they stay visible until their pods have gone.
 func (a *Applier) delete(ctx context.Context, object *unstructured.Unstructured) Change {
-	change := Change{Subject: SubjectOf(object), Action: Deleted}
 	policy := metav1.DeletePropagationBackground
-	if kind := change.Subject.Kind; kind == "Deployment" || kind == "DaemonSet" {
+	if kind := object.GetKind(); kind == "Deployment" || kind == "DaemonSet" {
 		policy = metav1.DeletePropagationForeground
 	}
-	uid := object.GetUID()
-	err := a.Client.Delete(ctx, object, client.PropagationPolicy(policy), client.Preconditions{UID: &uid})
+	change := Delete(ctx, a.Client, object, client.PropagationPolicy(policy))
 	a.Written.Forget(change.Subject)
-	if err != nil && !apierrors.IsNotFound(err) {
-		change.Action, change.Err = Failed, fmt.Errorf("delete: %w", err)
-	}
 	return change
 }

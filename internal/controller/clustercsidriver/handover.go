@@ -164,7 +164,7 @@ func (r *Reconciler) endController(ctx context.Context, changes apply.ChangeSet)
 	for i := range r.elsewhere.deployments {
 		if deployment := &r.elsewhere.deployments[i]; deployment.DeletionTimestamp == nil {
 			// In the foreground it stays visible until its pods have gone.
-			deleted = append(deleted, r.discard(ctx, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+			deleted = append(deleted, apply.Delete(ctx, r.Client, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		}
 	}
 	return deleted
@@ -192,7 +192,7 @@ func (r *Reconciler) clearElsewhere(ctx context.Context) (apply.ChangeSet, error
 			if err != nil {
 				return changes, fmt.Errorf("look for %s of a former operator: %w", subject, err)
 			}
-			changes = append(changes, r.discard(ctx, object))
+			changes = append(changes, apply.Delete(ctx, r.Client, object))
 		}
 		if len(changes.With(apply.Failed)) > 0 {
 			continue
@@ -203,7 +203,7 @@ func (r *Reconciler) clearElsewhere(ctx context.Context) (apply.ChangeSet, error
 			return changes, fmt.Errorf("look for the rights in namespace %s: %w", namespace, err)
 		}
 		for i := range lent.Items {
-			changes = append(changes, r.discard(ctx, &lent.Items[i]))
+			changes = append(changes, apply.Delete(ctx, r.Client, &lent.Items[i]))
 		}
 		old.over[namespace] = len(changes.With(apply.Failed)) == 0
 	}

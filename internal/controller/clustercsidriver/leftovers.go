@@ -13,16 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// superseded are ClusterRoleBindings of a predecessor, or of an earlier version of this operator, that give nobody but our controller
-// rights, which it has from other bindings.
-func (r *Reconciler) superseded(ctx context.Context, predecessor *Predecessor) ([]client.Object, error) {
+// superseded are ClusterRoleBindings of operators before this one, or of an earlier version of it, that give nobody but our controller
+// rights, which it has from other bindings or needs no more. They have no label of ours.
+func (r *Reconciler) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
-	for _, name := range predecessor.ClusterRoleBindings {
+	for _, name := range names {
 		binding := &rbacv1.ClusterRoleBinding{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, binding); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("look for ClusterRoleBinding %s of %s: %w", name, predecessor.Title, err)
+			return nil, fmt.Errorf("look for ClusterRoleBinding %s of an operator before this one: %w", name, err)
 		}
 		others := slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
 			return subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != r.Namespace || subject.Name != r.Driver.ControllerServiceAccount()
@@ -36,31 +37,30 @@ func (r *Reconciler) superseded(ctx context.Context, predecessor *Predecessor) (
 
 // clearBindings deletes superseded ClusterRoleBindings when those of ours are there, and the workloads that need them are applied. It reads
 // them once in the life of a ClusterCSIDriver.
-func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet) (apply.ChangeSet, error) {
+func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet, waits held) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
 	})
 	workloads := changes.Where(func(change apply.Change) bool { return change.Subject.Group == appsv1.GroupName })
-	if r.bindingsCleared || len(workloads) == 0 || len(needed.With(apply.Failed, apply.Terminating)) > 0 {
+	if r.bindingsCleared || len(workloads) == 0 || waits[driver.Controller] != "" ||
+		len(needed.With(apply.Failed, apply.Terminating)) > 0 || len(workloads.With(apply.Failed)) > 0 {
 		return nil, nil
 	}
-	if len(workloads.With(apply.Created)) == len(workloads) {
-		// There was no driver before. Of other kinds the cache has only what is ours: what is adopted counts as created.
-		r.bindingsCleared = true
-		return nil, nil
+	names := r.Driver.ObsoleteBindings
+	// Where all workloads were created, there was no driver before. Of other kinds the cache has only what is ours: what is adopted counts
+	// as created.
+	if len(workloads.With(apply.Created)) < len(workloads) {
+		for _, predecessor := range r.Predecessors {
+			names = slices.Concat(names, predecessor.ClusterRoleBindings)
+		}
 	}
+	bindings, err := r.superseded(ctx, names)
 	var cleared apply.ChangeSet
-	for _, predecessor := range r.Predecessors {
-		bindings, err := r.superseded(ctx, predecessor)
-		if err != nil {
-			return cleared, err
-		}
-		for _, binding := range bindings {
-			cleared = append(cleared, r.discard(ctx, binding))
-		}
+	for _, binding := range bindings {
+		cleared = append(cleared, apply.Delete(ctx, r.Client, binding))
 	}
-	r.bindingsCleared = len(cleared.With(apply.Failed)) == 0
-	return cleared, nil
+	r.bindingsCleared = err == nil && len(cleared.With(apply.Failed)) == 0
+	return cleared, err
 }
 
 // removeLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
@@ -72,7 +72,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context) error {
 			return err
 		}
 		if !r.bindingsCleared {
-			bindings, err := r.superseded(ctx, predecessor)
+			bindings, err := r.superseded(ctx, predecessor.ClusterRoleBindings)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (r *Reconciler) discardLeft(ctx context.Context, predecessor *Predecessor, 
 	}
 	var removed apply.ChangeSet
 	for _, object := range left {
-		removed = append(removed, r.discard(ctx, object))
+		removed = append(removed, apply.Delete(ctx, r.Client, object))
 	}
 	logChanges(ctx, removed)
 	return removed.Err()
@@ -125,7 +125,7 @@ func (r *Reconciler) discardOrphans(ctx context.Context) (apply.ChangeSet, error
 		case pod.DeletionTimestamp != nil:
 			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
 		default:
-			changes = append(changes, r.discard(ctx, pod))
+			changes = append(changes, apply.Delete(ctx, r.Client, pod))
 		}
 	}
 	return changes, nil

@@ -178,7 +178,7 @@ func (r *Reconciler) previewLeftovers(ctx context.Context, old bool, plan *Plan)
 				return err
 			}
 		}
-		bindings, err := r.superseded(ctx, predecessor)
+		bindings, err := r.superseded(ctx, predecessor.ClusterRoleBindings)
 		if err != nil {
 			return err
 		}

@@ -91,8 +91,6 @@ type Reconciler struct {
 	leftTo   string
 	busy     status.Busy
 	rendered rendered
-	// noObsolete means that the driver's obsolete bindings have gone.
-	noObsolete bool
 }
 
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
@@ -232,7 +230,6 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if replacing {
 		changes, again = append(changes, r.endController(ctx, changes)...), status.Soonest(again, handoverInterval)
 	}
-	changes = append(changes, r.deleteObsolete(ctx, changes, waits)...)
 	takeover, err := r.takeOver(ctx, cr, old, changes, waits)
 	changes = append(changes, takeover.changes...)
 	logChanges(ctx, changes)

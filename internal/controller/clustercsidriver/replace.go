@@ -94,7 +94,7 @@ func (r *Reconciler) surveyUsers(ctx context.Context) ([]volume.User, error) {
 func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool) (apply.ChangeSet, error) {
 	var deleted apply.ChangeSet
 	for i := range nodes.homeless {
-		deleted = append(deleted, r.discard(ctx, &nodes.homeless[i]))
+		deleted = append(deleted, apply.Delete(ctx, r.Client, &nodes.homeless[i]))
 	}
 	next := nodes.next(accepted)
 	if len(next) == 0 {
@@ -108,7 +108,7 @@ func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool)
 	for _, node := range next {
 		pod := nodes.old[node]
 		if pod == nil {
-			deleted = append(deleted, r.discard(ctx, nodes.outdated[node]))
+			deleted = append(deleted, apply.Delete(ctx, r.Client, nodes.outdated[node]))
 			continue
 		}
 		if !accepted {
@@ -120,7 +120,7 @@ func (r *Reconciler) deleteNext(ctx context.Context, nodes fleet, accepted bool)
 				continue
 			}
 		}
-		deleted = append(deleted, r.discard(ctx, pod))
+		deleted = append(deleted, apply.Delete(ctx, r.Client, pod))
 	}
 	return deleted, nil
 }

@@ -13,7 +13,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -67,7 +66,7 @@ func (r *Reconciler) takeOver(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, old []corev1.Pod, changes apply.ChangeSet, waits held,
 ) (takeover, error) {
 	result, err := r.takeOverNodes(ctx, cr, old, changes, waits)
-	cleared, failure := r.clearBindings(ctx, changes)
+	cleared, failure := r.clearBindings(ctx, changes, waits)
 	result.changes = append(result.changes, cleared...)
 	return result, errors.Join(err, failure)
 }
@@ -141,7 +140,7 @@ func (r *Reconciler) clearUp(ctx context.Context, last bool) (apply.ChangeSet, e
 					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}
 			case last && object.GetDeletionTimestamp() == nil:
-				changes = append(changes, r.discard(ctx, object))
+				changes = append(changes, apply.Delete(ctx, r.Client, object))
 			}
 		}
 	}
@@ -186,9 +185,9 @@ func (r *Reconciler) orphan(ctx context.Context) (apply.ChangeSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, r.discard(ctx, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		changes = append(changes, apply.Delete(ctx, r.Client, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 		for j := range history {
-			changes = append(changes, r.discard(ctx, &history[j]))
+			changes = append(changes, apply.Delete(ctx, r.Client, &history[j]))
 		}
 	}
 	return changes, nil
@@ -223,20 +222,6 @@ func (r *Reconciler) history(ctx context.Context, daemonSet *appsv1.DaemonSet) (
 	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool {
 		return !metav1.IsControlledBy(&revision, daemonSet)
 	}), nil
-}
-
-// discard deletes an object that was read.
-func (r *Reconciler) discard(ctx context.Context, object client.Object, options ...client.DeleteOption) apply.Change {
-	kind, err := apiutil.GVKForObject(object, r.Client.Scheme())
-	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, Action: apply.Deleted}
-	if err == nil {
-		uid := object.GetUID()
-		err = client.IgnoreNotFound(r.Client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...))
-	}
-	if err != nil {
-		change.Action, change.Err = apply.Failed, fmt.Errorf("delete: %w", err)
-	}
-	return change
 }
 
 // serves tells whether a plugin works for its node.

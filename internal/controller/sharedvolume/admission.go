@@ -151,8 +151,7 @@ func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Objec
 	for _, object := range objects {
 		there, err := get(ctx, r.Client, client.ObjectKeyFromObject(object), object)
 		if err == nil && there && object.GetDeletionTimestamp() == nil {
-			uid := object.GetUID()
-			err = client.IgnoreNotFound(r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
+			err = apply.DeleteRead(ctx, r.Client, object)
 		}
 		if err != nil {
 			failures = append(failures, fmt.Errorf("remove %T %s: %w", object, object.GetName(), err))

@@ -221,11 +221,8 @@ func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, k
 		change.Action, change.Finalizers = apply.Terminating, found.Finalizers
 		return apply.ChangeSet{change}
 	}
-	err = r.Client.Delete(ctx, found, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &found.UID})
+	change = apply.Delete(ctx, r.Client, found, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	r.applier.Written.Forget(change.Subject)
-	if client.IgnoreNotFound(err) != nil {
-		change.Action, change.Err = apply.Failed, fmt.Errorf("delete: %w", err)
-	}
 	return apply.ChangeSet{change}
 }
 

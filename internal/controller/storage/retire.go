@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -175,8 +176,8 @@ func (r *Reconciler) deleteAll(ctx context.Context, objects []client.Object) err
 		if object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		uid, name := object.GetUID(), nameOf(object)
-		if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		name := nameOf(object)
+		if err := apply.DeleteRead(ctx, r.Client, object); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
 		ctrl.LoggerFrom(ctx).Info("deleted what OLM installed", "object", name)
