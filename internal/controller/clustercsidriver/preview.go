@@ -224,15 +224,15 @@ func (r *Reconciler) previewNodes(ctx context.Context, cr *operatorv1.ClusterCSI
 	if err := r.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
 		return fmt.Errorf("list Nodes: %w", err)
 	}
-	nodes, err := r.muster(ctx, nil, len(all.Items))
+	fleet, err := r.survey(ctx, nil, len(all.Items))
 	if err != nil {
 		return err
 	}
-	plan.AtOnce = nodes.most()
+	plan.AtOnce = fleet.Most()
 	accepted := cr.Annotations[AcceptRemountAnnotation] == "true"
-	for _, node := range nodes.order() {
-		used := nodes.users[node]
-		plan.Nodes = append(plan.Nodes, PlannedNode{Node: node, Pod: nodes.old[node].Name, Waits: len(used) > 0 && !accepted, UsedBy: used})
+	for _, node := range fleet.Order() {
+		used := fleet.Users[node]
+		plan.Nodes = append(plan.Nodes, PlannedNode{Node: node, Pod: fleet.Old[node].Name, Waits: len(used) > 0 && !accepted, UsedBy: used})
 	}
 	return nil
 }

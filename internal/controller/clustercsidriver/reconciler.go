@@ -28,8 +28,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
@@ -71,15 +71,14 @@ type Reconciler struct {
 	rollouts *status.Rollouts
 	metrics  *metrics
 	reporter *reporter
+	replacer *nodes.Replacer
 	inUse    inUse
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
-	// mustered is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
-	mustered     time.Time
+	// surveyed is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
+	surveyed     time.Time
 	lastTakeover takeover
-	// users are the pods that used volumes when they were surveyed, and patience how soon to look again.
-	users    []volume.User
-	surveyed time.Time
+	// patience says how soon to look again for what nothing is watched for.
 	patience patience
 	// elsewhere is what predecessors have left in namespaces of their own.
 	elsewhere elsewhere

@@ -1,169 +1,24 @@
 package clustercsidriver
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 )
-
-// plugin is a node pod as the cluster has it.
-func plugin(node, account string, ready bool) corev1.Pod {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "efs-csi-node-" + node, Labels: map[string]string{"app": "efs-csi-node"}}}
-	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
-	if ready {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	}
-	return pod
-}
-
-func TestWhichNodePodsAreReplacedNext(t *testing.T) {
-	const old, ours = "efs-csi-sa", "aws-efs-csi-driver-node-sa"
-	now := metav1.Now()
-	r := &Reconciler{Driver: driver.Driver{
-		DaemonSet: "efs-csi-node", Prefix: "aws-efs-csi-driver", Predecessors: []driver.Predecessor{{DaemonSet: "aws-efs-csi-driver-node"}},
-	}}
-	cases := map[string]struct {
-		nodes    int
-		change   func(number int, pod *corev1.Pod)
-		users    []volume.User
-		down     map[string]bool
-		accepted bool
-		want     []string
-		stalled  bool
-	}{
-		"a tenth at a time":      {nodes: 30, want: []string{"n00", "n01", "n02"}},
-		"not more than a tenth":  {nodes: 29, want: []string{"n00", "n01"}},
-		"one if there are a few": {nodes: 6, want: []string{"n00"}},
-		"not where a pod uses a volume": {
-			nodes: 20, users: []volume.User{{Pod: "a/x", Node: "n00"}, {Pod: "a/y", Node: "n02"}, {Pod: "a/z"}}, want: []string{"n01", "n03"},
-		},
-		"where a pod uses a volume, last, if that is accepted": {
-			nodes: 2, users: []volume.User{{Pod: "a/x", Node: "n00"}}, accepted: true, want: []string{"n01"},
-		},
-		"where a pod uses a volume, if that is accepted": {
-			nodes: 10, users: []volume.User{{Pod: "a/x", Node: "n00"}}, accepted: true, want: []string{"n00"},
-			change: func(number int, pod *corev1.Pod) {
-				if number > 0 {
-					*pod = plugin(pod.Spec.NodeName, ours, true)
-				}
-			},
-		},
-		"none while others are on their way": {
-			nodes: 20, stalled: true,
-			change: func(number int, pod *corev1.Pod) {
-				switch number {
-				case 3:
-					pod.DeletionTimestamp = &now
-				case 7:
-					*pod = plugin(pod.Spec.NodeName, ours, false)
-				}
-			},
-		},
-		"one while another is on its way": {
-			nodes: 20, want: []string{"n00"},
-			change: func(number int, pod *corev1.Pod) {
-				if number == 7 {
-					*pod = plugin(pod.Spec.NodeName, ours, false)
-				}
-			},
-		},
-		"broken ones first, however many there are": {
-			nodes: 20, want: []string{"n10", "n11"},
-			change: func(number int, pod *corev1.Pod) {
-				if number >= 10 {
-					*pod = plugin(pod.Spec.NodeName, old, false)
-				}
-			},
-		},
-		"not on nodes that are down, which hold up nothing": {
-			nodes: 21, want: []string{"n01", "n02"}, down: map[string]bool{"n00": true},
-			change: func(number int, pod *corev1.Pod) {
-				if number == 0 {
-					*pod = plugin(pod.Spec.NodeName, old, false)
-				}
-			},
-		},
-		"those of another name": {
-			nodes: 10, want: []string{"n04"},
-			change: func(number int, pod *corev1.Pod) {
-				*pod = plugin(pod.Spec.NodeName, ours, true)
-				if number == 4 {
-					pod.Labels["app"] = "aws-efs-csi-driver-node"
-				}
-			},
-		},
-		"none that has no node": {
-			nodes: 20, want: []string{"n01"}, change: func(number int, pod *corev1.Pod) {
-				if number == 0 {
-					pod.Spec.NodeName = ""
-				}
-			},
-		},
-		"none of ours": {
-			nodes: 10, change: func(_ int, pod *corev1.Pod) { pod.Spec.ServiceAccountName = ours },
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var pods []corev1.Pod
-			for number := range tc.nodes {
-				pod := plugin(fmt.Sprintf("n%02d", number), old, true)
-				if tc.change != nil {
-					tc.change(number, &pod)
-				}
-				pods = append(pods, pod)
-			}
-			nodes := r.sorted(pods, tc.users, tc.down, tc.nodes)
-			if diff := cmp.Diff(tc.want, nodes.next(tc.accepted)); diff != "" {
-				t.Errorf("next (-want +got):\n%s", diff)
-			}
-			if stalled := nodes.busy() >= nodes.most(); stalled != tc.stalled {
-				t.Errorf("stalled is %v", stalled)
-			}
-		})
-	}
-}
-
-// Nobody else replaces our pods while those of a predecessor wait, and users of volumes do not mind.
-func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
-	yes := true
-	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
-		UID: "a", Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3"},
-	}}
-	made := func(node, generation string) corev1.Pod {
-		pod := plugin(node, "p-node-sa", true)
-		pod.Labels["pod-template-generation"] = generation
-		pod.OwnerReferences = []metav1.OwnerReference{{UID: "a", Controller: &yes}}
-		return pod
-	}
-	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
-	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
-	nodes := r.sorted(pods, []volume.User{{Pod: "x/y", Node: "a"}, {Pod: "x/z", Node: "c"}}, nil, 4)
-	nodes.outdated = r.outdated(pods, nil, daemonSet)
-	if diff := cmp.Diff([]string{"d"}, nodes.next(false)); diff != "" {
-		t.Errorf("next (-want +got):\n%s", diff)
-	}
-	delete(nodes.old, "d")
-	if diff := cmp.Diff([]string{"a"}, nodes.next(false)); diff != "" {
-		t.Errorf("when only one in use is left (-want +got):\n%s", diff)
-	}
-}
 
 func TestTheMessageOfATakeOverNamesNodesAndPods(t *testing.T) {
 	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
-	pods := []corev1.Pod{plugin("a", "old", true), plugin("b", "old", true), plugin("c", "p-node-sa", false), plugin("d", "old", false)}
-	got := r.sorted(pods, []volume.User{{Pod: "ns/app", Node: "b"}, {Pod: "ns/other", Node: "b"}, {Pod: "ns/elsewhere", Node: "c"}}, map[string]bool{"d": true}, 4).message("efs.csi.aws.com")
+	got := r.takeoverMessage(nodes.Fleet{
+		Desired: 4, Old: map[string]*corev1.Pod{"a": {}, "b": {}}, Occupied: map[string]bool{"a": true, "b": true, "c": true},
+		Pending: []string{"c (NotReady)"}, Down: map[string]bool{"d": true}, Users: map[string][]string{"b": {"ns/app", "ns/other"}, "c": {"ns/elsewhere"}},
+	}, "efs.csi.aws.com")
 	for _, want := range []string{
 		"2 of 3 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "new pods of c (NotReady)",
-		"not ready are left alone: d",
+		"not ready are left alone: d", "their mounts would hang",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in: %s", want, got)

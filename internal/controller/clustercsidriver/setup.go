@@ -35,6 +35,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -303,6 +304,7 @@ func (r *Reconciler) prepare() error {
 
 // prepareApplier makes what compares and writes the objects.
 func (r *Reconciler) prepareApplier() error {
+	r.replacer = &nodes.Replacer{Client: r.Client, Live: r.Live, Driver: r.Driver.Name, IsOld: r.Driver.IsOld, Now: r.Now}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Driver.Operator,
 		Labels:     client.MatchingLabels(ownLabels(r.Driver)),

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 // AcceptRemountAnnotation on the ClusterCSIDriver, with the value "true", lets node pods of a predecessor be replaced although
@@ -85,7 +85,7 @@ func (r *Reconciler) takeOverNodes(
 	if lacks := lacking(changes, waits, daemonSet); lacks != "" {
 		return takeover{
 			message: fmt.Sprintf("%d node pods of the former operator stay: %s", len(old), lacks),
-			serving: len(slices.DeleteFunc(old, func(pod corev1.Pod) bool { return !serves(&pod) })), again: takeoverInterval,
+			serving: len(slices.DeleteFunc(old, func(pod corev1.Pod) bool { return !nodes.Serves(&pod) })), again: takeoverInterval,
 		}, nil
 	}
 	orphaned, err := r.orphan(ctx)
@@ -222,11 +222,6 @@ func (r *Reconciler) history(ctx context.Context, daemonSet *appsv1.DaemonSet) (
 	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool {
 		return !metav1.IsControlledBy(&revision, daemonSet)
 	}), nil
-}
-
-// serves tells whether a plugin works for its node.
-func serves(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
 }
 
 // tellOld says, while nobody has asked for the driver, what could be taken over.

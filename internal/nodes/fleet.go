@@ -1,0 +1,152 @@
+// Package nodes replaces the node pods of a driver where nobody notices: a few nodes at a time, and those last where pods use volumes.
+package nodes
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// Fleet is the plugins of all nodes, and who uses them.
+type Fleet struct {
+	// Desired is the number of nodes that are to have a plugin.
+	Desired int
+	// Old is the pod of a predecessor on a node, and Outdated one of ours that was made from a former version of the DaemonSet. Neither is
+	// being deleted. Unscheduled are old pods without a node.
+	Old, Outdated map[string]*corev1.Pod
+	Unscheduled   []corev1.Pod
+	// Serving are the nodes with a plugin that is ready, Occupied those with any pod of a plugin.
+	Serving, Occupied map[string]bool
+	// Pending are the nodes that wait for the new pod, with the reason. Down are those that are not ready themselves.
+	Pending []string
+	Down    map[string]bool
+	// Users are the pods that use volumes, by node.
+	Users map[string][]string
+}
+
+// newFleet sorts pods by their nodes. What is on nodes that are down is left out.
+func newFleet(pods []corev1.Pod, users []volume.User, down map[string]bool, desired int, isOld func(*corev1.Pod) bool) Fleet {
+	nodes := Fleet{
+		Desired: desired, Down: map[string]bool{},
+		Old: map[string]*corev1.Pod{}, Serving: map[string]bool{}, Occupied: map[string]bool{}, Users: map[string][]string{},
+	}
+	late := map[string]string{}
+	for i := range pods {
+		pod := &pods[i]
+		if down[pod.Spec.NodeName] {
+			nodes.Down[pod.Spec.NodeName] = true
+			continue
+		}
+		nodes.place(pod, isOld(pod), late)
+	}
+	for node, reason := range late {
+		// Where an old pod is, the new one waits for that.
+		if !nodes.Serving[node] && nodes.Old[node] == nil {
+			nodes.Pending = append(nodes.Pending, fmt.Sprintf("%s (%s)", node, reason))
+		}
+	}
+	slices.Sort(nodes.Pending)
+	// They are sorted.
+	for _, user := range users {
+		nodes.Users[user.Node] = append(nodes.Users[user.Node], user.Pod)
+	}
+	return nodes
+}
+
+// place puts a pod to its node, and says why that waits, if it does.
+func (f *Fleet) place(pod *corev1.Pod, old bool, late map[string]string) {
+	node := pod.Spec.NodeName
+	switch {
+	case node == "" && old:
+		if pod.DeletionTimestamp == nil {
+			f.Unscheduled = append(f.Unscheduled, *pod)
+		}
+		return
+	case node == "":
+		late[intended(pod)] = status.PodProblem(pod)
+		return
+	case Serves(pod):
+		f.Serving[node] = true
+	case pod.DeletionTimestamp != nil:
+		late[node] = "Terminating"
+	case !old:
+		late[node] = status.PodProblem(pod)
+	}
+	f.Occupied[node] = true
+	if old && pod.DeletionTimestamp == nil {
+		f.Old[node] = pod
+	}
+}
+
+// intended is the node that a pod of a DaemonSet is for, before it is scheduled.
+func intended(pod *corev1.Pod) string {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// Most is how many nodes may be without a plugin at a time.
+func (f Fleet) Most() int { return max(1, f.Count()/10) }
+
+// Count is how many there are that are not down; some may have a plugin although they need none.
+func (f Fleet) Count() int { return max(f.Desired-len(f.Down), len(f.Occupied)) }
+
+// Missing is how many nodes are without a plugin that is ready.
+func (f Fleet) Missing() int { return f.Count() - len(f.Serving) }
+
+// Busy is how many of these have no old pod either that could be replaced: they wait for the new one.
+func (f Fleet) Busy() int {
+	broken := 0
+	for node := range f.Old {
+		if !f.Serving[node] {
+			broken++
+		}
+	}
+	return f.Missing() - broken
+}
+
+// Order sorts the nodes with an old pod: those in use last, and before them the broken ones first, as nobody loses anything
+// there.
+func (f Fleet) Order() []string {
+	rank := func(node string) string { return fmt.Sprint(len(f.Users[node]) > 0, f.Serving[node], node) }
+	return slices.SortedFunc(maps.Keys(f.Old), func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
+}
+
+// Next are the nodes whose pod is to be deleted now, those in use with an old pod only if that is accepted. Ours that are outdated
+// come after all others; their state is on the host, so that the next one goes on with it.
+func (f Fleet) Next(accepted bool) []string {
+	var chosen []string
+	busy, missing := f.Busy(), f.Missing()
+	for _, node := range append(f.Order(), slices.Sorted(maps.Keys(f.Outdated))...) {
+		if busy >= f.Most() || (f.Serving[node] && missing >= f.Most()) || (f.Old[node] != nil && len(f.Users[node]) > 0 && !accepted) {
+			continue
+		}
+		chosen = append(chosen, node)
+		busy++
+		if f.Serving[node] {
+			missing++
+		}
+	}
+	return chosen
+}
+
+// Serves tells whether a plugin works for its node.
+func Serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
+}

@@ -1,0 +1,130 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// surveyInterval is how long the users of volumes are taken to be as they were.
+const surveyInterval = 15 * time.Second
+
+// Replacer replaces the node pods of one driver. It is used by one goroutine.
+type Replacer struct {
+	Client client.Client
+	// Live reads from the cluster: a cache that lags would let too many pods go.
+	Live client.Reader
+	// Driver is the driver's CSI name.
+	Driver string
+	// IsOld tells whether a node pod is a predecessor's.
+	IsOld func(*corev1.Pod) bool
+	Now   func() time.Time
+
+	// users are the pods that used volumes when they were surveyed.
+	users    []volume.User
+	surveyed time.Time
+}
+
+// Survey sorts the node pods of a driver, whosever, which the caller has read from the cluster, and reads who uses volumes. Desired is how
+// many nodes are to have a plugin. The DaemonSet is nil if it is not ours yet.
+func (r *Replacer) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int) (Fleet, error) {
+	if r.Now().Sub(r.surveyed) >= surveyInterval {
+		// Each new node pod wakes the controller up, and a whole cluster is not read for each. Right before a node pod is deleted, its node is
+		// read again.
+		users, err := volume.Users(ctx, r.Live, r.Driver)
+		if err != nil {
+			return Fleet{}, err
+		}
+		r.users, r.surveyed = users, r.Now()
+	}
+	down, err := r.down(ctx, pods)
+	fleet := newFleet(pods, r.users, down, desired, r.IsOld)
+	fleet.Outdated = r.outdated(pods, down, daemonSet)
+	return fleet, err
+}
+
+// Replace deletes the pods that are next, so that ours follow. Those of nodes in use are deleted only if that is accepted.
+func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (apply.ChangeSet, error) {
+	var deleted apply.ChangeSet
+	for i := range nodes.Unscheduled {
+		deleted = append(deleted, apply.Delete(ctx, r.Client, &nodes.Unscheduled[i]))
+	}
+	next := nodes.Next(accepted)
+	if len(next) == 0 {
+		return deleted, nil
+	}
+	// A pod may have come since, and its claim may be new, which would lose its mounts.
+	claims, err := volume.BoundClaims(ctx, r.Live, r.Driver)
+	if err != nil {
+		return deleted, err
+	}
+	for _, node := range next {
+		pod := nodes.Old[node]
+		if pod == nil {
+			deleted = append(deleted, apply.Delete(ctx, r.Client, nodes.Outdated[node]))
+			continue
+		}
+		if !accepted {
+			late, err := volume.UsersIn(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
+			if err != nil {
+				return deleted, err
+			}
+			if len(late) > 0 {
+				continue
+			}
+		}
+		deleted = append(deleted, apply.Delete(ctx, r.Client, pod))
+	}
+	return deleted, nil
+}
+
+// outdated are those of our pods, by node, that a former version of the DaemonSet was the template of. While pods of a predecessor wait,
+// nobody else would replace them.
+func (r *Replacer) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
+	found := map[string]*corev1.Pod{}
+	if daemonSet == nil {
+		return found
+	}
+	// Kubernetes counts the templates in the annotation, and labels the pods with that number.
+	generation := daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
+	for i := range pods {
+		pod := &pods[i]
+		if r.IsOld(pod) || down[pod.Spec.NodeName] {
+			continue
+		}
+		made := pod.Labels["pod-template-generation"]
+		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != generation {
+			found[pod.Spec.NodeName] = pod
+		}
+	}
+	return found
+}
+
+// down are the nodes that are not ready, of those with a plugin that is not. A pod that is deleted there does not go, and
+// another one does not come.
+func (r *Replacer) down(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
+	found := map[string]bool{}
+	for i := range pods {
+		name := pods[i].Spec.NodeName
+		if _, known := found[name]; name == "" || known || Serves(&pods[i]) {
+			continue
+		}
+		node := &corev1.Node{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read Node %s: %w", name, err)
+		}
+		found[name] = !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		})
+	}
+	return found, nil
+}
