@@ -11,7 +11,7 @@ import (
 
 // What the cluster-storage-operator starts with --driver, this program must know, and nothing that is part of a cluster may be left out.
 func TestTheCatalogueStartsEveryDriverOfThisProgram(t *testing.T) {
-	known, err := drivers()
+	known, err := operable()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
-	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/program"
 )
@@ -52,25 +52,22 @@ func run(ctx context.Context, args []string) error {
 	return program.Ended(ctx, start(ctx, options, operated))
 }
 
-// drivers are those that this program knows, by their CSI names.
-func drivers() (map[string]driver.Driver, error) {
-	known := map[string]driver.Driver{}
-	for _, get := range []func() (driver.Driver, error){
-		awsebs.Driver,
-		gcppd.Driver,
-	} {
-		d, err := get()
-		if err != nil {
-			return nil, err
+// operable are the drivers that this program operates, by their CSI names. That of EFS has a program of its own, which serves SharedVolumes
+// as well.
+func operable() (map[string]driver.Driver, error) {
+	all, err := drivers.All()
+	found := map[string]driver.Driver{}
+	for _, d := range all {
+		if d.Name != efs.DriverName {
+			found[d.Name] = d
 		}
-		known[d.Name] = d
 	}
-	return known, nil
+	return found, err
 }
 
 // parse reads the command line, and finds the driver.
 func parse(args []string) (options program.Options, operated driver.Driver, err error) {
-	known, err := drivers()
+	known, err := operable()
 	if err != nil {
 		return options, operated, err
 	}

@@ -27,7 +27,7 @@ func TestNoDriverOfThePayloadIsRemovable(t *testing.T) {
 	for _, entry := range catalogue.All() {
 		payload[entry.Name] = true
 	}
-	known, err := drivers()
+	known, err := operable()
 	if err != nil || len(known) < 2 {
 		t.Fatalf("%d drivers, error %v", len(known), err)
 	}
@@ -39,7 +39,7 @@ func TestNoDriverOfThePayloadIsRemovable(t *testing.T) {
 }
 
 func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
-	known, err := drivers()
+	known, err := operable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 }
 
 func TestRightsArePrintedAsRolesOfTheNamespace(t *testing.T) {
-	known, err := drivers()
+	known, err := operable()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,13 @@ var templates embed.FS
 
 // The files that know all drivers.
 const (
-	portsFile    = "internal/driver/hostports.go"
-	operatorFile = "cmd/csi-driver-operator/main.go"
-	rulesFile    = "test/rules/drivers_test.go"
+	portsFile   = "internal/driver/hostports.go"
+	driversFile = "internal/drivers/drivers.go"
 )
 
 // The files that know those of a release of OpenShift.
 const (
 	catalogueFile = "internal/catalogue/entries.go"
-	payloadFile   = "hack/payload/main.go"
 	imagesFile    = "images/payload.yaml"
 	manifestsList = "manifests/image-references"
 	// catalogueGolden has what the catalogue makes of each of its entries.
@@ -199,11 +197,10 @@ func (s *scaffold) register(tree fs.FS) error {
 	name := s.names.Package
 	lists := []list{
 		{file: portsFile, function: "HostPorts"},
-		{operatorFile, "drivers", name + ".Driver,", name},
-		{rulesFile, "drivers", fmt.Sprintf("%q: %s.Driver,", name, name), name},
+		{driversFile, "All", name + ".Driver,", name},
 	}
 	if !s.names.OLM() {
-		lists = append(lists, list{payloadFile, "drivers", name + ".Driver,", name}, list{catalogueFile, "All", s.names.entry(), ""})
+		lists = append(lists, list{catalogueFile, "All", s.names.entry(), ""})
 	}
 	for _, list := range lists {
 		text, err := fs.ReadFile(tree, list.file)
@@ -355,7 +352,7 @@ func writeManifests(ctx context.Context, repository string) error {
 	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFile)))); err != nil {
 		return err
 	}
-	_, err := goCommand(ctx, repository, "run", "./"+path.Dir(payloadFile))
+	_, err := goCommand(ctx, repository, "run", "./hack/payload")
 	return err
 }
 

@@ -12,8 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
-	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/drivers"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/payload"
 )
@@ -27,20 +26,10 @@ func main() {
 	}
 }
 
-// drivers are those of this repository that are part of a cluster.
-func drivers() ([]driver.Driver, error) {
-	var known []driver.Driver
-	for _, get := range []func() (driver.Driver, error){
-		awsebs.Driver,
-		gcppd.Driver,
-	} {
-		d, err := get()
-		if err != nil {
-			return nil, err
-		}
-		known = append(known, d)
-	}
-	return known, nil
+// part are the drivers that are part of a cluster: nobody can remove them.
+func part() ([]driver.Driver, error) {
+	all, err := drivers.All()
+	return slices.DeleteFunc(all, func(d driver.Driver) bool { return d.Removable }), err
 }
 
 func run(repository string) error {
@@ -49,7 +38,7 @@ func run(repository string) error {
 	if release.Scheme, err = manager.Scheme(); err != nil {
 		return err
 	}
-	if release.Drivers, err = drivers(); err != nil {
+	if release.Drivers, err = part(); err != nil {
 		return err
 	}
 	tree, err := os.OpenRoot(repository)

@@ -38,7 +38,7 @@ func TestTheCatalogueHasTheDriversOfThisRepository(t *testing.T) {
 			entries[entry.Name] = found
 		}
 	}
-	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		if d.Removable {
 			// OLM installs its operator.
 			return

@@ -18,42 +18,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
-	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/drivers"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// drivers are all drivers, by the folder that they are in.
-func drivers() map[string]func() (driver.Driver, error) {
-	return map[string]func() (driver.Driver, error){
-		"awsebs": awsebs.Driver,
-		"awsefs": awsefs.Driver,
-		"gcppd":  gcppd.Driver,
-	}
-}
-
-// everyDriver calls check with each driver and all objects that it can have.
-func everyDriver(t *testing.T, check func(folder string, d driver.Driver, objects []client.Object)) {
+// folders are the drivers' assets.
+func folders(t *testing.T) []string {
 	t.Helper()
 	root, err := env.Root()
 	env.Must(t, err)
-	folders, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "assets"))
+	found, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "assets"))
 	env.Must(t, err)
-	if len(folders) != len(drivers()) {
-		t.Fatalf("%d folders of drivers, but the test knows %d: %v", len(folders), len(drivers()), folders)
+	return found
+}
+
+// everyDriver calls check with each driver and all objects that it can have.
+func everyDriver(t *testing.T, check func(d driver.Driver, objects []client.Object)) {
+	t.Helper()
+	all, err := drivers.All()
+	env.Must(t, err)
+	if folders := folders(t); len(folders) != len(all) {
+		t.Fatalf("%d folders of drivers, but internal/drivers knows %d: %v", len(folders), len(all), folders)
 	}
 	scheme, err := manager.Scheme()
 	env.Must(t, err)
-	for folder, make := range drivers() {
-		d, err := make()
-		env.Must(t, err)
+	for _, d := range all {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
 		objects, err := d.Everything(scheme, manager.DefaultNamespace, settings)
 		env.Must(t, err)
-		check(folder, d, objects)
+		check(d, objects)
 	}
 }
 
@@ -81,7 +76,7 @@ func TestTheRegistryHasExactlyTheHostPortsThatAreRendered(t *testing.T) {
 	for _, port := range driver.HostPorts() {
 		registered[name(port.Driver, port.Workload, port.Port)] = true
 	}
-	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
 			if !pods.Spec.HostNetwork {
 				return nil
@@ -114,7 +109,7 @@ func TestTheRegistryHasExactlyTheHostPortsThatAreRendered(t *testing.T) {
 
 func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {
 	looked := 0
-	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		for _, object := range objects {
 			deployment, ok := object.(*appsv1.Deployment)
 			if !ok || deployment.Spec.Template.Spec.HostNetwork {
@@ -136,7 +131,7 @@ func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {
 // A cache selects one ConfigMap of the namespace that has both. The other would neither be found nor pruned.
 func TestADriverWithTheCAOfItsCloudHasNoDashboard(t *testing.T) {
 	dashboards, followers := 0, 0
-	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		has := slices.ContainsFunc(objects, func(object client.Object) bool { return object.GetNamespace() == driver.ManagedNamespace })
 		if has {
 			dashboards++
@@ -154,7 +149,7 @@ func TestADriverWithTheCAOfItsCloudHasNoDashboard(t *testing.T) {
 }
 
 func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
-	everyDriver(t, func(_ string, d driver.Driver, objects []client.Object) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		looked := 0
 		for _, object := range objects {
 			var rules []rbacv1.PolicyRule
@@ -181,16 +176,14 @@ func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 
 // A driver is a folder of YAML and a little Go: who wants to add one has an afternoon.
 func TestADriverIsSmall(t *testing.T) {
-	root, err := env.Root()
-	env.Must(t, err)
 	// EBS has its own rules for tags; EFS has settings, predecessors, tags and two IAM policies.
 	larger := map[string]int{"awsebs": 160, "awsefs": 450}
-	for folder := range drivers() {
-		most := 99
+	for _, assets := range folders(t) {
+		folder, most := filepath.Base(filepath.Dir(assets)), 99
 		if larger[folder] > 0 {
 			most = larger[folder]
 		}
-		files, err := filepath.Glob(filepath.Join(root, "internal", "driver", folder, "*.go"))
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(assets), "*.go"))
 		env.Must(t, err)
 		lines := 0
 		for _, file := range files {
