@@ -37,7 +37,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 # compiler.
 test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
 	go list -race -test -export ./... >/dev/null
-	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/adversaries ./test/takeover ./test/drivers ./test/faults ./test/cloud ./...
+	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/adversaries ./test/takeover ./test/drivers ./test/faults ./test/releases ./test/cloud ./test/guide ./test/real ./...
 	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
 	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
 
