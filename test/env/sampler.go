@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -329,10 +330,22 @@ func (s *Sampler) open(ctx context.Context, cluster *Cluster, list client.Object
 			s.driver(watch.Added, &all.Items[i])
 		}
 	}
-	return cluster.Client.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+	// An API server that ends, or has just begun, ends its streams. This one goes on where the last has ended.
+	return watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), changes{cluster.Client, list})
 }
 
-// read passes the changes on. A stream that breaks would make the sampler blind.
+// changes opens streams of the changes of a kind.
+type changes struct {
+	client client.WithWatch
+	list   client.ObjectList
+}
+
+// WatchWithContext opens one.
+func (c changes) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.client.Watch(ctx, c.list, &client.ListOptions{Raw: &options})
+}
+
+// read passes the changes on. A stream that can't go on would make the sampler blind.
 func (s *Sampler) read(stream watch.Interface) {
 	for event := range stream.ResultChan() {
 		switch object := event.Object.(type) {
