@@ -24,7 +24,7 @@ const (
 	// One in fat carries as many annotations as the API server takes, which is 256 KiB in all.
 	fat, fatness = 25, 256<<10 - 1<<10
 	// mostMemoryOfFew and mostMemoryOfAll are the resident memory of the operator beside them, in MiB; without them it needs 60.
-	mostMemoryOfFew, mostMemoryOfAll = 140, 400
+	mostMemoryOfFew, mostMemoryOfAll = 140, 300
 	// mostFirst is how many requests one of the crowd may cost until it is told what is wrong.
 	mostFirst = 8
 	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 26 s.
