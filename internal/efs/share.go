@@ -2,7 +2,6 @@
 package efs
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,9 +97,11 @@ func parts(source *corev1.CSIPersistentVolumeSource) []string {
 
 // accessPointOptions are the access points that the mount options name. Volumes of old operators have one there.
 func accessPointOptions(volume *corev1.PersistentVolume) []string {
-	options := slices.DeleteFunc(slices.Clone(volume.Spec.MountOptions), func(option string) bool { return !strings.HasPrefix(option, "accesspoint=") })
-	for i := range options {
-		options[i] = strings.TrimPrefix(options[i], "accesspoint=")
+	var named []string
+	for _, option := range volume.Spec.MountOptions {
+		if accessPoint, isOne := strings.CutPrefix(option, "accesspoint="); isOne && accessPoint != "" {
+			named = append(named, accessPoint)
+		}
 	}
-	return options
+	return named
 }

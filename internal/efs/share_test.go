@@ -17,10 +17,11 @@ func TestSharesOfOlderVolumesAreUnderstood(t *testing.T) {
 	}
 	want := Share{FileSystem: "fs-1234cdef", AccessPoint: "fsap-01234567"}
 	for name, good := range map[string]*corev1.PersistentVolume{
-		"today":                        volume(DriverName, "fs-1234cdef::fsap-01234567"),
-		"drivers 3.0 to 3.4":           volume(DriverName, "efs:fs-1234cdef::fsap-01234567"),
-		"before June 2020":             volume(DriverName, "fs-1234cdef", "tls", "accesspoint=fsap-01234567"),
-		"before June 2020, one option": volume(DriverName, "fs-1234cdef", "accesspoint=fsap-01234567"),
+		"today":                          volume(DriverName, "fs-1234cdef::fsap-01234567"),
+		"drivers 3.0 to 3.4":             volume(DriverName, "efs:fs-1234cdef::fsap-01234567"),
+		"before June 2020":               volume(DriverName, "fs-1234cdef", "tls", "accesspoint=fsap-01234567"),
+		"before June 2020, one option":   volume(DriverName, "fs-1234cdef", "accesspoint=fsap-01234567"),
+		"before June 2020, and an empty": volume(DriverName, "fs-1234cdef", "accesspoint=", "accesspoint=fsap-01234567"),
 	} {
 		if got, ok := ShareOf(good); !ok || got != want {
 			t.Errorf("%s: %v %v", name, got, ok)

@@ -34,8 +34,8 @@ type Replacer struct {
 	surveyed time.Time
 }
 
-// Survey sorts the node pods of a driver, whosever, which the caller has read from the cluster, and reads who uses volumes. Desired is how
-// many nodes are to have a plugin. The DaemonSet is nil if it is not ours yet.
+// Survey sorts a driver's node pods, those of predecessors included, and reads who uses volumes. The caller has read the pods from the
+// cluster. Desired is how many nodes are to have a plugin. The DaemonSet is nil if it is not ours yet.
 func (r *Replacer) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *appsv1.DaemonSet, desired int) (Fleet, error) {
 	if r.Now().Sub(r.surveyed) >= surveyInterval {
 		// Each new node pod wakes the controller up, and a whole cluster is not read for each. Right before a node pod is deleted, its node is

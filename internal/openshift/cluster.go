@@ -36,25 +36,28 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
 	credential, apiServer := &operatorv1.CloudCredential{}, &unstructured.Unstructured{Object: map[string]any{}}
 	apiServer.SetGroupVersionKind(APIServerKind())
-	for kind, object := range map[schema.GroupKind]client.Object{
-		InfrastructureKind(): infrastructure, ProxyKind(): proxy, FeatureGateKind(): gate, CloudCredentialKind(): credential,
-		APIServerKind().GroupKind(): apiServer,
+	for _, one := range []struct {
+		kind   schema.GroupKind
+		object client.Object
+		found  func()
+	}{
+		{InfrastructureKind(), infrastructure, func() { found.Infrastructure = infrastructure }},
+		{FeatureGateKind(), gate, func() { found.FeatureGate = gate }},
+		{ProxyKind(), proxy, func() { found.Proxy = proxy.Status }},
+		{CloudCredentialKind(), credential, func() { found.CredentialsMode = credential.Spec.CredentialsMode }},
+		{APIServerKind().GroupKind(), apiServer, func() {}},
 	} {
-		if !kinds[kind] {
+		if !kinds[one.kind] {
 			continue
 		}
-		err := reader.Get(ctx, client.ObjectKey{Name: Singleton}, object)
-		if client.IgnoreNotFound(err) != nil {
-			return found, fmt.Errorf("read %s %s: %w", kind.Kind, Singleton, err)
+		exists, err := read(ctx, reader, one.kind, one.object)
+		if err != nil {
+			return found, err
 		}
-		switch exists := !apierrors.IsNotFound(err); {
-		case exists && object == client.Object(infrastructure):
-			found.Infrastructure = infrastructure
-		case exists && object == client.Object(gate):
-			found.FeatureGate = gate
+		if exists {
+			one.found()
 		}
 	}
-	found.Proxy, found.CredentialsMode = proxy.Status, credential.Spec.CredentialsMode
 	var err error
 	if found.TLS, err = ServerTLSOf(apiServer); err != nil {
 		// Storage is more than the ciphers of its servers: go on, and tell.
@@ -66,8 +69,20 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 
 // ReadInfrastructure reads the Infrastructure alone; nil if the cluster has none.
 func ReadInfrastructure(ctx context.Context, reader client.Reader) (*configv1.Infrastructure, error) {
-	found, err := Read(ctx, reader, map[schema.GroupKind]bool{InfrastructureKind(): true})
-	return found.Infrastructure, err
+	infrastructure := &configv1.Infrastructure{}
+	if exists, err := read(ctx, reader, InfrastructureKind(), infrastructure); err != nil || !exists {
+		return nil, err
+	}
+	return infrastructure, nil
+}
+
+// read reads the one object of a kind, and tells whether it exists.
+func read(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (bool, error) {
+	err := reader.Get(ctx, client.ObjectKey{Name: Singleton}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read %s %s: %w", kind.Kind, Singleton, err)
+	}
+	return !apierrors.IsNotFound(err), nil
 }
 
 // PlatformOf is the platform that an Infrastructure names, in the field of today or in that of old clusters; empty if it names none.

@@ -62,11 +62,7 @@ func waitForAPI(ctx context.Context, dir string) error {
 }
 
 func request(ctx context.Context, dir, name, word string, done func(supervise.State) bool) error {
-	l, err := newLayout(dir)
-	if err != nil {
-		return err
-	}
-	state, err := l.live()
+	l, state, err := live(dir)
 	if err != nil {
 		return err
 	}

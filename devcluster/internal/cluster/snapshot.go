@@ -18,11 +18,7 @@ const revisionBump = 1_000_000_000
 
 // SaveSnapshot writes all that etcd holds into a new file, while the cluster goes on.
 func SaveSnapshot(ctx context.Context, dir, file string) error {
-	l, err := newLayout(dir)
-	if err != nil {
-		return err
-	}
-	state, err := l.live()
+	_, state, err := live(dir)
 	if err != nil {
 		return err
 	}
@@ -39,11 +35,7 @@ func SaveSnapshot(ctx context.Context, dir, file string) error {
 // RestoreSnapshot sets the cluster back to a snapshot, as OpenShift does: the objects are those of then, with the resource versions of
 // then, and watches of before end. All other programs go on. A file that is no snapshot changes nothing.
 func RestoreSnapshot(ctx context.Context, dir, file string) error {
-	l, err := newLayout(dir)
-	if err != nil {
-		return err
-	}
-	state, err := l.live()
+	l, state, err := live(dir)
 	if err != nil {
 		return err
 	}

@@ -57,27 +57,27 @@ func (s *State) Dead() error {
 
 // Kubeconfig returns the path of the administrator's kubeconfig of the cluster that runs in the directory.
 func Kubeconfig(dir string) (string, error) {
-	l, err := newLayout(dir)
-	if err != nil {
-		return "", err
-	}
-	state, err := l.live()
+	_, state, err := live(dir)
 	if err != nil {
 		return "", err
 	}
 	return state.Kubeconfig, nil
 }
 
-// live returns the state of a cluster that runs.
-func (l layout) live() (*State, error) {
+// live returns the files and the state of the cluster that runs in a directory.
+func live(dir string) (layout, *State, error) {
+	l, err := newLayout(dir)
+	if err != nil {
+		return l, nil, err
+	}
 	state, up, err := l.look()
 	if err != nil {
-		return nil, err
+		return l, nil, err
 	}
 	if !up {
-		return nil, fmt.Errorf("the cluster in %s has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
+		return l, nil, fmt.Errorf("the cluster in %s has ended: remove it with: devcluster down --dir %s", l.dir, Quote(l.dir))
 	}
-	return state, nil
+	return l, state, nil
 }
 
 func (l layout) look() (*State, bool, error) {

@@ -53,15 +53,18 @@ func Look(
 	ctx context.Context, live client.Reader, scheme *runtime.Scheme, entries []catalogue.Entry,
 	serves func(kind schema.GroupKind, version string) (bool, error),
 ) (Scope, error) {
-	infrastructure := &configv1.Infrastructure{}
-	if err := live.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, infrastructure); client.IgnoreNotFound(err) != nil {
-		return Scope{}, fmt.Errorf("read Infrastructure %s: %w", openshift.Singleton, err)
+	cluster, err := openshift.ReadInfrastructure(ctx, live)
+	if err != nil {
+		return Scope{}, err
+	}
+	var platform configv1.PlatformType
+	if cluster != nil {
+		platform = openshift.PlatformOf(cluster.Status)
 	}
 	started, err := startedBefore(ctx, live)
 	if err != nil {
 		return Scope{}, err
 	}
-	platform := facts{infrastructure: &infrastructure.Status}.platform()
 	scope := Scope{Kinds: map[schema.GroupKind]bool{}, objects: map[string][]client.Object{}}
 	attributes := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
 	if scope.AttributesClasses, err = serves(attributes.GroupKind(), attributes.Version); err != nil {
