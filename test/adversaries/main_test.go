@@ -6,7 +6,6 @@ package adversaries
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -32,27 +31,13 @@ var suite struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
-	cluster, err := env.Start(ctx, "--nodes", "4")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := cluster.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
+		suite.cluster = cluster
+		if err := cluster.InstallManifests(ctx); err != nil {
+			return 1, err
 		}
-	}()
-	if err := cluster.InstallManifests(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	suite.cluster = cluster
-	return m.Run()
+		return m.Run(), nil
+	}, "--nodes", "4"))
 }
 
 // alone lets an operator work at once, whoever held the lease before.

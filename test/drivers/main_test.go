@@ -3,7 +3,6 @@ package drivers
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -16,25 +15,11 @@ var suite struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
-	cluster, err := env.Start(ctx, "--nodes", "4")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := cluster.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
+		suite.cluster = cluster
+		if err := cluster.Namespace(ctx, env.OperatorNamespace); err != nil {
+			return 1, err
 		}
-	}()
-	if err := cluster.Namespace(ctx, env.OperatorNamespace); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	suite.cluster = cluster
-	return m.Run()
+		return m.Run(), nil
+	}, "--nodes", "4"))
 }

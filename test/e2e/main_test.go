@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -23,37 +22,18 @@ var suite struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
-	cluster, err := env.Start(ctx, "--nodes", "6")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := cluster.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
+		suite.cluster = cluster
+		if err := cluster.InstallManifests(ctx); err != nil {
+			return 1, err
 		}
-	}()
-	err = cluster.InstallManifests(ctx)
-	if err == nil {
 		// Else they would be new in the first test.
-		err = env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) })
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	suite.cluster = cluster
-	code := m.Run()
-	if err := judgeRights(cluster, code == 0 && rights.Complete()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+		if err := env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) }); err != nil {
+			return 1, err
+		}
+		code := m.Run()
+		return code, judgeRights(cluster, code == 0 && rights.Complete())
+	}, "--nodes", "6"))
 }
 
 // clean gives a test the shared cluster and checks at its end that the test leaves nothing behind.

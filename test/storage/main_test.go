@@ -25,30 +25,14 @@ var suite struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
 	programs, err := env.ReleasePrograms(true, release, nextRelease)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	suite.cluster, err = env.Start(ctx, append(programs, "--nodes", "4", "--platform", "None")...)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := suite.cluster.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	code := m.Run()
-	if err := judgeRights(suite.cluster, code == 0 && rights.Complete()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(env.RunShared(func(_ context.Context, cluster *env.Cluster) (int, error) {
+		suite.cluster = cluster
+		code := m.Run()
+		return code, judgeRights(cluster, code == 0 && rights.Complete())
+	}, append(programs, "--nodes", "4", "--platform", "None")...))
 }
