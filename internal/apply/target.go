@@ -1,0 +1,18 @@
+package apply
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Target starts a patch or a server-side apply on this very object. A server-side apply creates an object that is absent. With the UID it
+// fails instead, also on a new object of the same name.
+func Target(kind schema.GroupVersionKind, object client.Object) *unstructured.Unstructured {
+	target := &unstructured.Unstructured{Object: map[string]any{}}
+	target.SetGroupVersionKind(kind)
+	target.SetNamespace(object.GetNamespace())
+	target.SetName(object.GetName())
+	target.SetUID(object.GetUID())
+	return target
+}
