@@ -102,9 +102,8 @@ type Reconciler struct {
 	denied   denials
 	// tags is how bringing tags goes.
 	tags tagger
-	// written is the resourceVersion of the ClusterCSIDriver after our last write, writtenAt when that was.
-	written   string
-	writtenAt time.Time
+	// writer writes the conditions.
+	writer *status.Writer
 	// told are the findings that events have told of.
 	told map[finding]bool
 
@@ -123,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read ClusterCSIDriver %s: %w", request.Name, err)
 	}
 	if cr != nil {
-		if wait := r.isBehind(cr); wait > 0 {
+		if wait := r.writer.Behind(cr); wait > 0 {
 			// Its event comes.
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
@@ -160,10 +159,10 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 		return 0, nil
 	case cr.Spec.ManagementState == operatorv1.Removed:
 		r.stop()
-		return 0, r.writeConditions(ctx, cr, nil)
+		return r.writeConditions(ctx, cr, nil)
 	case cloud == nil:
 		r.stop()
-		return 0, r.report(ctx, cr, r.stateFindings(tagging{}))
+		return r.report(ctx, cr, r.stateFindings(tagging{}))
 	}
 	r.reach(cloud)
 	used, err := r.uses(ctx)
@@ -173,7 +172,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	if len(used.fileSystems()) == 0 {
 		r.forget()
 		r.known.settle()
-		return 0, r.writeConditions(ctx, cr, nil)
+		return r.writeConditions(ctx, cr, nil)
 	}
 	fingerprint := used.fingerprint()
 	if r.schedule.wait(fingerprint, r.Now()) <= 0 {
@@ -204,7 +203,8 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	r.publish(used, r.seen, found)
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
-	return tags.again, errors.Join(tagErr, r.report(ctx, cr, found))
+	wait, err := r.report(ctx, cr, found)
+	return status.Soonest(tags.again, wait), errors.Join(tagErr, err)
 }
 
 // besideAnother tells whether an operator runs that this one does not work beside.

@@ -1,11 +1,9 @@
 package filesystem
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,24 +11,22 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // mostTold is how many findings of a kind a condition tells in full.
 const mostTold = 10
 
-// report writes the conditions if they are new, and tells of new findings.
-func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) error {
-	if err := r.writeConditions(ctx, cr, r.conditions(cr, found)); err != nil {
-		return err
+// report writes the conditions if they are new, and tells of new findings. It returns when to come again.
+func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
+	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
+	if err != nil || wait > 0 {
+		return wait, err
 	}
 	r.tell(cr, found)
-	return nil
+	return 0, nil
 }
 
 // judged tells whether it can be said that there is no such problem.
@@ -77,7 +73,9 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefix + string(one) }
 
 // writeConditions applies our conditions, and only those, if they differ from what the ClusterCSIDriver has.
-func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) error {
+func (r *Reconciler) writeConditions(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition,
+) (time.Duration, error) {
 	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
 	var have []operatorv1.OperatorCondition
 	for one := range problems() {
@@ -85,25 +83,10 @@ func (r *Reconciler) writeConditions(ctx context.Context, cr *operatorv1.Cluster
 			have = append(have, *before)
 		}
 	}
-	slices.SortFunc(have, func(a, b operatorv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
-	if len(have) == 0 && len(wanted) == 0 || reflect.DeepEqual(have, wanted) {
-		return nil
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorv1.OperatorStatus{Conditions: wanted})
-	if err != nil {
-		return fmt.Errorf("convert conditions: %w", err)
-	}
-	patch := patchOf(cr)
-	patch.Object["status"] = map[string]any{"conditions": fields["conditions"]}
-	if len(wanted) == 0 {
-		patch.Object["status"] = map[string]any{}
-	}
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.owner()), client.ForceOwnership)
-	if err != nil {
-		return fmt.Errorf("write conditions of ClusterCSIDriver %s: %w", cr.Name, err)
-	}
-	r.written, r.writtenAt = patch.GetResourceVersion(), r.Now()
-	return nil
+	return r.writer.Write(ctx, status.Report{
+		Target: apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr), Without: []string{"readyReplicas"},
+		Have: &operatorv1.OperatorStatus{Conditions: have}, Want: &operatorv1.OperatorStatus{Conditions: wanted},
+	})
 }
 
 // tell records an event for each finding that no event and no condition has told of, and one when all of a kind have gone.
@@ -151,25 +134,3 @@ func (r *Reconciler) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note str
 
 // owner is our field manager: the conditions of the driver itself are written by another.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-filesystem" }
-
-// stale is how long the cache may take to show our own last write. Resource versions go back when etcd is restored from a backup, and
-// then it never does.
-const stale = 30 * time.Second
-
-// isBehind tells how long to wait for the cache to show our own last write; 0 if it does, or if that was long ago.
-func (r *Reconciler) isBehind(cr *operatorv1.ClusterCSIDriver) time.Duration {
-	order, err := resourceversion.CompareResourceVersion(cr.ResourceVersion, r.written)
-	if r.written == "" || err != nil || order >= 0 {
-		return 0
-	}
-	return max(0, r.writtenAt.Add(stale).Sub(r.Now()))
-}
-
-// patchOf starts a server-side apply on this very ClusterCSIDriver; with the UID, it can't make a new one.
-func patchOf(cr *operatorv1.ClusterCSIDriver) *unstructured.Unstructured {
-	patch := &unstructured.Unstructured{Object: map[string]any{}}
-	patch.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
-	patch.SetName(cr.Name)
-	patch.SetUID(cr.UID)
-	return patch
-}

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // settle is how long changes of volumes and nodes are gathered: they come in great numbers.
@@ -31,6 +33,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.first, r.changes = make(chan struct{}), make(chan event.GenericEvent, 1000)
 	r.denied, r.told = denials{}, map[finding]bool{}
 	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
+	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/aws"
 )
 
@@ -234,13 +235,13 @@ func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	for _, key := range keys {
 		list = append(list, key)
 	}
-	patch := patchOf(cr)
+	patch := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
 	patch.Object["spec"] = map[string]any{"observedConfig": map[string]any{"accessPointTags": list}}
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.owner()), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("keep the keys of access points' tags: %w", err)
 	}
-	r.written, r.writtenAt = patch.GetResourceVersion(), r.Now()
+	r.writer.Wrote(patch)
 	if cr.Spec.ObservedConfig.Raw, err = json.Marshal(observed{AccessPointTags: keys}); err != nil {
 		return fmt.Errorf("keep the keys of access points' tags: %w", err)
 	}

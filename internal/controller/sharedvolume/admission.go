@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 //go:embed assets
@@ -62,6 +63,7 @@ type AdmissionReconciler struct {
 	decidedFor types.UID
 	open       prometheus.Gauge
 	applier    *apply.Applier
+	writer     *status.Writer
 }
 
 // Reconcile looks at the definition and the policies.
@@ -77,8 +79,9 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	var again time.Duration
 	if running == "" {
-		err = r.enforce(ctx, crd)
+		again, err = r.enforce(ctx, crd)
 	}
 	if !r.served {
 		// A controller can be added only once.
@@ -87,15 +90,15 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving)) //nolint:wrapcheck // Both say what failed.
 		}
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// enforce brings the policies up to date, and tells the administrator what is open or outdated.
-func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) error {
+// enforce brings the policies up to date, and tells the administrator what is open or outdated. It returns when to come again.
+func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr := &operatorv1.ClusterCSIDriver{}
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !there {
 		cr = nil
@@ -103,7 +106,8 @@ func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Uns
 	if r.Policies {
 		err = r.applyPolicies(ctx, crd, cr)
 	}
-	return errors.Join(err, r.report(ctx, crd, cr))
+	again, reportErr := r.report(ctx, crd, cr)
+	return again, errors.Join(err, reportErr)
 }
 
 // applyPolicies brings the policies up to date.

@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -71,18 +70,20 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// report writes the conditions, and only those, if they differ from what the ClusterCSIDriver has.
-func (r *AdmissionReconciler) report(ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver) error {
+// report writes the conditions, and only those, if they differ from what the ClusterCSIDriver has. It returns when to come again.
+func (r *AdmissionReconciler) report(
+	ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver,
+) (time.Duration, error) {
 	found, err := r.exposure(ctx, cr)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.open.Set(0)
 	if !found.closed && found.lists > 0 {
 		r.open.Set(1)
 	}
 	if cr == nil {
-		return nil
+		return 0, nil
 	}
 	var wanted, have []operatorv1.OperatorCondition
 	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, lacking(crd))} {
@@ -96,33 +97,11 @@ func (r *AdmissionReconciler) report(ctx context.Context, crd *unstructured.Unst
 		}
 	}
 	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
-	slices.SortFunc(have, func(a, b operatorv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
-	if len(have) == 0 && len(wanted) == 0 || reflect.DeepEqual(have, wanted) {
-		return nil
-	}
-	return r.writeConditions(ctx, cr, wanted)
-}
-
-// writeConditions applies the conditions with a field manager of their own: those of the driver are written by another controller.
-func (r *AdmissionReconciler) writeConditions(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition) error {
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{}}}
-	if len(wanted) > 0 {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorv1.OperatorStatus{Conditions: wanted})
-		if err != nil {
-			return fmt.Errorf("convert conditions: %w", err)
-		}
-		patch.Object["status"] = map[string]any{"conditions": fields["conditions"]}
-	}
-	patch.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
-	patch.SetName(cr.Name)
-	// With the UID it can't make a new one.
-	patch.SetUID(cr.UID)
-	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.Owner+"-sharedvolumes"),
-		client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write conditions of ClusterCSIDriver %s: %w", cr.Name, err)
-	}
-	return nil
+	// The field manager has no other conditions: those of the driver are written by another controller.
+	return r.writer.Write(ctx, status.Report{
+		Target: apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr), Without: []string{"readyReplicas"},
+		Have: &operatorv1.OperatorStatus{Conditions: have}, Want: &operatorv1.OperatorStatus{Conditions: wanted},
+	})
 }
 
 // exposure reads how far namespaces without a list are open.

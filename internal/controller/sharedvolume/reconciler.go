@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const (
@@ -48,8 +49,8 @@ type Reconciler struct {
 	pacer   *pacer
 	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
-	// reported is the last write of a SharedVolume's status.
-	reported sync.Map
+	// writer writes the status of SharedVolumes.
+	writer *status.Writer
 	// refusals say when the API server has last refused a claim of a namespace, such as for a quota.
 	refusals sync.Map
 	// left says beside which Deployment a SharedVolume was left alone.
@@ -73,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if wait := r.isBehind(owner); wait > 0 {
+	if wait := r.writer.Behind(owner); wait > 0 {
 		// Its event comes, and nothing is written and told twice.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
@@ -111,7 +112,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.pacer.settled(key)
 	r.made.Delete(made{key, createVolume})
 	r.made.Delete(made{key, createClaim})
-	r.reported.Delete(key)
+	r.writer.Forget(key)
 	r.left.Delete(key)
 }
 

@@ -6,15 +6,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -41,9 +37,20 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	r.metrics.observe(owner)
 	stored := trim(wanted, found.lacks)
 	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(stored, before.Status) {
+		// There is nothing to tell either.
 		return nil
 	}
-	if err := r.writeStatus(ctx, owner, stored, found.lacks); err != nil {
+	have, err := fieldsOf(before.Status, found.lacks)
+	if err != nil {
+		return err
+	}
+	want, err := fieldsOf(stored, found.lacks)
+	if err != nil {
+		return err
+	}
+	target := apply.Target(v1alpha1.GroupVersion().WithKind(kind), owner)
+	// Somebody waits for each change.
+	if _, err := r.writer.Write(ctx, status.Report{Target: target, Have: have, Want: want, Urgent: true}); err != nil {
 		return err
 	}
 	r.metrics.observeReady(before, owner, r.Now())
@@ -51,12 +58,11 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// writeStatus applies the whole status, but for what the definition lacks. Empty fields are sent as well: others may have filled them
-// in.
-func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolume, state v1alpha1.SharedVolumeStatus, lacks []string) error {
+// fieldsOf are the fields of a status, but for what the definition lacks. Empty fields are among them: others may have filled them in.
+func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {
-		return fmt.Errorf("convert status: %w", err)
+		return nil, fmt.Errorf("convert status: %w", err)
 	}
 	fields["message"] = state.Message
 	if len(lacks) > 0 && state.ClaimRef.Name == "" {
@@ -66,40 +72,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, owner *v1alpha1.SharedVolu
 	for _, field := range lacks {
 		delete(fields, field)
 	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	patch.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
-	patch.SetNamespace(owner.Namespace)
-	patch.SetName(owner.Name)
-	patch.SetUID(owner.UID)
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.Owner), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of SharedVolume %s/%s: %w", owner.Namespace, owner.Name, err)
-	}
-	if err == nil {
-		r.reported.Store(client.ObjectKeyFromObject(owner), writing{patch.GetResourceVersion(), r.Now()})
-	}
-	return nil
-}
-
-// writing is a write of a status, and the resource version that it led to.
-type writing struct {
-	version string
-	at      time.Time
-}
-
-// isBehind tells how long to wait for the cache to show what was last written to the status; 0 if it does. It is not waited for longer
-// than apply does: resource versions go back when etcd is restored from a backup.
-func (r *Reconciler) isBehind(cached *v1alpha1.SharedVolume) time.Duration {
-	stored, _ := r.reported.Load(client.ObjectKeyFromObject(cached))
-	last, ok := stored.(writing)
-	if !ok {
-		return 0
-	}
-	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, last.version)
-	if err != nil || order >= 0 {
-		return 0
-	}
-	return max(0, last.at.Add(apply.StaleAfter).Sub(r.Now()))
+	return fields, nil
 }
 
 // statusOf is the status that a plan leads to.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // CacheOptions tells the manager which part of each kind to hold in memory. The CSIDriver and the ClusterCSIDriver are looked
@@ -101,6 +102,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: r.Owner, Labels: ownLabels(r.Owner), Written: apply.NewWritten(),
 	}
+	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner + "-sharedvolumes", Now: r.Now}
 	r.open = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: MetricOpen, Help: "1 if namespaces without a list may use every share although other namespaces have a list.",
 	})
@@ -126,6 +128,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 // SetupWithManager adds the controller to the manager, which may run already.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.pacer = newPacer()
+	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner, Now: r.Now}
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -41,29 +42,24 @@ func (r *reporter) reportOperator(ctx context.Context, w *world, wanted configv1
 	}
 	have := operator.Status
 	wanted.Conditions = status.MergeClusterOperator(have.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
-	interval := verdictInterval
-	switch verdict, text := compareOperator(have, wanted); {
-	case verdict && text:
-		return 0, nil
-	case verdict:
-		interval = messageInterval
+	wait, err := r.operatorWriter.Write(ctx, status.Report{
+		Target:  apply.Target(configv1.GroupVersion.WithKind("ClusterOperator"), operator),
+		Have:    &configv1.ClusterOperatorStatus{Versions: have.Versions, RelatedObjects: have.RelatedObjects, Conditions: ownOf(have, wanted)},
+		Want:    &wanted,
+		Without: []string{"extension"},
+	})
+	if err != nil || wait > 0 {
+		return wait, err
 	}
-	if wait := interval - r.Now().Sub(r.operatorWritten); wait > 0 {
-		return wait, nil
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
-	if err != nil {
-		return 0, fmt.Errorf("convert status: %w", err)
-	}
-	delete(fields, "extension")
-	patch := objectOf(configv1.GroupVersion.WithKind("ClusterOperator"), operator)
-	patch.Object["status"] = fields
-	if err := r.writeStatus(ctx, patch); err != nil {
-		return 0, fmt.Errorf("write status of ClusterOperator %s: %w", clusterOperatorName, err)
-	}
-	r.operatorWritten = r.Now()
 	r.tell(operator, have, wanted)
 	return 0, nil
+}
+
+// ownOf are the conditions that a ClusterOperator has of those that are to be written.
+func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
+	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
+		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil
+	})
 }
 
 // operator is the ClusterOperator, which is made if it is missing.
@@ -84,18 +80,6 @@ func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOpe
 		return nil, fmt.Errorf("convert ClusterOperator %s: %w", clusterOperatorName, err)
 	}
 	return operator, nil
-}
-
-// compareOperator tells whether the verdicts, and whether the texts, of a status are as they are to be.
-func compareOperator(have, wanted configv1.ClusterOperatorStatus) (verdict, text bool) {
-	verdict = slices.Equal(have.Versions, wanted.Versions) && slices.Equal(have.RelatedObjects, wanted.RelatedObjects)
-	text = true
-	for _, condition := range wanted.Conditions {
-		before := status.FindClusterOperator(have.Conditions, condition.Type)
-		verdict = verdict && before != nil && before.Status == condition.Status && before.Reason == condition.Reason
-		text = text && before != nil && before.Message == condition.Message
-	}
-	return verdict, text
 }
 
 // related are the objects that whoever asks what is wrong with storage has to look at.
@@ -156,13 +140,4 @@ func versionsOf(operator *configv1.ClusterOperator) []configv1.OperandVersion {
 		return nil
 	}
 	return operator.Status.Versions
-}
-
-// objectOf starts a server-side apply on this very object; with the UID, it can't make a new one.
-func objectOf(kind schema.GroupVersionKind, object client.Object) *unstructured.Unstructured {
-	patch := &unstructured.Unstructured{Object: map[string]any{}}
-	patch.SetGroupVersionKind(kind)
-	patch.SetName(object.GetName())
-	patch.SetUID(object.GetUID())
-	return patch
 }

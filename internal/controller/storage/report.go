@@ -3,29 +3,19 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const (
-	// messageInterval bounds how often a status is written in which nothing but texts has changed, verdictInterval how often any is.
-	messageInterval = 5 * time.Second
-	verdictInterval = time.Second
 	// onceMark is in Storage.status.generations with each driver that may be disabled and has been available. Nothing else would tell
 	// after a restart that such a driver is broken.
 	onceMark = "available"
@@ -34,8 +24,8 @@ const (
 // reporter writes the status of the Storage and of the ClusterOperator.
 type reporter struct {
 	*Reconciler
-	// storageWritten and operatorWritten are when each was written last.
-	storageWritten, operatorWritten time.Time
+	// storageWriter and operatorWriter write them.
+	storageWriter, operatorWriter *status.Writer
 	// cleaned says that what nobody writes any more has been dropped since the start.
 	cleaned bool
 	// last are the conditions as they were reported last, for when there is no Storage that has them.
@@ -172,51 +162,37 @@ func (r *reporter) reportStorage(ctx context.Context, w *world, wanted []operato
 		}
 	}
 	generations := r.generations(w)
-	verdict, text := compare(w.storage.Status.OperatorStatus, wanted, generations, w.storage.Generation)
-	if len(stale) == 0 && verdict && text {
-		r.cleaned = true
-		return 0, nil
-	}
-	interval := verdictInterval
-	if verdict && len(stale) == 0 {
-		interval = messageInterval
-	}
-	if wait := interval - r.Now().Sub(r.storageWritten); wait > 0 {
-		return wait, nil
-	}
-	if err := r.drop(ctx, w.storage, stale); err != nil {
-		return 0, err
-	}
-	r.cleaned = true
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorv1.OperatorStatus{
-		ObservedGeneration: w.storage.Generation, Conditions: wanted, Generations: generations,
+	wait, err := r.storageWriter.Write(ctx, status.Report{
+		Target: apply.Target(operatorv1.GroupVersion.WithKind("Storage"), w.storage),
+		Have:   ownStatus(w.storage.Status.OperatorStatus, wanted, generations),
+		Want:   &operatorv1.OperatorStatus{ObservedGeneration: w.storage.Generation, Conditions: wanted, Generations: generations},
+		// That of the operands; here there are none.
+		Without:    []string{"readyReplicas"},
+		Conditions: w.storage.Status.Conditions,
+		Stale:      func(condition operatorv1.OperatorCondition) bool { return slices.Contains(stale, condition.Type) },
 	})
-	if err != nil {
-		return 0, fmt.Errorf("convert status: %w", err)
+	if err == nil && wait == 0 {
+		r.cleaned = true
 	}
-	// That of the operands; here there are none.
-	delete(fields, "readyReplicas")
-	patch := objectOf(operatorv1.GroupVersion.WithKind("Storage"), w.storage)
-	patch.Object["status"] = fields
-	if err := r.writeStatus(ctx, patch); err != nil {
-		return 0, fmt.Errorf("write status of Storage %s: %w", openshift.Singleton, err)
-	}
-	r.storageWritten = r.Now()
-	return 0, nil
+	return wait, err
 }
 
-// writeStatus applies the status of an object that exists. With the UID, it can't make a new one.
-func (r *reporter) writeStatus(ctx context.Context, patch *unstructured.Unstructured) error {
-	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(catalogue.Operator), client.ForceOwnership)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID"):
-		// It has just been deleted, and perhaps made again.
-		return nil
-	case err != nil:
-		return err //nolint:wrapcheck // The caller says what for.
+// ownStatus is what a Storage has of what is to be written. What else it has is of others, or stale.
+func ownStatus(
+	have operatorv1.OperatorStatus, wanted []operatorv1.OperatorCondition, generations []operatorv1.GenerationStatus,
+) *operatorv1.OperatorStatus {
+	own := &operatorv1.OperatorStatus{ObservedGeneration: have.ObservedGeneration}
+	for _, condition := range have.Conditions {
+		if status.Find(wanted, condition.Type) != nil {
+			own.Conditions = append(own.Conditions, condition)
+		}
 	}
-	r.applier.Written.Remember(patch)
-	return nil
+	for _, entry := range generations {
+		if slices.Contains(have.Generations, entry) {
+			own.Generations = append(own.Generations, entry)
+		}
+	}
+	return own
 }
 
 // generations remembers which of the drivers that may be disabled have been available.
@@ -233,35 +209,3 @@ func (r *reporter) generations(w *world) []operatorv1.GenerationStatus {
 }
 
 const driversResource = "clustercsidrivers"
-
-// compare tells whether the verdicts, and whether the texts, of a status are as they are to be.
-func compare(
-	have operatorv1.OperatorStatus, wanted []operatorv1.OperatorCondition, generations []operatorv1.GenerationStatus, generation int64,
-) (verdict, text bool) {
-	verdict, text = have.ObservedGeneration == generation, true
-	for _, entry := range generations {
-		verdict = verdict && slices.Contains(have.Generations, entry)
-	}
-	for _, condition := range wanted {
-		before := status.Find(have.Conditions, condition.Type)
-		verdict = verdict && before != nil && before.Status == condition.Status && before.Reason == condition.Reason
-		text = text && before != nil && before.Message == condition.Message
-	}
-	return verdict, text
-}
-
-// drop removes conditions that nobody writes any more: they would count for ever.
-func (r *reporter) drop(ctx context.Context, storage *operatorv1.Storage, stale []string) error {
-	encoded, err := status.DropPatch(storage.Status.Conditions, func(condition operatorv1.OperatorCondition) bool {
-		return slices.Contains(stale, condition.Type)
-	})
-	if err != nil || encoded == nil {
-		return err
-	}
-	target := objectOf(operatorv1.GroupVersion.WithKind("Storage"), storage)
-	err = r.Client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, encoded), client.FieldOwner(catalogue.Operator))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("drop conditions of Storage %s that nobody writes any more: %w", openshift.Singleton, err)
-	}
-	return nil
-}

@@ -290,10 +290,13 @@ func (r *Reconciler) prepare() error {
 	r.rollouts = &status.Rollouts{Now: r.Now}
 	r.volumes = map[string]volumes{}
 	r.retired, r.retirings = map[string]bool{}, map[string]*retiring{}
-	r.reporter = &reporter{Reconciler: r}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten(),
 	}
+	writer := func() *status.Writer {
+		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Written.Remember}
+	}
+	r.reporter = &reporter{Reconciler: r, storageWriter: writer(), operatorWriter: writer()}
 	var err error
 	r.metrics, err = newMetrics(registry.Registry)
 	return err
