@@ -25,8 +25,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/program"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // adoptOptions are the command line of adopt.
@@ -108,27 +111,26 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 	} else {
 		controller.Client, controller.Kinds, constraints, err = fromCluster(options.Options, controller.Driver)
 		if err == nil {
-			may = clustercsidriver.AskRights(controller.Client)
+			may = migration.AskRights(controller.Client)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	moves := controller.Migration
 	controller.Live, controller.Now = controller.Client, time.Now
-	for _, names := range controller.Driver.Predecessors {
-		controller.Predecessors = append(controller.Predecessors, &clustercsidriver.Predecessor{
-			Predecessor: names, Reader: controller.Client, May: may, Driver: controller.Driver.Name, Self: controller.Driver.Operator,
-			Constraints: constraints,
-		})
-	}
+	moves.Client, moves.Live, moves.Now = controller.Client, controller.Client, time.Now
 	if controller.Namespace = options.Namespace; controller.Namespace == "" {
-		controller.Namespace, err = controller.OldNamespace(ctx)
+		controller.Namespace, err = moves.OldNamespace(ctx)
 	}
 	if controller.Namespace == "" {
 		controller.Namespace = manager.DefaultNamespace
 	}
-	for _, predecessor := range controller.Predecessors {
-		predecessor.Namespace = controller.Namespace
+	moves.Namespace = controller.Namespace
+	for _, names := range controller.Driver.Predecessors {
+		moves.Predecessors = append(moves.Predecessors, &migration.Predecessor{
+			Predecessor: names, Reader: controller.Client, May: may, Driver: controller.Driver, Namespace: controller.Namespace, Constraints: constraints,
+		})
 	}
 	return controller, err
 }
@@ -142,7 +144,7 @@ func fromCluster(options manager.Options, d driver.Driver) (cluster client.Clien
 	if kinds, err = found.OptionalKinds(d); err != nil {
 		return nil, nil, false, err
 	}
-	constraints, err = found.Preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1")
+	constraints, err = found.Preflight.Serves(migration.SecurityContextConstraintsKind(), "v1")
 	return found.Live, kinds, constraints, err
 }
 
@@ -163,8 +165,8 @@ func fromFolder(ctx context.Context, path string, d driver.Driver) (client.Clien
 		return nil, nil, err
 	}
 	kinds := map[schema.GroupKind]bool{}
-	if clustercsidriver.IsOpenShift(ctx, folder) {
-		for kind := range clustercsidriver.OptionalKinds(d) {
+	if infrastructure, err := openshift.ReadInfrastructure(ctx, folder); err == nil && infrastructure != nil {
+		for kind := range watch.OptionalKinds(d) {
 			kinds[kind] = true
 		}
 	}
@@ -194,7 +196,7 @@ func warnOfGaps(ctx context.Context, folder client.Reader) error {
 }
 
 // addSharedVolumes adds what is changed of SharedVolumes, their volumes and their claims.
-func addSharedVolumes(ctx context.Context, reader client.Client, plan *clustercsidriver.Plan) error {
+func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration.Plan) error {
 	changed, err := sharedvolume.Preview(ctx, reader)
 	if err != nil {
 		return fmt.Errorf("look at SharedVolumes: %w", err)
@@ -204,8 +206,8 @@ func addSharedVolumes(ctx context.Context, reader client.Client, plan *clustercs
 		if err != nil {
 			return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
 		}
-		plan.Objects = append(plan.Objects, clustercsidriver.PlannedObject{
-			Action: clustercsidriver.PlanAdopt, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+		plan.Objects = append(plan.Objects, migration.PlannedObject{
+			Action: migration.PlanAdopt, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
 		})
 	}
 	plan.Sort()
@@ -213,7 +215,7 @@ func addSharedVolumes(ctx context.Context, reader client.Client, plan *clustercs
 }
 
 // printPlan prints a plan for people.
-func printPlan(out io.Writer, driver string, plan clustercsidriver.Plan) error {
+func printPlan(out io.Writer, driver string, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
 	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, driver)
@@ -246,9 +248,9 @@ func printPlan(out io.Writer, driver string, plan clustercsidriver.Plan) error {
 		}
 		say("%s\t%s\t%s\t%s\n", node.Node, node.Pod, when, strings.Join(node.UsedBy, ", "))
 	}
-	if slices.ContainsFunc(plan.Nodes, func(node clustercsidriver.PlannedNode) bool { return node.Waits }) {
+	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return node.Waits }) {
 		say("\nThe mounts of these pods would hang without their old node pod. Drain the nodes, end the pods, or set annotation\n%s=true on the "+
-			"ClusterCSIDriver and start the pods anew afterwards.\n", clustercsidriver.AcceptRemountAnnotation)
+			"ClusterCSIDriver and start the pods anew afterwards.\n", migration.AcceptRemountAnnotation)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the plan: %w", err)

@@ -30,7 +30,7 @@ const (
 // lookAtAWS adds the controller that looks at AWS. It does nothing without the credentials of the driver's controller.
 func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*filesystem.Reconciler, error) {
 	efs := drivers.Driver
-	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])
+	limit, err := strconv.Atoi(drivers.Environment.Settings[awsefs.AccessPointLimit])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", awsefs.AccessPointLimit, err)
 	}
@@ -42,10 +42,10 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
-		Off:  drivers.Settings[awsefs.LookAtAWS] == "false",
+		Off:  drivers.Environment.Settings[awsefs.LookAtAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
-			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers, options), requestsPerMinute
+			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers.Environment, options), requestsPerMinute
 			options.MaxAttempts, options.MaxBackoff, options.Timeout = mostAttempts, longestPause, longestRequest
 			client, err := aws.New(ctx, options)
 			if err != nil {
@@ -54,7 +54,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 			return client, nil
 		},
 	}
-	for _, predecessor := range drivers.Predecessors {
+	for _, predecessor := range drivers.Migration.Predecessors {
 		systems.Predecessors = append(systems.Predecessors, predecessor)
 	}
 	return systems, systems.SetupWithManager(mgr)
@@ -62,9 +62,9 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 
 // fipsEndpoints tells whether the operator calls FIPS endpoints: where the driver's pods do. Unlike them, it knows whether the Secret has
 // keys or a role.
-func fipsEndpoints(drivers *clustercsidriver.Reconciler, options aws.Options) bool {
+func fipsEndpoints(started clustercsidriver.Environment, options aws.Options) bool {
 	cfg := driver.Config{
-		FIPS: drivers.FIPS, Settings: drivers.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},
+		FIPS: started.FIPS, Settings: started.Settings, Region: options.Region, Kinds: map[schema.GroupKind]bool{driver.CredentialsRequestKind(): true},
 		Platform: &configv1.PlatformStatus{AWS: &configv1.AWSPlatformStatus{}},
 	}
 	for service, url := range options.Endpoints {

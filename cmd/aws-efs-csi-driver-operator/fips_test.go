@@ -36,7 +36,7 @@ func TestTheOperatorCallsTheSameEndpointsAsTheDriver(t *testing.T) {
 							options.Endpoints[endpoint] = "https://vpce.example.com"
 							cfg.Platform.AWS.ServiceEndpoints = []configv1.AWSServiceEndpoint{{Name: endpoint, URL: "https://vpce.example.com"}}
 						}
-						operator := fipsEndpoints(&clustercsidriver.Reconciler{FIPS: fips, Settings: settings}, options)
+						operator := fipsEndpoints(clustercsidriver.Environment{FIPS: fips, Settings: settings}, options)
 						if pods, _ := awsefs.UsesFIPSEndpoints(cfg); pods != operator {
 							t.Errorf("FIPS %v, wanted %q, region %q, endpoint of %q, role %q: the driver %v, the operator %v", fips, wanted, region, endpoint, sts, pods, operator)
 						}

@@ -16,8 +16,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/program"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.
@@ -36,7 +38,7 @@ func start(ctx context.Context, options program.Options) error {
 	if err != nil {
 		return err
 	}
-	caches := clustercsidriver.CacheOptions(efs, namespace, cluster.kinds)
+	caches := watch.CacheOptions(efs, namespace, cluster.kinds)
 	maps.Copy(caches, sharedvolume.CacheOptions(efs.Operator, cluster.sharedVolumes, cluster.policies))
 	mgr, err := manager.New(connected.Config, options.Options, cluster.singleNode, caches, sharedvolume.Strip)
 	if err != nil {
@@ -46,11 +48,11 @@ func start(ctx context.Context, options program.Options) error {
 		return err
 	}
 	for _, names := range efs.Predecessors {
-		predecessor, err := clustercsidriver.WatchPredecessor(mgr, efs, names, namespace, cluster.constraints)
+		predecessor, err := migration.WatchPredecessor(mgr, efs, names, namespace, cluster.constraints)
 		if err != nil {
 			return err
 		}
-		controller.Predecessors = append(controller.Predecessors, predecessor)
+		controller.Migration.Predecessors = append(controller.Migration.Predecessors, predecessor)
 	}
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
@@ -76,8 +78,9 @@ func start(ctx context.Context, options program.Options) error {
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
 func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, shares sharedvolume.Shares, policies bool) error {
 	operator, namespace := drivers.Driver.Operator, drivers.Namespace
-	// In the order of awsefs.Driver: the first one serves SharedVolumes as well, the second one may be a copy of this operator.
-	others := sharedvolume.Others{Community: drivers.Predecessors[0], Namesake: drivers.Predecessors[1]}
+	others := sharedvolume.Others{
+		Community: drivers.Migration.Predecessor(awsefs.CommunityOperator), Namesake: drivers.Migration.Predecessor(operator),
+	}
 	shared := &sharedvolume.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(operator), Owner: operator,
 		Others: others, Policies: policies, Shares: shares, Now: time.Now,
@@ -109,7 +112,7 @@ func look(ctx context.Context, connected program.Connection, namespace string, d
 	if found.kinds, err = connected.Check(ctx, namespace, d); err != nil {
 		return cluster{}, err
 	}
-	if found.constraints, err = preflight.Serves(clustercsidriver.SecurityContextConstraintsKind(), "v1"); err != nil {
+	if found.constraints, err = preflight.Serves(migration.SecurityContextConstraintsKind(), "v1"); err != nil {
 		return cluster{}, err
 	}
 	if found.policies, err = preflight.Serves(sharedvolume.PolicyKind()); err != nil {

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // Words on the command line.
@@ -37,7 +37,7 @@ func printRights(out io.Writer, d driver.Driver, namespace string) error {
 	if err != nil {
 		return err
 	}
-	everywhere, inside, err := clustercsidriver.Rights(d, scheme, namespace)
+	everywhere, inside, err := rbac.Rules(d, scheme, namespace)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,11 @@ import (
 	"os"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/program"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.
@@ -32,12 +32,12 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 		return err
 	}
 	if len(d.FeatureGates) > 0 {
-		if controller.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
+		if controller.Environment.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
 			return err
 		}
 	}
 	singleNode := kinds[openshift.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
-	mgr, err := manager.New(cluster.Config, options.Options, singleNode, clustercsidriver.CacheOptions(d, namespace, kinds), nil)
+	mgr, err := manager.New(cluster.Config, options.Options, singleNode, watch.CacheOptions(d, namespace, kinds), nil)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	controller.Restart = func(why string) {
+	controller.Process.Restart = func(why string) {
 		mgr.GetLogger().Info("ending, to be started anew", "why", why)
 		end()
 	}

@@ -31,6 +31,9 @@ const (
 	Node Workload = "node"
 )
 
+// Holds say why a workload is not applied for the moment: what its pods need is not there yet.
+type Holds map[Workload]string
+
 // Driver is everything the operator knows about one CSI driver.
 type Driver struct {
 	// Name is the CSI name, which is also the name of the ClusterCSIDriver.

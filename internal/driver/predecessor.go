@@ -2,11 +2,14 @@ package driver
 
 import (
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // Predecessor is an operator that installed the driver before this one did, and what it leaves in the cluster.
@@ -41,6 +44,16 @@ func (d Driver) NodeApps() []string {
 	return apps
 }
 
+// WithApp selects objects whose label app has one of the values.
+func WithApp(values ...string) labels.Selector {
+	requirement, err := labels.NewRequirement("app", selection.In, values)
+	if err != nil {
+		// Values that can't be a label select nothing.
+		return labels.Nothing()
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
 // NodeServiceAccount is the account of our node pods.
 func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
 
@@ -59,6 +72,13 @@ func (d Driver) OldNamespaces() []string {
 		}
 	}
 	return names
+}
+
+// MountsSocket tells whether volumes have the folder of the driver's socket on the host. Anybody can label a pod, but few may mount that.
+func (d Driver) MountsSocket(volumes []corev1.Volume) bool {
+	return slices.ContainsFunc(volumes, func(volume corev1.Volume) bool {
+		return volume.HostPath != nil && strings.HasSuffix(strings.TrimSuffix(volume.HostPath.Path, "/"), "/plugins/"+d.Name)
+	})
 }
 
 // IsOld tells whether a node pod was started by a predecessor: under another name, under another account, or in another namespace.

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // requests are those for credentials. They are there when a cluster is installed, and can be extracted before.
@@ -95,7 +95,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	everywhere, inside, err := clustercsidriver.Rights(operated, r.Scheme, catalogue.Namespace)
+	everywhere, inside, err := rbac.Rules(operated, r.Scheme, catalogue.Namespace)
 	if err != nil {
 		return nil, err
 	}

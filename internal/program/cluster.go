@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // Connection reads a cluster without a cache.
@@ -52,7 +52,7 @@ func Connect(options manager.Options) (Connection, error) {
 // OptionalKinds are those kinds that a driver can do without and the cluster has.
 func (c Connection) OptionalKinds(d driver.Driver) (map[schema.GroupKind]bool, error) {
 	found := map[schema.GroupKind]bool{}
-	for kind, version := range clustercsidriver.OptionalKinds(d) {
+	for kind, version := range watch.OptionalKinds(d) {
 		var err error
 		if found[kind], err = c.Preflight.Serves(kind, version); err != nil {
 			return nil, err

@@ -18,39 +18,44 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // FromEnvironment makes the controller of a driver with all that the environment says, and refuses what is wrong there.
 func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
-	controller := &clustercsidriver.Reconciler{
-		Driver:   d,
+	environment := clustercsidriver.Environment{
 		Images:   values(d.Images(), lookup),
 		RoleARNs: values(roleVariables(d), lookup),
 		Version:  lookup("OPERAND_IMAGE_VERSION"),
 	}
-	err := d.CheckImages(controller.Images)
+	err := d.CheckImages(environment.Images)
 	if err != nil {
 		return nil, err
 	}
-	if controller.Settings, err = d.ReadSettings(lookup); err != nil {
+	if environment.Settings, err = d.ReadSettings(lookup); err != nil {
 		return nil, err
 	}
-	controller.Inheritable = d.Inheritable(lookup)
-	controller.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
-	return controller, err
+	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
+	return &clustercsidriver.Reconciler{
+		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
+	}, err
 }
 
 // Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.
 func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options Options, kinds map[schema.GroupKind]bool) error {
 	namespace := manager.Namespace(options.Options)
-	secrets, err := clustercsidriver.SecretCaches(mgr, controller.Driver, namespace)
+	secrets, err := watch.SecretCaches(mgr, controller.Driver, namespace)
 	if err != nil {
 		return err
 	}
 	controller.Client, controller.Live, controller.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
-	controller.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	controller.Process.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	moves := controller.Migration
+	moves.Client, moves.Live, moves.Events = controller.Client, controller.Live, controller.Events
+	moves.Namespace, moves.Now = namespace, time.Now
 	return nil
 }
 

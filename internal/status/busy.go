@@ -31,10 +31,13 @@ func (b *Busy) Check(what string, now time.Time) error {
 	return nil
 }
 
-// Soonest returns the shorter one of two delays; 0 means never.
-func Soonest(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
+// Soonest returns the shortest one of delays; 0 means never.
+func Soonest(delays ...time.Duration) time.Duration {
+	var soonest time.Duration
+	for _, delay := range delays {
+		if soonest == 0 || (delay != 0 && delay < soonest) {
+			soonest = delay
+		}
 	}
-	return a
+	return soonest
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -58,7 +58,7 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 }
 
 // dryRun is the plan that the command prints.
-func (s *scene) dryRun(t *testing.T, args ...string) clustercsidriver.Plan {
+func (s *scene) dryRun(t *testing.T, args ...string) migration.Plan {
 	t.Helper()
 	binary, err := env.Binary(env.RaceOperator)
 	env.Must(t, err)
@@ -68,7 +68,7 @@ func (s *scene) dryRun(t *testing.T, args ...string) clustercsidriver.Plan {
 	if err := command.Run(); err != nil {
 		t.Fatalf("adopt %v: %v\n%s", args, err, stderr.String())
 	}
-	var plan clustercsidriver.Plan
+	var plan migration.Plan
 	env.Must(t, json.Unmarshal(stdout.Bytes(), &plan))
 	return plan
 }
@@ -88,15 +88,15 @@ func (s *scene) gather(t *testing.T) string {
 }
 
 // planned is what is to be done with objects, by "resource namespace/name" as requests name them.
-func planned(plan clustercsidriver.Plan) map[string]string {
+func planned(plan migration.Plan) map[string]string {
 	found := map[string]string{}
 	for _, object := range plan.Objects {
 		action := object.Action
 		switch action {
-		case clustercsidriver.PlanKeep:
+		case migration.PlanKeep:
 			continue
-		case clustercsidriver.PlanAdopt:
-			action = clustercsidriver.PlanChange
+		case migration.PlanAdopt:
+			action = migration.PlanChange
 		}
 		found[resourceOf(object.Kind)+" "+object.Namespace+"/"+object.Name] = action
 	}
@@ -127,11 +127,11 @@ func did(requests []env.Request) (done map[string]string, pods []string) {
 		case object.Resource == "pods":
 			pods = append(pods, object.Name)
 		case request.Verb == "delete":
-			done[name] = clustercsidriver.PlanDelete
+			done[name] = migration.PlanDelete
 		case request.Response.Code == 201:
-			done[name] = clustercsidriver.PlanCreate
+			done[name] = migration.PlanCreate
 		case done[name] == "":
-			done[name] = clustercsidriver.PlanChange
+			done[name] = migration.PlanChange
 		}
 	}
 	slices.Sort(pods)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -129,7 +129,7 @@ func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 	if len(plan.Kept) != 1 || !strings.Contains(plan.Kept[0], "DELETE_ACCESS_POINT_ROOT_DIR=true") {
 		t.Errorf("the plan keeps %q", plan.Kept)
 	}
-	same(t, "what is planned for the binding", clustercsidriver.PlanDelete, planned(plan)["clusterrolebindings /"+commonBinding().Name])
+	same(t, "what is planned for the binding", migration.PlanDelete, planned(plan)["clusterrolebindings /"+commonBinding().Name])
 	s.watch(t, few)
 	operator := s.operate(t, "--leader-elect=true")
 	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })

@@ -7,24 +7,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
-
-// cloudConfig is what OpenShift tells all about the cloud. It makes it of the ConfigMap that the Infrastructure names.
-func cloudConfig() client.ObjectKey {
-	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
-}
 
 // cloudCA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
 func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err error) {
 	if r.Driver.CloudCAVariable == "" || !r.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
 	}
-	bundle, err = r.cloudCAIn(ctx, cloudConfig())
+	bundle, err = r.cloudCAIn(ctx, watch.CloudConfig())
 	if err != nil || bundle == "" || isPEM(bundle) {
 		return bundle, "", err
 	}
@@ -38,7 +33,8 @@ func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err e
 		former, instead = "", "does without"
 	}
 	return former, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
-		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, cloudConfig(), instead, openshift.Singleton), nil
+		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, watch.CloudConfig(), instead,
+		openshift.Singleton), nil
 }
 
 // cloudCAIn reads the certificates of one ConfigMap. Neither it nor the key need be there.
@@ -55,14 +51,3 @@ func (r *Reconciler) cloudCAIn(ctx context.Context, key client.ObjectKey) (strin
 
 // isPEM tells whether a driver could load certificates. One that can't ends at once.
 func isPEM(bundle string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) }
-
-// keepCloudCA is a transformation of a cache: what else there is about the cloud does not matter here.
-func keepCloudCA(object any) (any, error) {
-	if config, ok := object.(*corev1.ConfigMap); ok {
-		config.ObjectMeta = metav1.ObjectMeta{
-			Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
-		}
-		config.BinaryData, config.Data = nil, map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
-	}
-	return object, nil
-}

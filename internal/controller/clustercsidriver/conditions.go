@@ -9,9 +9,11 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -26,55 +28,65 @@ const (
 	nodeService         = "DriverNodeServiceController"
 )
 
+// conditioner turns what was seen and done into conditions. It reads nothing, and its only memory are the trackers, which have a clock.
+type conditioner struct {
+	driver    driver.Driver
+	namespace string
+	kinds     map[schema.GroupKind]bool
+	failures  *status.Failures
+	rollouts  *status.Rollouts
+}
+
 // conditions are all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that was once on all
 // nodes, and when to look again.
-func (r *reporter) conditions(
-	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+func (c conditioner) conditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64, again time.Duration) {
+	live := result.seen.live
 	failure := func(prefix string, err error) {
-		condition, wait := r.failures.Degraded(prefix, err)
+		condition, wait := c.failures.Degraded(prefix, err)
 		all = append(all, condition)
 		again = status.Soonest(again, wait)
 	}
-	all = append(all, r.managementCondition(cr, result.unwanted))
+	all = append(all, c.managementCondition(cr, result.unwanted))
 	failure(configObservation, result.err)
 	if result.err == nil {
-		all = r.notFollowed(all, cr, result.problems)
+		all = c.notFollowed(all, cr, result.seen.problems)
 	}
-	prefix := r.Driver.ConditionPrefix
-	for kind, changes := range r.group(result.changes) {
+	prefix := c.driver.ConditionPrefix
+	for kind, changes := range c.group(result.changes) {
 		failure(prefix+kind, changes.Err())
 	}
-	if result.removing || result.removed {
-		all = append(all, r.removalConditions(result)...)
-		all, wait := r.removalStuck(all, result)
+	if result.removal.removing || result.removal.removed {
+		all = append(all, c.removalConditions(result)...)
+		all, wait := c.removalStuck(all, result)
 		all = status.Sum(all)
-		if result.removed && result.unwanted.remove {
+		if result.removal.removed && result.unwanted.remove {
 			// The cluster-storage-operator waits for it.
 			all = status.Replace(all, status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
 		}
 		return all, 0, status.Soonest(again, wait)
 	}
-	services, stable := r.serviceConditions(cr, result, live)
-	if live.former {
+	services, stable := c.serviceConditions(cr, result)
+	if live.predecessors {
 		// Its generations are a predecessor's, and its Deployment is not watched.
-		stable, again = 0, status.Soonest(again, mostPause)
+		stable, again = 0, status.Soonest(again, status.MostPause)
 	}
 	all = append(all, services...)
-	all, wait := r.stuck(all, result, live)
+	all, wait := c.stuck(all, result)
 	again = status.Soonest(again, wait)
-	credentials, wait := r.credentialConditions(cr, result, live)
+	credentials, wait := c.credentialConditions(cr, result)
 	all = append(all, credentials...)
-	return r.explain(status.Sum(all), result, live), stable, status.Soonest(again, wait)
+	return c.explain(status.Sum(all), result), stable, status.Soonest(again, wait)
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
 // them: they are told, and do not degrade.
-func (r *reporter) notFollowed(
+func (c conditioner) notFollowed(
 	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, problems []string,
 ) []operatorv1.OperatorCondition {
 	degraded, told := len(problems) > 0, problems
-	if text := unused(r.Driver, cr.Spec.DriverConfig); text != "" {
+	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
 		told = append(slices.Clone(problems), text)
 	}
 	if len(told) == 0 {
@@ -84,24 +96,25 @@ func (r *reporter) notFollowed(
 }
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
-func (r *reporter) removalStuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
-	stuck, again := r.rollouts.Stuck("removal", result.removing && result.err == nil, 0, -int64(result.remaining))
+func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
+	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, -int64(result.removal.remaining))
 	if stuck {
-		all = status.Replace(all, status.Condition(r.Driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
-			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.waiting)))
+		all = status.Replace(all, status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
+			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
 	}
 	return all, again
 }
 
 // serviceConditions report on the two workloads.
-func (r *reporter) serviceConditions(
-	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+func (c conditioner) serviceConditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64) {
-	controller, nodes := r.Driver.ConditionPrefix+controllerService, r.Driver.ConditionPrefix+nodeService
+	live := result.seen.live
+	controller, nodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
 	all = status.Deployment(controller, live.deployment, live.unready[driver.Controller])
-	onNodes, stable := status.DaemonSet(nodes, live.daemonSet, r.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
+	onNodes, stable := status.DaemonSet(nodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
 	all = append(all, onNodes...)
-	for workload, message := range result.held {
+	for workload, message := range result.seen.holds {
 		prefix, absent := nodes, live.daemonSet == nil
 		if workload == driver.Controller {
 			prefix, absent = controller, live.deployment == nil
@@ -111,39 +124,40 @@ func (r *reporter) serviceConditions(
 			all = status.Replace(all, status.Condition(prefix+status.Available, false, "Waiting", message))
 		}
 	}
-	if message := result.takeover.message; message != "" {
-		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, takingOverReason, message))
-		if result.takeover.serving > 0 {
+	if message := result.moved.Message; message != "" {
+		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, migration.TakingOver, message))
+		if result.moved.Serving > 0 {
 			// Those of the former operator count.
 			all = status.Replace(all, status.Condition(nodes+status.Available, true, "", ""))
 		}
 	}
-	if result.inUse != "" {
-		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, inUseReason, result.inUse))
+	if result.removal.inUse != "" {
+		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, inUseReason, result.removal.inUse))
 	}
 	return all, stable
 }
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.
-func (r *reporter) stuck(all []operatorv1.OperatorCondition, result outcome, live workloads) ([]operatorv1.OperatorCondition, time.Duration) {
+func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
+	live := result.seen.live
 	var again time.Duration
 	look := func(service string, workload metav1.ObjectMeta, observed int64, done int32) {
-		prefix := r.Driver.ConditionPrefix + service
+		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(all, prefix+status.Progressing)
 		degraded := status.Find(all, prefix+status.Degraded)
 		// A take-over that waits for pods which use volumes is not stuck, but one that waits for its own is.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
-			(progressing.Reason == status.Deploying || (progressing.Reason == takingOverReason && result.takeover.stalled))
+			(progressing.Reason == status.Deploying || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
 		if observed < workload.Generation {
 			// The numbers are still those of the last roll-out.
 			done = 0
 		}
-		stuck, wait := r.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
+		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
 		again = status.Soonest(again, wait)
 		if stuck && degraded.Status == operatorv1.ConditionFalse {
 			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
 				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",
-					status.StuckAfter, progressing.Message, r.Namespace)))
+					status.StuckAfter, progressing.Message, c.namespace)))
 		}
 	}
 	if deployment := live.deployment; deployment != nil {
@@ -158,7 +172,7 @@ func (r *reporter) stuck(all []operatorv1.OperatorCondition, result outcome, liv
 }
 
 // group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale.
-func (r *reporter) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
+func (c conditioner) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,
 	}
@@ -177,7 +191,7 @@ func (r *reporter) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
 	return groups
 }
 
-func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted verdict) operatorv1.OperatorCondition {
+func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted verdict) operatorv1.OperatorCondition {
 	const kind = managementState + status.Degraded
 	if unwanted.remove || unwanted.message != "" && cr.Spec.ManagementState != operatorv1.Removed {
 		return status.Condition(kind, false, "NotWanted", unwanted.message)
@@ -188,10 +202,10 @@ func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted
 	case operatorv1.Unmanaged:
 		return status.Condition(kind, false, "Unmanaged", "the operator touches nothing while spec.managementState is Unmanaged")
 	case operatorv1.Removed:
-		if r.Driver.Removable {
+		if c.driver.Removable {
 			return status.Condition(kind, false, removedReason, "")
 		}
-		return status.Condition(kind, true, "Removed", r.Driver.Name+" is part of the cluster and can't be removed: set "+
+		return status.Condition(kind, true, "Removed", c.driver.Name+" is part of the cluster and can't be removed: set "+
 			"spec.managementState to Managed, or to Unmanaged to change the driver by hand")
 	default:
 		return status.Condition(kind, true, "Unknown", fmt.Sprintf("spec.managementState %q is not known, nothing is "+
@@ -200,19 +214,19 @@ func (r *reporter) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted
 }
 
 // removalConditions say how far a removal is.
-func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondition {
+func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCondition {
 	var all []operatorv1.OperatorCondition
 	for _, service := range []string{controllerService, nodeService} {
-		prefix := r.Driver.ConditionPrefix + service
+		prefix := c.driver.ConditionPrefix + service
 		available := status.Condition(prefix+status.Available, false, removedReason,
 			"the driver is removed; set spec.managementState to Managed to install it")
 		if result.unwanted.remove {
 			available.Message = "the driver is removed: " + result.unwanted.message
 		}
 		progressing := status.Condition(prefix+status.Progressing, false, removedReason, "")
-		if !result.removed {
+		if !result.removal.removed {
 			available.Reason, available.Message = removingReason, "the driver is being removed"
-			progressing = status.Condition(prefix+status.Progressing, true, removingReason, result.waiting)
+			progressing = status.Condition(prefix+status.Progressing, true, removingReason, result.removal.waiting)
 		}
 		all = append(all, available, progressing)
 	}
@@ -221,21 +235,21 @@ func (r *reporter) removalConditions(result outcome) []operatorv1.OperatorCondit
 
 // explain adds to Available which pods are missing all the same, what this cluster can't have, and what was left alone
 // because it belongs to somebody else.
-func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result outcome, live workloads) []operatorv1.OperatorCondition {
+func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
 	available := status.Find(conditions, status.Available)
 	if available.Status != operatorv1.ConditionTrue {
 		return conditions
 	}
 	var notes []string
 	for _, service := range []string{controllerService, nodeService} {
-		if health := status.Find(conditions, r.Driver.ConditionPrefix+service+status.Available).Message; health != "" {
+		if health := status.Find(conditions, c.driver.ConditionPrefix+service+status.Available).Message; health != "" {
 			notes = append(notes, health)
 		}
 	}
-	if live.former {
+	if result.seen.live.predecessors {
 		notes = append(notes, "The driver is still that of a predecessor: set spec.managementState to Managed to migrate it")
 	}
-	if text := leftOut(r.Driver, r.Kinds); text != "" {
+	if text := leftOut(c.driver, c.kinds); text != "" {
 		notes = append(notes, text)
 	}
 	for _, change := range result.changes.With(apply.Foreign) {
@@ -246,18 +260,18 @@ func (r *reporter) explain(conditions []operatorv1.OperatorCondition, result out
 }
 
 // stableGeneration reads what was remembered of this very DaemonSet; one that was made again starts anew.
-func (r *reporter) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) int64 {
-	if entry := r.ownGeneration(cr.Status.Generations); entry != nil && daemonSet != nil && entry.Hash == string(daemonSet.UID) {
+func (c conditioner) stableGeneration(cr *operatorv1.ClusterCSIDriver, daemonSet *appsv1.DaemonSet) int64 {
+	if entry := c.ownGeneration(cr.Status.Generations); entry != nil && daemonSet != nil && entry.Hash == string(daemonSet.UID) {
 		return entry.LastGeneration
 	}
 	return 0
 }
 
 // ownGeneration finds the entry of the driver's DaemonSet; other operators may have left others.
-func (r *reporter) ownGeneration(entries []operatorv1.GenerationStatus) *operatorv1.GenerationStatus {
+func (c conditioner) ownGeneration(entries []operatorv1.GenerationStatus) *operatorv1.GenerationStatus {
 	for i, entry := range entries {
 		if entry.Group == appsv1.GroupName && entry.Resource == "daemonsets" &&
-			entry.Namespace == r.Namespace && entry.Name == r.Driver.DaemonSet {
+			entry.Namespace == c.namespace && entry.Name == c.driver.DaemonSet {
 			return &entries[i]
 		}
 	}

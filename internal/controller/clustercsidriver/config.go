@@ -7,7 +7,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -15,15 +14,15 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
 
-// config reads what rendering depends on, but for the inputs of the pods. All reads are from the cache. The second value
-// says what of the configuration can't be followed.
-func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (driver.Config, []string, error) {
+// config reads what rendering depends on, but for the inputs of the pods and what predecessors have left. All reads are from the cache.
+// The second value says what of the configuration can't be followed.
+func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (driver.Config, []string, error) {
 	cfg := driver.Config{
 		Namespace: r.Namespace,
-		Images:    r.Images,
-		RoleARNs:  r.RoleARNs,
-		Settings:  r.settings(cr),
-		FIPS:      r.FIPS,
+		Images:    r.Environment.Images,
+		RoleARNs:  r.Environment.RoleARNs,
+		Settings:  r.Migration.Settings(r.Environment.Settings, cr, nil),
+		FIPS:      r.Environment.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}
@@ -32,9 +31,7 @@ func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return cfg, nil, err
 	}
 	cfg.CredentialsMode, cfg.Proxy, cfg.TLS = cluster.CredentialsMode, cluster.Proxy, cluster.TLS.Profile
-	if cfg.Minting, err = r.minting(ctx, cfg.CredentialsMode); err != nil {
-		return cfg, nil, err
-	}
+	cfg.Minting = r.minting(cfg.CredentialsMode, live)
 	cfg.FeatureGates = r.featureGates(cluster.FeatureGate)
 	if err := r.infrastructure(cluster.Infrastructure, &cfg); err != nil {
 		return cfg, nil, err
@@ -117,21 +114,4 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		}
 	}
 	return found, nil
-}
-
-// OptionalKinds are the kinds that not every cluster serves, with the versions that the operator of a driver uses.
-func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
-	kinds := map[schema.GroupKind]string{
-		openshift.InfrastructureKind():        configv1.GroupVersion.Version,
-		openshift.ProxyKind():                 configv1.GroupVersion.Version,
-		openshift.APIServerKind().GroupKind(): configv1.GroupVersion.Version,
-		openshift.CloudCredentialKind():       operatorv1.GroupVersion.Version,
-	}
-	for _, kind := range d.OptionalKinds() {
-		kinds[kind] = "v1"
-	}
-	if len(d.FeatureGates) > 0 {
-		kinds[openshift.FeatureGateKind()] = configv1.GroupVersion.Version
-	}
-	return kinds
 }

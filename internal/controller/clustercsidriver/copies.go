@@ -3,7 +3,6 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,81 +10,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// YieldsAnnotation on the pod template of an operator's Deployment, with the value "true", says that the operator leaves the work to a
-// copy that was installed before it. OpenShift's operator, which has the same name, has no such annotation and yields to nobody. Whoever can
-// write it can replace the operator's program as well.
-const YieldsAnnotation = "operator.openshift.io/yields-to-older-copy"
-
-// yields tells whether a Deployment is a copy of this operator, and not one of the same name that works whatever runs beside it.
-func yields(deployment *appsv1.Deployment) bool {
-	return deployment.Spec.Template.Annotations[YieldsAnnotation] == "true"
-}
-
-// isYounger tells whether a Deployment is a copy of this operator that leaves the work to this one. An operator that runs without a
-// Deployment has no copy that is younger.
-func (p *Predecessor) isYounger(all []appsv1.Deployment, deployment *appsv1.Deployment) bool {
-	own := slices.IndexFunc(all, func(one appsv1.Deployment) bool { return one.Namespace == p.Namespace && one.Name == p.Self })
-	return own >= 0 && deployment.Namespace != p.Namespace && yields(deployment) && comesBefore(&all[own], deployment)
-}
-
-// younger are the namespaces of copies of this operator that leave the work to this one.
-func (p *Predecessor) younger(ctx context.Context) ([]string, error) {
-	all, err := p.deployments(ctx)
-	var found []string
-	for i := range all {
-		if all[i].Name == p.Operator && p.isYounger(all, &all[i]) {
-			found = append(found, all[i].Namespace)
-		}
-	}
-	return found, err
-}
-
-// comesBefore orders copies by their creation. Times are in whole seconds: of two that are as old, the namespace decides.
-func comesBefore(a, b *appsv1.Deployment) bool {
-	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.Namespace < b.Namespace
-	}
-	return a.CreationTimestamp.Before(&b.CreationTimestamp)
-}
-
-// OlderCopy names the Deployment "namespace/name" of a copy of this operator that was installed before it, and works; empty if there is none.
-func (p *Predecessor) OlderCopy(ctx context.Context) (string, error) {
-	found, err := p.olderCopy(ctx)
-	if found == nil {
-		return "", err
-	}
-	return found.Namespace + "/" + found.Name, nil
-}
-
-func (p *Predecessor) olderCopy(ctx context.Context) (*appsv1.Deployment, error) {
-	if p.Operator != p.Self {
-		return nil, nil
-	}
-	running, err := p.running(ctx)
-	if err != nil || running == nil || !yields(running) {
-		return nil, err
-	}
-	return running, nil
-}
-
-// olderCopy finds a copy of this operator that was installed before it, and works; nil if there is none.
-func (r *Reconciler) olderCopy(ctx context.Context) (*appsv1.Deployment, error) {
-	for _, predecessor := range r.Predecessors {
-		if found, err := predecessor.olderCopy(ctx); err != nil || found != nil {
-			return found, err
-		}
-	}
-	return nil, nil
-}
-
 // leaveTo says once that an older copy does the work. The status is for that one to write.
 func (r *Reconciler) leaveTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
 	r.forget()
 	key := string(cr.UID) + string(older.UID)
-	if r.leftTo == key {
+	if r.memory.leftTo == key {
 		return
 	}
-	r.leftTo = key
+	r.memory.leftTo = key
 	message := fmt.Sprintf("Deployment %s/%s, a copy of this operator that was installed before, operates driver %s. The copy in namespace %s "+
 		"waits for its end: uninstall one of them", older.Namespace, older.Name, r.Driver.Name, r.Namespace)
 	ctrl.LoggerFrom(ctx).Info(message)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.
@@ -35,27 +36,33 @@ func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.Cluster
 	return typed(newest)
 }
 
-// patchOf starts a server-side apply on this very ClusterCSIDriver; with the UID, it can't make a new one.
-func patchOf(cr *operatorv1.ClusterCSIDriver) *unstructured.Unstructured {
-	patch := &unstructured.Unstructured{Object: map[string]any{}}
-	patch.SetGroupVersionKind(kind())
-	patch.SetName(cr.Name)
-	patch.SetUID(cr.UID)
-	return patch
-}
-
 // addFinalizer makes sure that the driver is removed before the ClusterCSIDriver goes.
 func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
 	finalizer := r.Driver.Finalizer()
 	if !r.Driver.Removable || slices.Contains(cr.Finalizers, finalizer) {
 		return nil
 	}
-	patch := patchOf(cr)
+	patch := apply.Target(kind(), cr)
 	patch.SetFinalizers([]string{finalizer})
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
 		client.FieldOwner(r.Driver.Operator), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("add finalizer %s: %w", finalizer, err)
+	}
+	return r.adopt(cr, patch)
+}
+
+// keepInherited keeps what a predecessor has decided in spec.observedConfig: its arguments are gone with the first apply.
+func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	patch := apply.Target(kind(), cr)
+	patch.Object["spec"] = migration.ObservedConfig(found)
+	// A field manager of its own: the operator's owns the finalizer.
+	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("keep settings of a predecessor in spec.observedConfig: %w", err)
 	}
 	return r.adopt(cr, patch)
 }
@@ -73,7 +80,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 	if err != nil {
 		return fmt.Errorf("encode finalizers: %w", err)
 	}
-	target := patchOf(cr)
+	target := apply.Target(kind(), cr)
 	if err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil

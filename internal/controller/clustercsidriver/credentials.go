@@ -17,11 +17,11 @@ import (
 
 // credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out
 // what is to be asked for, they stay as they are.
-func (r *reporter) credentialConditions(
-	cr *operatorv1.ClusterCSIDriver, result outcome, live workloads,
+func (c conditioner) credentialConditions(
+	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, again time.Duration) {
 	if result.err != nil {
-		for _, credentials := range r.Driver.Credentials {
+		for _, credentials := range c.driver.Credentials {
 			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
 				if before := status.Find(cr.Status.Conditions, credentials.Condition+suffix); before != nil {
 					all = append(all, *before)
@@ -30,17 +30,17 @@ func (r *reporter) credentialConditions(
 		}
 		return all, 0
 	}
-	for _, credentials := range r.Driver.Credentials {
+	for _, credentials := range c.driver.Credentials {
 		err := result.changes.Where(func(change apply.Change) bool { return change.Subject.Name == credentials.Request }).Err()
-		degraded, _ := r.failures.Degraded(credentials.Condition, err)
-		available, progressing := r.credentialState(result.cfg, credentials, live)
-		if result.blocked && progressing.Status == operatorv1.ConditionTrue {
+		degraded, _ := c.failures.Degraded(credentials.Condition, err)
+		available, progressing := c.credentialState(result.seen.config, credentials, result.seen.live)
+		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
 			// Nobody has asked for any.
 			progressing = status.Condition(progressing.Type, false, "", "")
 			available.Message = "nothing is asked for before the driver is applied"
 		}
 		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
-		absent, wait := r.failures.Degraded(available.Type, missing(available, progressing))
+		absent, wait := c.failures.Degraded(available.Type, missing(available, progressing))
 		if wasAvailable && absent.Status != operatorv1.ConditionTrue {
 			// Secrets are made anew when they are rotated; the pods have read the old one.
 			available.Status = operatorv1.ConditionTrue
@@ -63,13 +63,13 @@ func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 	return request != nil && request.Status.Provisioned && request.Status.LastSyncGeneration == request.Generation
 }
 
-func (r *reporter) credentialState(
-	cfg driver.Config, credentials driver.Credentials, live workloads,
+func (c conditioner) credentialState(
+	cfg driver.Config, credentials driver.Credentials, live live,
 ) (available, progressing operatorv1.OperatorCondition) {
 	secret, found := live.secrets[credentials.Secret]
 	request := live.requests[credentials.Request]
 	// A predecessor's request is not ours to look at, and we ask for none beside it.
-	requested := cfg.Requests(credentials) && (request != nil || !live.former)
+	requested := cfg.Requests(credentials) && (request != nil || !live.predecessors)
 	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
 		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
 		progressing = status.Condition(credentials.Condition+status.Progressing, waiting, reason, "")
@@ -81,36 +81,36 @@ func (r *reporter) credentialState(
 	switch {
 	case found && !credentials.Usable(secret.keys):
 		return state(credentials.Optional, "SecretUnusable", fmt.Sprintf("Secret %s/%s has keys [%s], but needs %s",
-			r.Namespace, credentials.Secret, strings.Join(secret.keys, " "), credentials.WantedKeys()), false)
+			c.namespace, credentials.Secret, strings.Join(secret.keys, " "), credentials.WantedKeys()), false)
 	case secret.passedThrough && credentials.Optional:
-		return state(true, "CredentialsPassedThrough", r.withheld(cfg, credentials), false)
+		return state(true, "CredentialsPassedThrough", c.withheld(cfg, credentials), false)
 	case requested && !provisioned(request):
 		message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
 			mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
 		return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message, true)
 	case !found && requested:
 		return state(credentials.Optional, secretMissing, fmt.Sprintf("%s: Secret %s/%s has gone, waiting for the "+
-			"cloud-credential-operator to make it again", mode(cfg, credentials), r.Namespace, credentials.Secret), true)
+			"cloud-credential-operator to make it again", mode(cfg, credentials), c.namespace, credentials.Secret), true)
 	case !found:
-		return r.stateWithoutSecret(cfg, credentials, live, state)
+		return c.stateWithoutSecret(cfg, credentials, live, state)
 	default:
-		return state(true, "", mode(cfg, credentials)+": Secret "+r.Namespace+"/"+credentials.Secret+" is there", false)
+		return state(true, "", mode(cfg, credentials)+": Secret "+c.namespace+"/"+credentials.Secret+" is there", false)
 	}
 }
 
 // stateWithoutSecret is that of credentials that nobody was asked for.
-func (r *reporter) stateWithoutSecret(
-	cfg driver.Config, credentials driver.Credentials, live workloads,
+func (c conditioner) stateWithoutSecret(
+	cfg driver.Config, credentials driver.Credentials, live live,
 	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
 ) (available, progressing operatorv1.OperatorCondition) {
 	switch {
 	case credentials.Optional:
-		return state(true, "CredentialsDisabled", r.withoutRequest(cfg, credentials), false)
-	case live.former:
+		return state(true, "CredentialsDisabled", c.withoutRequest(cfg, credentials), false)
+	case live.predecessors:
 		return state(false, secretMissing, fmt.Sprintf("Secret %s/%s is missing; this operator asks for none while spec.managementState is Unmanaged",
-			r.Namespace, credentials.Secret), false)
+			c.namespace, credentials.Secret), false)
 	default:
-		return state(false, secretMissing, r.withoutRequest(cfg, credentials), false)
+		return state(false, secretMissing, c.withoutRequest(cfg, credentials), false)
 	}
 }
 
@@ -143,19 +143,19 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 }
 
 // withheld says why pods are not given a Secret that is there, and what to do.
-func (r *reporter) withheld(cfg driver.Config, credentials driver.Credentials) string {
+func (c conditioner) withheld(cfg driver.Config, credentials driver.Credentials) string {
 	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods never get it. "+
 		"Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, or set %s to an IAM role in the "+
-		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret,
-		driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, r.Driver.Operator, credentials.Workload)
+		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), c.namespace, credentials.Secret,
+		driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, c.driver.Operator, credentials.Workload)
 }
 
 // withoutRequest says what to do where nobody makes a Secret.
-func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
+func (c conditioner) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
 		return fmt.Sprintf("%s: Secret %s/%s is missing; the %s pods are not started without it. CredentialsRequest %s/%s, which "+
 			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
-			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), r.Namespace, credentials.Secret, credentials.Workload,
+			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), c.namespace, credentials.Secret, credentials.Workload,
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
 	pods := fmt.Sprintf("the %s pods are not started without it", credentials.Workload)
@@ -167,8 +167,8 @@ func (r *reporter) withoutRequest(cfg driver.Config, credentials driver.Credenti
 		role = fmt.Sprintf(", or set %s to an IAM role in the operator's environment", credentials.RoleARNVariable)
 	}
 	return fmt.Sprintf("%s: Secret %s/%s is missing and nobody is asked for it; %s. Make it with %s%s; \"%s iam-policy %s\" prints "+
-		"the IAM policy", mode(cfg, credentials), r.Namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
-		r.Driver.Operator, credentials.Workload)
+		"the IAM policy", mode(cfg, credentials), c.namespace, credentials.Secret, pods, credentials.WantedKeys(), role,
+		c.driver.Operator, credentials.Workload)
 }
 
 // problems are what the cloud-credential-operator says about a request.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -25,7 +26,6 @@ const (
 	eventRemoved        = "DriverRemoved"
 	eventTakingOver     = "TakingOver"
 	eventTakenOver      = "TakenOver"
-	eventCreateCR       = "CreateClusterCSIDriver"
 	eventAnotherCopy    = "AnotherCopyWorks"
 )
 
@@ -36,18 +36,18 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 	r.tellAvailability(cr, before, after)
 	// The condition of the nodes, as the sum may hold other reasons as well.
-	kind := r.Driver.ConditionPrefix + nodeService + status.Progressing
-	if reason(before, kind) == takingOverReason && !isTrue(after, kind) {
+	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
+	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
 		r.say(cr, corev1.EventTypeNormal, eventTakenOver, "all nodes have a pod of this operator")
 	}
 	switch progressing := reason(after, kind); {
 	case progressing == reason(before, kind):
-	case progressing == takingOverReason:
+	case progressing == migration.TakingOver:
 		r.say(cr, corev1.EventTypeNormal, eventTakingOver, status.Find(after, kind).Message)
 	case progressing == inUseReason:
 		r.say(cr, corev1.EventTypeWarning, eventRemovalBlocked, status.Find(after, kind).Message)
 	case progressing == removingReason:
-		r.say(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.Driver.Name)
+		r.say(cr, corev1.EventTypeNormal, eventRemoving, "removing driver "+r.driver.Name)
 	}
 	switch wasDegraded, isDegraded := isTrue(before, status.Degraded), isTrue(after, status.Degraded); {
 	case isDegraded && !wasDegraded:
@@ -80,7 +80,7 @@ func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 			related.SetGroupVersionKind(change.Subject.GroupVersionKind)
 			related.SetNamespace(change.Subject.Namespace)
 			related.SetName(change.Subject.Name)
-			r.Events.Eventf(cr, related, corev1.EventTypeNormal, did.reason, "Reconcile", "%s", did.note+change.Subject.String())
+			r.events.Eventf(cr, related, corev1.EventTypeNormal, did.reason, "Reconcile", "%s", did.note+change.Subject.String())
 		}
 	}
 }
@@ -91,9 +91,9 @@ func (r *reporter) tellAvailability(cr *operatorv1.ClusterCSIDriver, before, aft
 	removed := reason(after, status.Available) == removedReason
 	switch {
 	case removed && reason(before, status.Available) != removedReason:
-		r.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
+		r.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.driver.Name+" is removed")
 	case !wasAvailable && isAvailable:
-		r.say(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.Driver.Name+" is available")
+		r.say(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.driver.Name+" is available")
 	case wasAvailable && !isAvailable && !removed && reason(after, status.Progressing) != removingReason:
 		r.say(cr, corev1.EventTypeWarning, eventUnavailable, status.Find(after, status.Available).Message)
 	}
@@ -101,7 +101,7 @@ func (r *reporter) tellAvailability(cr *operatorv1.ClusterCSIDriver, before, aft
 
 // say records one event on the ClusterCSIDriver. Those of a cluster-scoped object are in namespace default.
 func (r *reporter) say(cr *operatorv1.ClusterCSIDriver, kind, reason, note string) {
-	r.Events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
+	r.events.Eventf(cr, nil, kind, reason, "Reconcile", "%s", status.Clip(note))
 }
 
 func isTrue(conditions []operatorv1.OperatorCondition, kind string) bool {

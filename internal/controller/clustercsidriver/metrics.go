@@ -6,6 +6,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -61,8 +62,8 @@ func (m *metrics) reset() {
 }
 
 // observe follows a reconcile.
-func (r *reporter) observe(conditions []operatorv1.OperatorCondition, result outcome, live workloads) {
-	m := r.metrics
+func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
+	live := result.seen.live
 	m.reset()
 	m.exists.WithLabelValues(m.driver).Set(1)
 	for _, condition := range conditions {
@@ -78,13 +79,13 @@ func (r *reporter) observe(conditions []operatorv1.OperatorCondition, result out
 		m.controllerPods.WithLabelValues(m.driver, "updated").Set(float64(deployment.Status.UpdatedReplicas))
 		m.controllerPods.WithLabelValues(m.driver, "available").Set(float64(deployment.Status.AvailableReplicas))
 	}
-	for _, credentials := range r.Driver.Credentials {
+	for _, credentials := range d.Credentials {
 		if available := status.Find(conditions, credentials.Condition+status.Available); available != nil && !credentials.Optional {
 			missing := available.Status != operatorv1.ConditionTrue
 			m.credentials.WithLabelValues(m.driver, credentials.Secret).Set(number(missing))
 		}
 	}
-	m.blocking.WithLabelValues(m.driver).Set(float64(result.blocking))
+	m.blocking.WithLabelValues(m.driver).Set(float64(result.removal.blocking))
 }
 
 func number(value bool) float64 {

@@ -3,271 +3,48 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
-	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
-// Plan is what the operator would do if the ClusterCSIDriver were created, or what it is about to do if it is there.
-type Plan struct {
-	// Namespace is the operator's.
-	Namespace string `json:"namespace"`
-	// Obstacle says what has to go first; empty if nothing is in the way.
-	Obstacle string `json:"obstacle,omitempty"`
-	// Objects are sorted by what is done with them, then by kind and name.
-	Objects []PlannedObject `json:"objects"`
-	// Nodes are those with a pod of a former operator, in the order in which they are replaced.
-	Nodes []PlannedNode `json:"nodes"`
-	// AtOnce is how many nodes are replaced at a time.
-	AtOnce int `json:"atOnce"`
-	// Kept says which settings of the predecessor stay as they are, a sentence each.
-	Kept []string `json:"kept,omitempty"`
-	// Problems say what of the configuration can't be followed.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// What is done with an object. An adopted one stays the same object, and becomes ours.
-const (
-	PlanCreate = "create"
-	PlanAdopt  = "adopt"
-	PlanChange = "change"
-	PlanKeep   = "keep"
-	PlanDelete = "delete"
-)
-
-// PlannedObject is an object and what is done with it.
-type PlannedObject struct {
-	Action    string `json:"action"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	// Note says why, or when.
-	Note string `json:"note,omitempty"`
-}
-
-// PlannedNode is a node with a pod of a former operator.
-type PlannedNode struct {
-	Node string `json:"node"`
-	Pod  string `json:"pod"`
-	// Waits is true if pods use volumes there, which are in UsedBy as "namespace/pod".
-	Waits  bool     `json:"waits"`
-	UsedBy []string `json:"usedBy,omitempty"`
-}
-
-// Preview reads the cluster and changes nothing. Nothing but the fields Client, Live, Driver, Namespace, Images, Settings,
-// RoleARNs, Kinds, Predecessors and Now need to be set.
-func (r *Reconciler) Preview(ctx context.Context) (Plan, error) {
-	plan := Plan{Namespace: r.Namespace, Objects: []PlannedObject{}, Nodes: []PlannedNode{}}
+// Preview reads the cluster and changes nothing. Neither Secrets, Events nor Process need to be set.
+func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err := r.prepareApplier(); err != nil {
-		return plan, err
+		return migration.Plan{}, err
 	}
 	cr := &operatorv1.ClusterCSIDriver{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.Name}, cr); client.IgnoreNotFound(err) != nil {
-		return plan, fmt.Errorf("read ClusterCSIDriver %s: %w", r.Driver.Name, err)
-	} else if apierrors.IsNotFound(err) {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.Name}, cr)
+	switch {
+	case apierrors.IsNotFound(err):
 		cr.Spec.ManagementState = operatorv1.Managed
+	case err != nil:
+		return migration.Plan{}, fmt.Errorf("read ClusterCSIDriver %s: %w", r.Driver.Name, err)
 	}
-	if err := r.lookElsewhere(ctx, cr); err != nil {
-		return plan, err
-	}
-	obstacle, err := r.obstacle(ctx)
+	state, err := r.Migration.Preview(ctx, cr)
 	if err != nil {
-		return plan, err
+		return migration.Plan{}, err
 	}
-	plan.Obstacle = obstacle.message
-	old, err := r.oldPods(ctx)
+	live, err := r.readLive(ctx)
 	if err != nil {
-		return plan, err
+		return migration.Plan{}, err
 	}
-	objects, err := r.previewObjects(ctx, cr, len(old) > 0, &plan)
+	cfg, problems, err := r.config(ctx, cr, live)
 	if err != nil {
-		return plan, err
+		return migration.Plan{}, err
 	}
-	if err := r.previewChanges(ctx, objects, &plan); err != nil {
-		return plan, err
-	}
-	if err := r.previewLeftovers(ctx, len(old) > 0, &plan); err != nil {
-		return plan, err
-	}
-	plan.Sort()
-	return plan, r.previewNodes(ctx, cr, &plan)
-}
-
-// previewObjects renders what would be applied.
-func (r *Reconciler) previewObjects(ctx context.Context, cr *operatorv1.ClusterCSIDriver, takingOver bool, plan *Plan) ([]client.Object, error) {
-	cfg, problems, err := r.config(ctx, cr)
-	if err != nil {
-		return nil, err
-	}
-	plan.Problems = problems
-	found, err := r.inheritance(ctx, cr)
-	if err != nil {
-		return nil, err
-	}
-	plan.Kept = inheritedNotes(found)
-	cfg.Settings = maps.Clone(cfg.Settings)
-	maps.Copy(cfg.Settings, found)
-	cfg.TakingOver = takingOver
+	cfg.Settings = r.Migration.Settings(r.Environment.Settings, cr, state.Inherited)
+	cfg.TakingOver = len(state.Old) > 0
 	// What pods read when they start is taken to be as it was.
-	if cfg.Inputs, err = r.formerInputs(ctx); err != nil {
-		return nil, err
-	}
+	cfg.Inputs = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {
-		return nil, fmt.Errorf("what would be applied: %w", err)
+		return migration.Plan{}, fmt.Errorf("what would be applied: %w", err)
 	}
-	return due(objects, cfg, nil), nil
-}
-
-func (r *Reconciler) previewChanges(ctx context.Context, objects []client.Object, plan *Plan) error {
-	changes := r.applier.Preview(ctx, objects)
-	if err := changes.With(apply.Failed).Err(); err != nil {
-		return err
-	}
-	for _, change := range changes {
-		action, note := PlanKeep, ""
-		switch {
-		case change.Action == apply.Created:
-			action = PlanCreate
-		case change.Adopted:
-			action = PlanAdopt
-		case change.Action == apply.Configured:
-			action = PlanChange
-		case change.Marked:
-			action, note = PlanChange, "kept as it is but for the marks of its former owner"
-		case change.Action == apply.Foreign:
-			note = "made by somebody else"
-		case change.Action == apply.Terminating:
-			note = "is being deleted; it is made again afterwards"
-		}
-		plan.add(action, change.Subject, note)
-	}
-	outdated, err := r.applier.Outdated(ctx, objects)
-	if err != nil {
-		return fmt.Errorf("look for what is not needed any more: %w", err)
-	}
-	for _, object := range outdated {
-		plan.add(PlanDelete, apply.SubjectOf(object), "not needed any more")
-	}
-	return nil
-}
-
-// previewLeftovers adds what is deleted with the last pod of a predecessor.
-func (r *Reconciler) previewLeftovers(ctx context.Context, old bool, plan *Plan) error {
-	note := ""
-	if old {
-		note = "when the last pod of the former operator has gone"
-	}
-	for _, predecessor := range r.Predecessors {
-		left, err := predecessor.leftovers(ctx)
-		if err != nil {
-			return err
-		}
-		for _, object := range left {
-			if err := r.previewDeletion(object, note, plan); err != nil {
-				return err
-			}
-		}
-		bindings, err := r.superseded(ctx, predecessor.ClusterRoleBindings)
-		if err != nil {
-			return err
-		}
-		for _, binding := range bindings {
-			if err := r.previewDeletion(binding, "a ClusterRoleBinding of another name takes its place", plan); err != nil {
-				return err
-			}
-		}
-	}
-	renamed, err := r.renamed(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range renamed {
-		if err := r.previewDeletion(&renamed[i], "its pods stay until they are replaced", plan); err != nil {
-			return err
-		}
-		history, err := r.history(ctx, &renamed[i])
-		if err != nil {
-			return err
-		}
-		for j := range history {
-			if err := r.previewDeletion(&history[j], "", plan); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) previewDeletion(object client.Object, note string, plan *Plan) error {
-	kind, err := apiutil.GVKForObject(object, r.Client.Scheme())
-	if err != nil {
-		return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
-	}
-	plan.add(PlanDelete, apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, note)
-	return nil
-}
-
-// previewNodes tells in which order pods are replaced, and which wait for whom.
-func (r *Reconciler) previewNodes(ctx context.Context, cr *operatorv1.ClusterCSIDriver, plan *Plan) error {
-	all := &corev1.NodeList{}
-	if err := r.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
-		return fmt.Errorf("list Nodes: %w", err)
-	}
-	fleet, err := r.survey(ctx, nil, len(all.Items))
-	if err != nil {
-		return err
-	}
-	plan.AtOnce = fleet.Most()
-	accepted := cr.Annotations[AcceptRemountAnnotation] == "true"
-	for _, node := range fleet.Order() {
-		used := fleet.Users[node]
-		plan.Nodes = append(plan.Nodes, PlannedNode{Node: node, Pod: fleet.Old[node].Name, Waits: len(used) > 0 && !accepted, UsedBy: used})
-	}
-	return nil
-}
-
-func (p *Plan) add(action string, subject apply.Subject, note string) {
-	p.Objects = append(p.Objects, PlannedObject{
-		Action: action, Kind: subject.Kind, Namespace: subject.Namespace, Name: subject.Name, Note: note,
-	})
-}
-
-// Sort orders the objects by what is done with them.
-func (p *Plan) Sort() {
-	order := []string{PlanDelete, PlanAdopt, PlanChange, PlanCreate, PlanKeep}
-	slices.SortStableFunc(p.Objects, func(a, b PlannedObject) int {
-		if by := slices.Index(order, a.Action) - slices.Index(order, b.Action); by != 0 {
-			return by
-		}
-		return strings.Compare(a.Kind+"/"+a.Namespace+"/"+a.Name, b.Kind+"/"+b.Namespace+"/"+b.Name)
-	})
-}
-
-// OldNamespace is where pods of predecessors run the driver; empty if there are none, or in several namespaces.
-func (r *Reconciler) OldNamespace(ctx context.Context) (string, error) {
-	plugins, err := r.plugins(ctx)
-	found := map[string]bool{}
-	for i := range plugins {
-		found[plugins[i].Namespace] = true
-	}
-	if names := slices.Collect(maps.Keys(found)); len(names) == 1 {
-		return names[0], err
-	}
-	return "", err
-}
-
-// IsOpenShift tells whether there is an Infrastructure.
-func IsOpenShift(ctx context.Context, reader client.Reader) bool {
-	return reader.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, &configv1.Infrastructure{}) == nil
+	plan, err := r.Migration.Plan(ctx, state, due(objects, cfg, nil))
+	plan.Problems = problems
+	return plan, err
 }

@@ -1,10 +1,12 @@
 // Package clustercsidriver is the main trip: a ClusterCSIDriver becomes an installed CSI driver.
 //
-//	1 Reconcile    management state, deletion, finalizer
-//	2 config       everything that rendering depends on, read from the cache
-//	3 Render       pure, package driver
-//	4 apply        server-side apply, prune
+//	1 observe      everything that rendering depends on, what runs, and what predecessors have left; each object once
+//	2 render       pure, package driver
+//	3 set          server-side apply, then prune
+//	4 Advance      node pods and leftovers of predecessors, package migration
 //	5 report       conditions, one status write and only if something changed
+//
+// Reconcile says which of install, remove and look the management state asks for.
 package clustercsidriver
 
 import (
@@ -12,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -28,83 +31,81 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
+// Environment is what the operator is started with.
+type Environment struct {
+	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
+	Images, RoleARNs, Settings map[string]string
+	// FIPS means that the nodes run in FIPS mode.
+	FIPS bool
+	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
+	KubernetesMinor int
+	// Version is reported once the operands are rolled out.
+	Version string
+}
+
+// Process is what a ClusterCSIDriver decides about the operator itself.
+type Process struct {
+	// SetLogLevel sets how much the operator itself logs.
+	SetLogLevel func(operatorv1.LogLevel)
+	// Restart ends the operator, to be started anew, and says why. Only drivers that make snapshots need it.
+	Restart func(why string)
+
+	watchdog status.Busy
+}
+
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
 type Reconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads from the cluster what no cache has, such as what predecessors have
-	// left, and what is about to be removed or taken over: a cache may lag.
+	// Client reads from the cache and writes to the cluster. Live reads from the cluster what is about to be removed: a cache may lag.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
 	// Namespace is where the operator runs and its operands go.
 	Namespace string
-	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
-	Secrets map[string]cache.Cache
-	// Events is where events on the ClusterCSIDriver go.
-	Events events.EventRecorder
-	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
-	Images, RoleARNs, Settings map[string]string
-	// Inheritable are the Settings that the environment leaves open, and that a predecessor may have decided.
-	Inheritable []driver.Setting
-	// FIPS means that the nodes run in FIPS mode.
-	FIPS bool
-	// KubernetesMinor is the minor version of the API server. Only drivers with feature gates need it.
-	KubernetesMinor int
-	// SetLogLevel sets how much the operator itself logs.
-	SetLogLevel func(operatorv1.LogLevel)
-	// Version is reported once the operands are rolled out.
-	Version string
-	// Predecessors are the operators of Driver.Predecessors.
-	Predecessors []*Predecessor
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// Restart ends the operator, to be started anew, and says why. Only drivers that make snapshots need it.
-	Restart func(why string)
+	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
+	Secrets     map[string]cache.Cache
+	Environment Environment
+	Process     Process
+	// Migration moves the driver from the operators before this one.
+	Migration *migration.Migration
+	// Events is where events on the ClusterCSIDriver go.
+	Events events.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
 
 	applier  *apply.Applier
-	failures *status.Failures
-	rollouts *status.Rollouts
-	metrics  *metrics
 	reporter *reporter
-	replacer *nodes.Replacer
-	inUse    inUse
+	memory   memory
+}
+
+// memory is what is known from one reconcile to the next.
+type memory struct {
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
-	// surveyed is when the node pods were looked at last in a take-over, and lastTakeover what came of it.
-	surveyed     time.Time
-	lastTakeover takeover
-	// patience says how soon to look again for what nothing is watched for.
-	patience patience
-	// elsewhere is what predecessors have left in namespaces of their own.
-	elsewhere elsewhere
-	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
-	bindingsCleared bool
-	// told are the DaemonSets of predecessors that an event has told about.
-	told map[types.UID]bool
 	// leftTo is the ClusterCSIDriver, and the copy of this operator that was told to look after it.
 	leftTo   string
-	busy     status.Busy
+	inUse    inUse
 	rendered rendered
 }
 
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	defer r.busy.Begin(r.Now())()
+	defer r.Process.watchdog.Begin(r.Now())()
 	r.applier.Written.ForgetStale(r.Now())
 	cr, err := r.read(ctx, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cr == nil || cr.UID == r.gone {
+	if cr == nil || cr.UID == r.memory.gone {
 		r.forget()
-		return ctrl.Result{}, r.tellOld(ctx)
+		return ctrl.Result{}, r.Migration.Announce(ctx)
 	}
-	older, err := r.olderCopy(ctx)
+	older, err := r.Migration.OlderCopy(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("look for copies of this operator: %w", err)
 	}
@@ -113,155 +114,96 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.leaveTo(ctx, cr, older)
 		return ctrl.Result{}, nil
 	}
-	r.leftTo = ""
-	r.SetLogLevel(cr.Spec.OperatorLogLevel)
-	result, err := r.follow(ctx, cr)
+	r.memory.leftTo = ""
+	r.Process.SetLogLevel(cr.Spec.OperatorLogLevel)
+	live, err := r.readLive(ctx)
 	if err != nil {
-		// What is not known removes nothing.
-		result = r.observe(ctx, cr)
-		result.err = errors.Join(err, result.err)
+		return ctrl.Result{}, err
 	}
-	return r.finish(ctx, cr, result)
+	return r.finish(ctx, cr, r.follow(ctx, cr, live))
 }
 
 // follow does what the management state asks for.
-func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (result outcome, err error) {
+func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	unwanted, err := r.notWanted(ctx, cr)
 	if err != nil {
-		return outcome{}, err
+		// What is not known removes nothing.
+		result := r.look(ctx, cr, live)
+		result.err = errors.Join(err, result.err)
+		return result
 	}
+	var result outcome
 	switch state := cr.Spec.ManagementState; {
 	case unwanted.remove, r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
-		result = r.remove(ctx, cr)
+		result = r.remove(ctx, cr, live)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
-		result = r.install(ctx, cr)
+		result = r.install(ctx, cr, live)
 	default:
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
 		// the cluster: nothing is touched, the status tells what runs.
-		result = r.observe(ctx, cr)
+		result = r.look(ctx, cr, live)
 	}
 	result.unwanted = unwanted
-	return result, nil
-}
-
-// outcome is what a reconcile found; the conditions follow from it.
-type outcome struct {
-	cfg     driver.Config
-	changes apply.ChangeSet
-	// problems say what of the configuration can't be followed, held which workloads wait for what.
-	problems []string
-	held     held
-	// takeover is how far the driver is taken over from a predecessor. Blocked means that one is in the way, and sharesStatus
-	// that it writes the status too.
-	takeover              takeover
-	blocked, sharesStatus bool
-	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
-	err error
-	// inUse says which pods hold up a removal that has not begun. Removing means that it has, waiting says for what, and
-	// removed means that it is complete.
-	inUse, waiting string
-	// unwanted says what comes of the annotation that the driver is not wanted.
-	unwanted verdict
-	// blocking is the number of these pods, remaining that of the objects and pods that have still to go.
-	blocking, remaining int
-	removing, removed   bool
-	// again is when to look once more although no event may come.
-	again time.Duration
-}
-
-// applied tells whether everything was applied, so that all that is there is of this version.
-func (o *outcome) applied() bool {
-	return o.err == nil && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
+	return result
 }
 
 // install is the trip for a driver that is managed.
-func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	if err := r.addFinalizer(ctx, cr); err != nil {
-		return outcome{err: err}
+		return outcome{seen: seen{live: live}, err: err}
 	}
-	return r.apply(ctx, cr)
+	return r.apply(ctx, cr, live)
 }
 
-// apply reads, renders and applies.
-func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	cfg, problems, err := r.config(ctx, cr)
-	if err != nil {
-		return outcome{cfg: cfg, err: err}
+// apply is the trip: read, render, set and prune, migrate; the outcome is reported by finish.
+func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
+	seen, err := r.observe(ctx, cr, live)
+	if err != nil || seen.migration.Blocked() {
+		return seen.outcome(err)
 	}
-	if err := r.lookElsewhere(ctx, cr); err != nil {
-		return outcome{cfg: cfg, err: err}
+	if err := r.claim(ctx, cr, seen); err != nil {
+		return seen.outcome(err)
 	}
-	obstacle, err := r.obstacle(ctx)
-	if err != nil {
-		return outcome{cfg: cfg, err: err}
-	}
-	if message := obstacle.message; message != "" {
-		return outcome{
-			cfg: cfg, problems: problems, held: held{driver.Controller: message, driver.Node: message},
-			blocked: true, sharesStatus: obstacle.sharesStatus, again: r.patience.pause(r.Now(), message),
-		}
-	}
-	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
-		return outcome{cfg: cfg, err: err}
-	}
-	if err := r.inherit(ctx, cr, &cfg); err != nil {
-		return outcome{cfg: cfg, err: err}
-	}
-	old, err := r.oldPods(ctx)
-	if err != nil {
-		return outcome{cfg: cfg, err: err}
-	}
-	cfg.TakingOver = len(old) > 0
-	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
-	r.applier.Lasting = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: cfg.TakingOver}
-	waits, again, err := r.inputs(ctx, &cfg)
-	if err != nil {
-		return outcome{cfg: cfg, err: err}
-	}
-	replacing := r.holdController(waits)
-	objects, err := r.rendered.render(r.Driver, r.Client.Scheme(), cfg)
+	objects, err := r.memory.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
 	if err != nil {
 		// It stays until the operator or the configuration is changed.
-		return outcome{cfg: cfg, err: reconcile.TerminalError(err)}
+		return seen.outcome(reconcile.TerminalError(err))
 	}
-	changes := r.applier.Set(ctx, due(objects, cfg, waits))
-	changes = append(changes, r.applier.Prune(ctx, objects)...)
-	if replacing {
-		changes, again = append(changes, r.endController(ctx, changes)...), status.Soonest(again, handoverInterval)
-	}
-	takeover, err := r.takeOver(ctx, cr, old, changes, waits)
-	changes = append(changes, takeover.changes...)
-	logChanges(ctx, changes)
-	return outcome{
-		cfg: cfg, changes: changes, problems: problems, held: waits, takeover: takeover, err: err, again: status.Soonest(again, takeover.again),
-	}
+	changes := r.set(ctx, seen, objects)
+	moved, err := r.Migration.Advance(ctx, seen.migration, changes, seen.holds)
+	return r.applied(ctx, seen, changes, moved, err)
 }
 
-// due leaves out what is not applied for the moment: a workload that waits for what its pods read, and a StorageClass
-// that the user looks after.
-func due(objects []client.Object, cfg driver.Config, waits held) []client.Object {
-	applied := make([]client.Object, 0, len(objects))
-	for _, object := range objects {
-		skip := false
+// claim writes on the ClusterCSIDriver what has to be there before anything is applied.
+func (r *Reconciler) claim(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
+	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
+		return err
+	}
+	return r.keepInherited(ctx, cr, seen.migration.Inherited)
+}
+
+// set applies what is due, and prunes what is not rendered any more.
+func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) apply.ChangeSet {
+	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
+	r.applier.Lasting = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.TakingOver}
+	changes := r.applier.Set(ctx, due(objects, seen.config, seen.holds))
+	return append(changes, r.applier.Prune(ctx, objects)...)
+}
+
+// due leaves out what is not applied for the moment: a workload that is held, and a StorageClass that the user looks after.
+func due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		switch object.(type) {
 		case *appsv1.Deployment:
-			skip = waits[driver.Controller] != ""
+			return holds[driver.Controller] != ""
 		case *appsv1.DaemonSet:
-			skip = waits[driver.Node] != ""
+			return holds[driver.Node] != ""
 		case *storagev1.StorageClass:
-			skip = cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass
+			return cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass
+		default:
+			return false
 		}
-		if !skip {
-			applied = append(applied, object)
-		}
-	}
-	return applied
-}
-
-// observe reads what the report needs, and no more.
-func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
-	cfg, problems, err := r.config(ctx, cr)
-	return outcome{cfg: cfg, problems: problems, err: err}
+	})
 }
 
 // logChanges tells what was done, not what was found in order.
@@ -275,14 +217,14 @@ func logChanges(ctx context.Context, changes apply.ChangeSet) {
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
 	var again time.Duration
 	var reportErr error
-	if gone := result.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
+	if gone := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
 		// The cache may go on to show it for a moment.
-		r.gone = cr.UID
+		r.memory.gone = cr.UID
 		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
-	again = status.Soonest(again, result.again)
+	again = status.Soonest(again, result.again, result.seen.again, result.moved.Again)
 	if r.applier.Written.Pending() {
 		again = status.Soonest(again, apply.StaleAfter)
 	}
@@ -309,12 +251,13 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 
 // forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
 func (r *Reconciler) forget() {
-	r.metrics.absent()
-	r.SetLogLevel("")
-	r.failures = &status.Failures{Now: r.Now}
-	r.rollouts = &status.Rollouts{Now: r.Now}
-	r.inUse, r.elsewhere, r.bindingsCleared, r.patience = inUse{}, elsewhere{}, false, patience{}
+	r.Process.SetLogLevel("")
+	r.reporter.forget()
+	r.Migration.Forget()
+	r.memory.inUse = inUse{}
 }
 
 // Alive is a check for the liveness probe.
-func (r *Reconciler) Alive(*http.Request) error { return r.busy.Check(r.Driver.Name, r.Now()) }
+func (r *Reconciler) Alive(*http.Request) error {
+	return r.Process.watchdog.Check(r.Driver.Name, r.Now())
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
@@ -35,70 +36,77 @@ const (
 // removalInterval is how soon a removal looks again for what it has deleted, should no event come.
 const removalInterval = 10 * time.Second
 
-// remove takes the driver away: first its workloads, then, when their pods have gone, everything else in reverse order
+// remove uninstalls the driver: first its workloads, then, when their pods have gone, everything else in reverse order
 // of applying, and at last the finalizers. It needs no rendering, so that nothing which fails there can hold it up.
-func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
+	found := seen{live: live}
 	if done, err := r.alreadyRemoved(ctx, cr); err != nil || done {
-		return outcome{err: err, removed: err == nil}
+		return outcome{seen: found, err: err, removal: removal{removed: err == nil}}
 	}
 	begun, err := r.begun(ctx, cr)
 	if err != nil {
-		return outcome{err: err}
+		return found.outcome(err)
 	}
 	if !begun {
 		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 		if err != nil {
 			// As far as is known, the same pods use it.
-			return outcome{err: err, inUse: r.inUse.message, blocking: r.inUse.pods}
+			return outcome{seen: found, err: err, removal: removal{inUse: r.memory.inUse.message, blocking: r.memory.inUse.pods}}
 		}
 		if len(users) > 0 {
-			return r.protect(ctx, cr, users)
+			return r.protect(ctx, cr, live, users)
 		}
 	}
-	r.inUse = inUse{}
-	// A predecessor of this process may have gone on with what is elsewhere, and somebody may have changed it since.
-	if err := r.lookElsewhere(ctx, cr); err != nil {
-		return outcome{err: err, removing: true}
+	r.memory.inUse = inUse{}
+	result, err := r.uninstall(ctx, cr)
+	result.seen, result.err = found, err
+	result.removal.removing = !result.removal.removed
+	return result
+}
+
+// uninstall goes on with a removal that has begun.
+func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
+	// An operator before this process may have gone on with what predecessors have left, and somebody may have changed it since.
+	remaining, err := r.Migration.Remaining(ctx, cr)
+	if err != nil {
+		return outcome{}, err
 	}
-	for _, step := range []func(context.Context) (apply.ChangeSet, error){r.removeWorkloads, r.removeRest} {
-		left, err := step(ctx)
+	for _, step := range []func(context.Context, migration.State) (apply.ChangeSet, error){r.removeWorkloads, r.removeRest} {
+		left, err := step(ctx, remaining)
 		if err != nil {
-			return outcome{err: err, removing: true}
+			return outcome{}, err
 		}
-		if len(left) > 0 {
-			logChanges(ctx, left)
-			pods, err := r.leaving(ctx)
-			if err != nil {
-				return outcome{err: err, removing: true}
-			}
-			return outcome{
-				changes: left, removing: true, waiting: waitingFor(left, pods), remaining: len(left) + len(pods), again: removalInterval,
-			}
+		if len(left) == 0 {
+			continue
 		}
+		logChanges(ctx, left)
+		pods, err := r.leaving(ctx)
+		return outcome{
+			changes: left, again: removalInterval,
+			removal: removal{waiting: waitingFor(left, pods), remaining: len(left) + len(pods)},
+		}, err
 	}
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads, and the node pods that a take-over has left without one. It returns what is still there.
-func (r *Reconciler) removeWorkloads(ctx context.Context) (apply.ChangeSet, error) {
+// removeWorkloads deletes the workloads, and the node pods that a migration has left without one. It returns what is still there.
+func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
 	left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Group == appsv1.GroupName })
-	orphans, err := r.discardOrphans(ctx)
+	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)
 	return append(left, orphans...), err
 }
 
 // removeRest deletes all else, that of predecessors first: as long as anything of ours is left, the next operator knows that there may be
 // something of theirs.
-func (r *Reconciler) removeRest(ctx context.Context) (apply.ChangeSet, error) {
+func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
 	owned, err := r.applier.Owned(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for what is to be removed: %w", err)
 	}
 	if len(owned) > 0 {
-		if err := r.removeLeftovers(ctx); err != nil {
-			return nil, err
-		}
-		cleared, err := r.clearElsewhere(ctx)
-		if err = errors.Join(err, cleared.Err()); err != nil {
+		removed, err := r.Migration.RemoveLeftovers(ctx, remaining)
+		logChanges(ctx, removed)
+		if err = errors.Join(err, removed.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -106,26 +114,21 @@ func (r *Reconciler) removeRest(ctx context.Context) (apply.ChangeSet, error) {
 }
 
 // release drops the finalizers. Those of another operator of the same name are its own to drop while it runs.
-func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) outcome {
+func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
 	match, shared := r.isOurs, false
 	if slices.ContainsFunc(cr.Finalizers, r.isLegacy) {
-		for _, predecessor := range r.Predecessors {
-			if predecessor.Operator != r.Driver.Operator {
-				continue
-			}
-			running, err := predecessor.running(ctx)
-			if err != nil {
-				return outcome{err: err, removing: true}
-			}
-			if running != nil {
-				match, shared = func(finalizer string) bool { return finalizer == r.Driver.Finalizer() }, true
-			}
+		var err error
+		if shared, err = r.Migration.NamesakeRuns(ctx); err != nil {
+			return outcome{}, err
 		}
 	}
-	if err := r.dropFinalizers(ctx, cr, match); err != nil {
-		return outcome{err: err, removing: true}
+	if shared {
+		match = func(finalizer string) bool { return finalizer == r.Driver.Finalizer() }
 	}
-	return outcome{removed: true, sharesStatus: shared}
+	if err := r.dropFinalizers(ctx, cr, match); err != nil {
+		return outcome{}, err
+	}
+	return outcome{removal: removal{removed: true, sharesStatus: shared}}, nil
 }
 
 // alreadyRemoved answers from the cache, so that a ClusterCSIDriver in state Removed costs no request. Without our
@@ -172,22 +175,22 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 }
 
 // protect keeps the driver as it is while pods use it, and tells which. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, users []volume.User) outcome {
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, users []volume.User) outcome {
 	pods := volume.Pods(users)
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":
-		kept = r.apply(ctx, cr)
+		kept = r.apply(ctx, cr, live)
 	default:
-		kept = r.observe(ctx, cr)
+		kept = r.look(ctx, cr, live)
 	}
 	// Pods of applications are not watched, so that they cost nothing while no removal waits.
-	patience := r.inUse.patience
-	kept.again = status.Soonest(kept.again, patience.pause(r.Now(), strings.Join(pods, " ")))
-	r.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods would hang "+
-		"without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+	patience := r.memory.inUse.patience
+	kept.again = status.Soonest(kept.again, patience.Pause(r.Now(), strings.Join(pods, " ")))
+	r.memory.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
+		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
-	kept.inUse, kept.blocking = r.inUse.message, r.inUse.pods
+	kept.removal.inUse, kept.removal.blocking = r.memory.inUse.message, r.memory.inUse.pods
 	return kept
 }
 
@@ -195,7 +198,7 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 type inUse struct {
 	pods     int
 	message  string
-	patience patience
+	patience status.Patience
 }
 
 // leaving names the nodes on which pods of the driver are still there, sorted.

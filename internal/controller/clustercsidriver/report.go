@@ -2,88 +2,63 @@ package clustercsidriver
 
 import (
 	"context"
-	"fmt"
-	"reflect"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-const (
-	// messageInterval bounds how often a status is written in which nothing but texts and numbers has changed. A roll-out
-	// over many nodes would otherwise cost a write for each node.
-	messageInterval = 5 * time.Second
-	// verdictInterval bounds how often any status is written: what changes within it is written at once.
-	verdictInterval = time.Second
-)
-
-// reporter writes the status of the ClusterCSIDriver.
+// reporter writes the status of the ClusterCSIDriver, with events and metrics.
 type reporter struct {
-	*Reconciler
-	written time.Time
+	conditioner
+	version string
+	writer  *status.Writer
+	events  events.EventRecorder
+	metrics *metrics
+	now     func() time.Time
 	// done is what was changed since the last event.
 	done apply.ChangeSet
 }
 
+// forget drops what belongs to the life of one ClusterCSIDriver.
+func (r *reporter) forget() {
+	r.metrics.absent()
+	r.failures, r.rollouts = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}
+}
+
 // report computes the status and writes it if it differs. It returns when to look again.
 func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (time.Duration, error) {
-	live, err := r.liveWorkloads(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := r.addFormer(ctx, cr, result.held, &live); err != nil {
-		return 0, err
-	}
-	wanted, again := r.status(cr, result, live)
+	wanted, again := r.status(cr, result)
 	have := r.own(cr.Status.OperatorStatus)
-	stale := slices.ContainsFunc(cr.Status.Conditions, r.isStale)
-	if result.sharesStatus {
+	stale := r.isStale
+	if result.sharesStatus() {
 		// An older operator writes all the others as well. Two would write in turns for ever.
 		wanted.Conditions, have.Conditions = sums(wanted.Conditions), sums(have.Conditions)
-		wanted.Generations, have.Generations, stale = nil, nil, false
+		wanted.Generations, have.Generations, stale = nil, nil, nil
 	}
-	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
-	r.observe(wanted.Conditions, result, live)
+	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.now()).Rfc3339Copy())
+	r.metrics.observe(r.driver, wanted.Conditions, result)
 	r.done = append(r.done, result.changes.With(apply.Created, apply.Configured, apply.Deleted)...)
-	if sameStatus(have, wanted) && !stale {
-		r.tellDone(cr, have.Conditions, wanted.Conditions)
-		return again, nil
-	}
-	interval := verdictInterval
-	switch {
-	case sameVerdict(have, wanted):
-		interval = messageInterval
-	case result.removing:
+	wait, err := r.writer.Write(ctx, status.Report{
+		Target: apply.Target(kind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		// The next operator must know that the removal has begun, should this one be killed.
-		interval = 0
+		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
+	})
+	if err == nil && wait == 0 {
+		r.tell(cr, have.Conditions, wanted.Conditions, r.done)
+		r.done = nil
 	}
-	if wait := interval - r.Now().Sub(r.written); wait > 0 {
-		return status.Soonest(again, wait), nil
-	}
-	if stale {
-		if err := r.dropStale(ctx, cr); err != nil {
-			return again, err
-		}
-	}
-	if err := r.write(ctx, cr, wanted); err != nil {
-		return again, err
-	}
-	r.written = r.Now()
-	r.tellDone(cr, have.Conditions, wanted.Conditions)
-	return again, nil
+	return status.Soonest(again, wait), err
 }
 
 // sums are the conditions that sum up all others. No older operator has them.
@@ -93,33 +68,15 @@ func sums(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondit
 	})
 }
 
-// tellDone records events and forgets what they have told.
-func (r *reporter) tellDone(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
-	r.tell(cr, before, after, r.done)
-	r.done = nil
-}
-
+// isStale tells of a condition that a predecessor has left, and that nobody would ever update.
 func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
-	return slices.Contains(r.Driver.LegacyConditions, condition.Type)
-}
-
-// dropStale removes conditions that older operators have left: nobody would ever update them.
-func (r *reporter) dropStale(ctx context.Context, cr *operatorv1.ClusterCSIDriver) error {
-	encoded, err := status.DropPatch(cr.Status.Conditions, r.isStale)
-	if err != nil || encoded == nil {
-		return err
-	}
-	target := patchOf(cr)
-	err = r.Client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, encoded))
-	if err != nil {
-		return fmt.Errorf("drop conditions of older operators: %w", err)
-	}
-	return r.adopt(cr, target)
+	return slices.Contains(r.driver.LegacyConditions, condition.Type)
 }
 
 // status is the whole status that the operator owns.
-func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome, live workloads) (operatorv1.OperatorStatus, time.Duration) {
-	conditions, stable, again := r.conditions(cr, result, live)
+func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (operatorv1.OperatorStatus, time.Duration) {
+	live := result.seen.live
+	conditions, stable, again := r.conditions(cr, result)
 	wanted := operatorv1.OperatorStatus{
 		ObservedGeneration: cr.Generation,
 		Conditions:         conditions,
@@ -130,51 +87,31 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome, live 
 	}
 	if stable > 0 {
 		wanted.Generations = []operatorv1.GenerationStatus{{
-			Group: "apps", Resource: "daemonsets", Namespace: r.Namespace, Name: r.Driver.DaemonSet,
+			Group: "apps", Resource: "daemonsets", Namespace: r.namespace, Name: r.driver.DaemonSet,
 			LastGeneration: stable, Hash: string(live.daemonSet.UID),
 		}}
 	}
 	available := status.Find(conditions, status.Available)
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
-	case result.removed:
+	case result.removal.removed:
 		wanted.Version = ""
-	case result.applied() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
+	case result.complete() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
 		// A version is reported only when all operands have it. What could not be applied, or is not ours to apply, may have an older one.
-		wanted.Version = r.Version
+		wanted.Version = r.version
 	}
 	return wanted, again
-}
-
-func (r *reporter) write(ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted operatorv1.OperatorStatus) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
-	if err != nil {
-		return fmt.Errorf("convert status: %w", err)
-	}
-	patch := patchOf(cr)
-	patch.Object["status"] = fields
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
-		client.FieldOwner(r.Driver.Operator), client.ForceOwnership)
-	if apierrors.IsNotFound(err) {
-		// It has just been deleted.
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	r.applier.Written.Remember(patch)
-	return nil
 }
 
 // own is the part of a status that this operator writes. Conditions and generations of others, which an older operator
 // may have left, are not compared.
 func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
-	prefix := r.Driver.ConditionPrefix
+	prefix := r.driver.ConditionPrefix
 	prefixes := []string{
 		"", managementState, configObservation, prefix + controlPlaneObjects, prefix + guestObjects,
 		prefix + controllerService, prefix + nodeService,
 	}
-	for _, credentials := range r.Driver.Credentials {
+	for _, credentials := range r.driver.Credentials {
 		prefixes = append(prefixes, credentials.Condition)
 	}
 	own := have
@@ -192,43 +129,10 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	return own
 }
 
-// sameStatus compares what the operator owns of the status.
-func sameStatus(have, want operatorv1.OperatorStatus) bool {
-	return sameVerdict(have, want) && have.ReadyReplicas == want.ReadyReplicas && sameMessages(have.Conditions, want.Conditions)
-}
-
-func sameMessages(have, want []operatorv1.OperatorCondition) bool {
-	for _, condition := range want {
-		if before := status.Find(have, condition.Type); before == nil || before.Message != condition.Message {
-			return false
-		}
-	}
-	return true
-}
-
-// sameVerdict is true if two statuses differ in nothing but messages and numbers.
-func sameVerdict(have, want operatorv1.OperatorStatus) bool {
-	if have.ObservedGeneration != want.ObservedGeneration || have.Version != want.Version ||
-		len(have.Conditions) != len(want.Conditions) || !sameGenerations(have.Generations, want.Generations) {
-		return false
-	}
-	for _, condition := range want.Conditions {
-		before := status.Find(have.Conditions, condition.Type)
-		if before == nil || before.Status != condition.Status || before.Reason != condition.Reason {
-			return false
-		}
-	}
-	return true
-}
-
-func sameGenerations(have, want []operatorv1.GenerationStatus) bool {
-	return len(have) == 0 && len(want) == 0 || reflect.DeepEqual(have, want)
-}
-
 // leftOut names the optional kinds that the cluster does not serve.
 func leftOut(d driver.Driver, kinds map[schema.GroupKind]bool) string {
 	var missing []string
-	for kind := range OptionalKinds(d) {
+	for kind := range watch.OptionalKinds(d) {
 		if !kinds[kind] {
 			missing = append(missing, kind.String())
 		}

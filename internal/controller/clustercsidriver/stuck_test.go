@@ -10,49 +10,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// clocked is a reporter of a driver "X" with a clock that the test turns.
-func clocked() (*reporter, *time.Time) {
+// clocked has conditions of a driver "X", by a clock that the test turns.
+func clocked() (conditioner, *time.Time) {
 	now := time.Unix(0, 0)
-	r := &Reconciler{Driver: driver.Driver{ConditionPrefix: "X"}, Now: func() time.Time { return now }}
-	r.failures, r.rollouts = &status.Failures{Now: r.Now}, &status.Rollouts{Now: r.Now}
-	return &reporter{Reconciler: r}, &now
+	clock := func() time.Time { return now }
+	return conditioner{
+		driver: driver.Driver{ConditionPrefix: "X"}, failures: &status.Failures{Now: clock}, rollouts: &status.Rollouts{Now: clock},
+	}, &now
 }
 
 // degraded rolls a DaemonSet out for some time and returns the condition of the nodes.
-func degraded(r *reporter, daemonSet *appsv1.DaemonSet) operatorv1.OperatorCondition {
+func degraded(c conditioner, daemonSet *appsv1.DaemonSet) operatorv1.OperatorCondition {
 	conditions, _ := status.DaemonSet("X"+nodeService, daemonSet, 1, []string{"node-7 (ImagePullBackOff)"})
 	conditions = append(conditions, status.Condition("X"+nodeService+status.Degraded, false, "", ""))
-	conditions, _ = r.stuck(conditions, outcome{}, workloads{daemonSet: daemonSet})
+	conditions, _ = c.stuck(conditions, outcome{seen: seen{live: live{daemonSet: daemonSet}}})
 	return *status.Find(conditions, "X"+nodeService+status.Degraded)
 }
 
 func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
-	r, now := clocked()
+	c, now := clocked()
 	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 2, UID: "a"}}
 	// Right after the apply the numbers are still those of the last roll-out.
 	daemonSet.Status = appsv1.DaemonSetStatus{
 		ObservedGeneration: 1, DesiredNumberScheduled: 240, UpdatedNumberScheduled: 240, NumberAvailable: 240,
 	}
-	degraded(r, daemonSet)
+	degraded(c, daemonSet)
 	daemonSet.Status.ObservedGeneration = 2
 	for updated := int32(0); updated < 240; updated += 10 {
 		daemonSet.Status.UpdatedNumberScheduled, daemonSet.Status.NumberAvailable = updated, 230
-		if condition := degraded(r, daemonSet); condition.Status == operatorv1.ConditionTrue {
+		if condition := degraded(c, daemonSet); condition.Status == operatorv1.ConditionTrue {
 			t.Fatalf("with %d of 240 nodes after %s: %s", updated, now.Sub(time.Unix(0, 0)), condition.Message)
 		}
 		*now = now.Add(10 * time.Minute)
 	}
 	*now = now.Add(status.StuckAfter)
-	condition := degraded(r, daemonSet)
+	condition := degraded(c, daemonSet)
 	if condition.Reason != "RolloutStuck" || !strings.Contains(condition.Message, "node-7 (ImagePullBackOff)") {
 		t.Errorf("a roll-out that stands still is %s %s: %s", condition.Status, condition.Reason, condition.Message)
 	}
 	// One that was made anew has a life of its own.
 	daemonSet.UID = "b"
-	if condition := degraded(r, daemonSet); condition.Status == operatorv1.ConditionTrue {
+	if condition := degraded(c, daemonSet); condition.Status == operatorv1.ConditionTrue {
 		t.Errorf("the next DaemonSet: %s", condition.Message)
 	}
 }
@@ -60,15 +62,15 @@ func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
 // A take-over that waits for pods of users may do so for days; one whose own pods do not start fails.
 func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 	for _, stalled := range []bool{false, true} {
-		r, now := clocked()
+		c, now := clocked()
 		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1, UID: "a"}}
 		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 30, UpdatedNumberScheduled: 3}
 		look := func() operatorv1.OperatorCondition {
 			conditions := []operatorv1.OperatorCondition{
-				status.Condition("X"+nodeService+status.Progressing, true, takingOverReason, "waiting for the new pods of node-7"),
+				status.Condition("X"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods of node-7"),
 				status.Condition("X"+nodeService+status.Degraded, false, "", ""),
 			}
-			conditions, _ = r.stuck(conditions, outcome{takeover: takeover{stalled: stalled}}, workloads{daemonSet: daemonSet})
+			conditions, _ = c.stuck(conditions, outcome{moved: migration.Moved{Stalled: stalled}, seen: seen{live: live{daemonSet: daemonSet}}})
 			return conditions[1]
 		}
 		look()
@@ -80,10 +82,10 @@ func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 }
 
 func TestARemovalThatStandsStillIsReported(t *testing.T) {
-	r, now := clocked()
+	c, now := clocked()
 	report := func(remaining int) operatorv1.OperatorCondition {
 		conditions := []operatorv1.OperatorCondition{status.Condition("X"+nodeService+status.Degraded, false, "", "")}
-		conditions, _ = r.removalStuck(conditions, outcome{removing: true, remaining: remaining, waiting: "pods that are left: a on node-1"})
+		conditions, _ = c.removalStuck(conditions, outcome{removal: removal{removing: true, remaining: remaining, waiting: "pods that are left: a on node-1"}})
 		return conditions[0]
 	}
 	for _, remaining := range []int{3, 2, 1} {

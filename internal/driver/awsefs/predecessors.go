@@ -11,12 +11,15 @@ import (
 // assets/overlays/aws-efs/generated/standalone/main_provisioner_binding.yaml), and under which earlier versions of this operator did.
 const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 
+// CommunityOperator is the name of the community's operator, which serves SharedVolumes as well.
+const CommunityOperator = "aws-efs-operator"
+
 // predecessors are the community's operator, whose DaemonSet has the name of ours, and the one that OpenShift ships, which
 // has the name of this one and runs elsewhere if it is another.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{
-			Title: "the community's operator", Operator: "aws-efs-operator", Package: "aws-efs-operator",
+			Title: "the community's operator", Operator: CommunityOperator, Package: CommunityOperator,
 			Right: authorizationv1.ResourceAttributes{
 				Verb: "update", Group: "aws-efs.managed.openshift.io", Version: "*", Resource: "sharedvolumes",
 			},

@@ -1,4 +1,4 @@
-package clustercsidriver
+package migration
 
 import (
 	"cmp"
@@ -37,10 +37,9 @@ type Predecessor struct {
 	Reader client.Reader
 	// May asks whether an account has the right that only the predecessor has.
 	May func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error)
-	// Driver is the driver's name, Namespace the one of this operator. A Deployment there with this operator's own name is itself.
-	Driver, Namespace string
-	// Self is the name of this operator.
-	Self string
+	// Driver is the one that it ran, Namespace that of this operator. A Deployment there with this operator's own name is itself.
+	Driver    driver.Driver
+	Namespace string
 	// Constraints tells whether the cluster has SecurityContextConstraints.
 	Constraints bool
 
@@ -85,7 +84,7 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 	}
 	return &Predecessor{
 		Predecessor: names, Reader: own, cache: own, May: AskRights(manager.GetClient()),
-		Driver: d.Name, Self: d.Operator, Namespace: namespace, Constraints: constraints,
+		Driver: d, Namespace: namespace, Constraints: constraints,
 	}, nil
 }
 
@@ -123,8 +122,7 @@ func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 	for i := range all {
 		deployment := &all[i]
 		stopped := deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0 && deployment.Status.Replicas == 0
-		self := deployment.Namespace == p.Namespace && deployment.Name == p.Self
-		if deployment.Name != p.Operator || stopped || self || p.isYounger(all, deployment) {
+		if deployment.Name != p.Operator || stopped || p.isSelf(deployment) || p.isYounger(all, deployment) {
 			continue
 		}
 		account := client.ObjectKey{Namespace: deployment.Namespace, Name: cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")}
@@ -137,6 +135,10 @@ func (p *Predecessor) running(ctx context.Context) (*appsv1.Deployment, error) {
 		}
 	}
 	return nil, nil
+}
+
+func (p *Predecessor) isSelf(deployment *appsv1.Deployment) bool {
+	return deployment.Namespace == p.Namespace && deployment.Name == p.Driver.Operator
 }
 
 // deployments are all Deployments of its name, of any owner.
@@ -171,7 +173,7 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 		if daemonSet.Name != p.DaemonSet {
 			continue
 		}
-		if mountsSocket(daemonSet.Spec.Template.Spec.Volumes, p.Driver) {
+		if p.Driver.MountsSocket(daemonSet.Spec.Template.Spec.Volumes) {
 			found = append(found, daemonSet)
 		}
 	}
@@ -220,8 +222,8 @@ func (p *Predecessor) Events(handle handler.EventHandler) source.Source {
 	return source.Kind(p.cache, client.Object(&appsv1.Deployment{}), handle)
 }
 
-// events are those of everything of the predecessor.
-func (p *Predecessor) events(handle handler.EventHandler) []source.Source {
+// AllEvents are those of everything of the predecessor that is watched.
+func (p *Predecessor) AllEvents(handle handler.EventHandler) []source.Source {
 	all := []source.Source{p.Events(handle), source.Kind(p.cache, client.Object(&appsv1.DaemonSet{}), handle)}
 	if p.ServiceAccount != "" {
 		all = append(all, source.Kind(p.cache, client.Object(&corev1.ServiceAccount{}), handle))

@@ -1,4 +1,5 @@
-package clustercsidriver
+// Package rbac makes the RBAC rules of the operator of a driver.
+package rbac
 
 import (
 	"cmp"
@@ -18,14 +19,15 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-// Rights are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
+// Rules are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
 // applies, so that neither can be forgotten. Those that a take-over from another operator needs besides are not among them.
 //
 // Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
 // names its object. Kubernetes lets nobody grant what they do not hold, so the rights of the driver's pods are among these.
-func Rights(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
+func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
 	settings, err := d.ReadSettings(func(string) string { return "" })
 	if err != nil {
 		return nil, nil, err
@@ -88,20 +90,20 @@ func (r *rights) own(d driver.Driver) {
 // watch adds what the operator keeps in its cache, in a cluster that has all kinds and in one that still lacks some.
 func (r *rights) watch(d driver.Driver) error {
 	all := map[schema.GroupKind]bool{}
-	for kind := range OptionalKinds(d) {
+	for kind := range watch.OptionalKinds(d) {
 		all[kind] = true
 	}
-	for _, watched := range slices.Concat(served(d, r.namespace, all), snapshots(d, nil)) {
-		kind, err := apiutil.GVKForObject(watched.object, r.scheme)
+	for _, watched := range slices.Concat(watch.Served(d, r.namespace, all), watch.Snapshots(d, nil)) {
+		kind, err := apiutil.GVKForObject(watched.Object, r.scheme)
 		if err != nil {
 			return fmt.Errorf("rights of %s: %w", d.Operator, err)
 		}
 		var names []string
-		if watched.name != "" {
-			names = []string{watched.name}
+		if watched.Name != "" {
+			names = []string{watched.Name}
 		}
-		r.add(watched.namespace, rule(kind.Group, plural(kind), names, "list", "watch"))
-		if other := watched.other; other.Name != "" {
+		r.add(watched.Namespace, rule(kind.Group, plural(kind), names, "list", "watch"))
+		if other := watched.Other; other.Name != "" {
 			r.add(other.Namespace, rule(kind.Group, plural(kind), []string{other.Name}, "list", "watch"))
 		}
 	}

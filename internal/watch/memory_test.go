@@ -1,4 +1,4 @@
-package clustercsidriver
+package watch
 
 import (
 	"strings"
@@ -6,7 +6,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// The rest is somebody else's, and may be large.
+func TestOnlyTheCAOfACloudIsKeptInMemory(t *testing.T) {
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "kube-cloud-config", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
+		Data:       map[string]string{"cloud.conf": "settings", "ca-bundle.pem": "certificates"},
+		BinaryData: map[string][]byte{"more": {1}},
+	}
+	want := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "kube-cloud-config", ResourceVersion: "7"},
+		Data:       map[string]string{"ca-bundle.pem": "certificates"},
+	}
+	// A cache may transform an object more than once.
+	for range 2 {
+		if _, err := keepCloudCA(config); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, config); diff != "" {
+			t.Errorf("kept (-want +got):\n%s", diff)
+		}
+	}
+}
 
 // A cache may transform an object more than once. If that counted as a change, a restart of the operator would restart
 // the pods of the driver.

@@ -1,4 +1,4 @@
-package clustercsidriver
+package migration
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestTheCopyThatWasInstalledFirstWorks(t *testing.T) {
 		}
 		return deployment
 	}
-	own := &Predecessor{Predecessor: driver.Predecessor{Operator: "operator"}, Namespace: "own", Self: "operator"}
+	own := &Predecessor{Predecessor: driver.Predecessor{Operator: "operator"}, Namespace: "own", Driver: driver.Driver{Operator: "operator"}}
 	for name, tc := range map[string]struct {
 		other     appsv1.Deployment
 		unknown   bool

@@ -1,4 +1,4 @@
-package clustercsidriver
+package migration
 
 import (
 	"context"
@@ -18,15 +18,15 @@ import (
 
 // superseded are ClusterRoleBindings of operators before this one, or of an earlier version of it, that give nobody but our controller
 // rights, which it has from other bindings or needs no more. They have no label of ours.
-func (r *Reconciler) superseded(ctx context.Context, names []string) ([]client.Object, error) {
+func (m *Migration) superseded(ctx context.Context, names []string) ([]client.Object, error) {
 	var found []client.Object
 	for _, name := range names {
 		binding := &rbacv1.ClusterRoleBinding{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, binding); client.IgnoreNotFound(err) != nil {
+		if err := m.Live.Get(ctx, client.ObjectKey{Name: name}, binding); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("look for ClusterRoleBinding %s of an operator before this one: %w", name, err)
 		}
 		others := slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
-			return subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != r.Namespace || subject.Name != r.Driver.ControllerServiceAccount()
+			return subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != m.Namespace || subject.Name != m.Driver.ControllerServiceAccount()
 		})
 		if len(binding.Subjects) > 0 && !others {
 			found = append(found, binding)
@@ -37,111 +37,113 @@ func (r *Reconciler) superseded(ctx context.Context, names []string) ([]client.O
 
 // clearBindings deletes superseded ClusterRoleBindings when those of ours are there, and the workloads that need them are applied. It reads
 // them once in the life of a ClusterCSIDriver.
-func (r *Reconciler) clearBindings(ctx context.Context, changes apply.ChangeSet, waits held) (apply.ChangeSet, error) {
+func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, holds driver.Holds) (apply.ChangeSet, error) {
 	needed := changes.Where(func(change apply.Change) bool {
 		return change.Subject.Group == rbacv1.GroupName || change.Subject.Kind == "ServiceAccount"
 	})
 	workloads := changes.Where(func(change apply.Change) bool { return change.Subject.Group == appsv1.GroupName })
-	if r.bindingsCleared || len(workloads) == 0 || waits[driver.Controller] != "" ||
+	if m.bindingsCleared || len(workloads) == 0 || holds[driver.Controller] != "" ||
 		len(needed.With(apply.Failed, apply.Terminating)) > 0 || len(workloads.With(apply.Failed)) > 0 {
 		return nil, nil
 	}
-	names := r.Driver.ObsoleteBindings
+	names := m.Driver.ObsoleteBindings
 	// Where all workloads were created, there was no driver before. Of other kinds the cache has only what is ours: what is adopted counts
 	// as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
-		for _, predecessor := range r.Predecessors {
+		for _, predecessor := range m.Predecessors {
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)
 		}
 	}
-	bindings, err := r.superseded(ctx, names)
+	bindings, err := m.superseded(ctx, names)
 	var cleared apply.ChangeSet
 	for _, binding := range bindings {
-		cleared = append(cleared, apply.Delete(ctx, r.Client, binding))
+		cleared = append(cleared, apply.Delete(ctx, m.Client, binding))
 	}
-	r.bindingsCleared = err == nil && len(cleared.With(apply.Failed)) == 0
+	m.bindingsCleared = err == nil && len(cleared.With(apply.Failed)) == 0
 	return cleared, err
 }
 
-// removeLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
+// RemoveLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor
 // whose DaemonSet was not adopted keeps all of it: its driver stays.
-func (r *Reconciler) removeLeftovers(ctx context.Context) error {
-	for _, predecessor := range r.Predecessors {
+func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.ChangeSet, error) {
+	var removed apply.ChangeSet
+	for _, predecessor := range m.Predecessors {
 		left, err := predecessor.leftovers(ctx)
 		if err != nil {
-			return err
+			return removed, err
 		}
-		if !r.bindingsCleared {
-			bindings, err := r.superseded(ctx, predecessor.ClusterRoleBindings)
+		if !m.bindingsCleared {
+			bindings, err := m.superseded(ctx, predecessor.ClusterRoleBindings)
 			if err != nil {
-				return err
+				return removed, err
 			}
 			left = append(left, bindings...)
 		}
-		if err := r.discardLeft(ctx, predecessor, left); err != nil {
-			return err
+		discarded, err := m.discardLeft(ctx, predecessor, left)
+		removed = append(removed, discarded...)
+		if err != nil {
+			return removed, err
 		}
 	}
-	return nil
+	if len(removed.With(apply.Failed)) > 0 {
+		return removed, nil
+	}
+	cleared, err := m.clearApart(ctx, state)
+	return append(removed, cleared...), err
 }
 
 // discardLeft deletes objects unless the DaemonSet of their predecessor is there.
-func (r *Reconciler) discardLeft(ctx context.Context, predecessor *Predecessor, left []client.Object) error {
+func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, left []client.Object) (apply.ChangeSet, error) {
 	if len(left) == 0 {
-		return nil
+		return nil, nil
 	}
 	// The cache may lag.
 	daemonSets := &appsv1.DaemonSetList{}
-	if err := r.Live.List(ctx, daemonSets, client.InNamespace(r.Namespace)); err != nil {
-		return fmt.Errorf("look for DaemonSet %s of %s: %w", predecessor.DaemonSet, predecessor.Title, err)
+	if err := m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)); err != nil {
+		return nil, fmt.Errorf("look for DaemonSet %s of %s: %w", predecessor.DaemonSet, predecessor.Title, err)
 	}
 	if slices.ContainsFunc(daemonSets.Items, func(d appsv1.DaemonSet) bool { return d.Name == predecessor.DaemonSet }) {
-		return nil
+		return nil, nil
 	}
 	var removed apply.ChangeSet
 	for _, object := range left {
-		removed = append(removed, apply.Delete(ctx, r.Client, object))
+		removed = append(removed, apply.Delete(ctx, m.Client, object))
 	}
-	logChanges(ctx, removed)
-	return removed.Err()
+	return removed, nil
 }
 
-// discardOrphans deletes node pods that a take-over has left without a DaemonSet, and returns those that are still there, with the workloads
+// RemoveOrphans deletes node pods that a migration has left without a DaemonSet, and returns those that are still there, with the workloads
 // that a take-over has begun to delete: their pods have no other owner before these have gone.
-func (r *Reconciler) discardOrphans(ctx context.Context) (apply.ChangeSet, error) {
-	changes, err := r.ending(ctx)
+func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
+	changes, err := m.ending(ctx, state)
 	if err != nil {
 		return nil, err
 	}
-	old, err := r.oldPods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range old {
-		pod := &old[i]
+	for i := range state.Old {
+		pod := &state.Old[i]
 		switch {
 		case metav1.GetControllerOf(pod) != nil:
 			// Its DaemonSet would start it anew.
 		case pod.DeletionTimestamp != nil:
 			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), pod))
 		default:
-			changes = append(changes, apply.Delete(ctx, r.Client, pod))
+			changes = append(changes, apply.Delete(ctx, m.Client, pod))
 		}
 	}
 	return changes, nil
 }
 
 // ending are workloads of predecessors that are being deleted, and pods of controllers whose Deployment has gone.
-func (r *Reconciler) ending(ctx context.Context) (apply.ChangeSet, error) {
-	daemonSets := slices.Clone(r.elsewhere.daemonSets)
-	for _, predecessor := range r.Predecessors {
+func (m *Migration) ending(ctx context.Context, state State) (apply.ChangeSet, error) {
+	daemonSets := slices.Clone(state.apart.daemonSets)
+	for _, predecessor := range m.Predecessors {
 		own, err := predecessor.daemonSets(ctx)
 		if err != nil {
 			return nil, err
 		}
 		daemonSets = append(daemonSets, slices.DeleteFunc(own, func(d appsv1.DaemonSet) bool {
 			// One of our name is among our workloads.
-			return d.Namespace != r.Namespace || d.Name == r.Driver.DaemonSet
+			return d.Namespace != m.Namespace || d.Name == m.Driver.DaemonSet
 		})...)
 	}
 	var changes apply.ChangeSet
@@ -150,14 +152,14 @@ func (r *Reconciler) ending(ctx context.Context) (apply.ChangeSet, error) {
 			changes = append(changes, terminating(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &daemonSets[i]))
 		}
 	}
-	for i := range r.elsewhere.deployments {
-		if r.elsewhere.deployments[i].DeletionTimestamp != nil {
-			changes = append(changes, terminating(appsv1.SchemeGroupVersion.WithKind("Deployment"), &r.elsewhere.deployments[i]))
+	for i := range state.apart.deployments {
+		if state.apart.deployments[i].DeletionTimestamp != nil {
+			changes = append(changes, terminating(appsv1.SchemeGroupVersion.WithKind("Deployment"), &state.apart.deployments[i]))
 		}
 	}
-	for i := range r.elsewhere.controllers {
-		if len(r.elsewhere.deployments) == 0 {
-			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), &r.elsewhere.controllers[i]))
+	for i := range state.apart.controllers {
+		if len(state.apart.deployments) == 0 {
+			changes = append(changes, terminating(corev1.SchemeGroupVersion.WithKind("Pod"), &state.apart.controllers[i]))
 		}
 	}
 	return changes, nil
@@ -166,4 +168,14 @@ func (r *Reconciler) ending(ctx context.Context) (apply.ChangeSet, error) {
 func terminating(kind schema.GroupVersionKind, object client.Object) apply.Change {
 	subject := apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}
 	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
+}
+
+// NamesakeRuns tells whether another operator of this one's name runs, which drops its finalizers itself.
+func (m *Migration) NamesakeRuns(ctx context.Context) (bool, error) {
+	namesake := m.Predecessor(m.Driver.Operator)
+	if namesake == nil {
+		return false, nil
+	}
+	running, err := namesake.running(ctx)
+	return running != nil, err
 }

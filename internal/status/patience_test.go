@@ -1,4 +1,4 @@
-package clustercsidriver
+package status
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 )
 
 func TestPausesWidenWhileNothingChanges(t *testing.T) {
-	var p patience
+	var p Patience
 	start := time.Date(2026, time.November, 22, 0, 0, 0, 0, time.UTC)
 	for _, step := range []struct {
 		after time.Duration
@@ -22,7 +22,7 @@ func TestPausesWidenWhileNothingChanges(t *testing.T) {
 		{24*time.Hour + time.Minute, "b", 15 * time.Second},
 		{24*time.Hour + 2*time.Minute, "a", 15 * time.Second},
 	} {
-		if got := p.pause(start.Add(step.after), step.seen); got != step.want {
+		if got := p.Pause(start.Add(step.after), step.seen); got != step.want {
 			t.Errorf("after %s, %s is seen: the pause is %s, want %s", step.after, step.seen, got, step.want)
 		}
 	}
@@ -30,10 +30,10 @@ func TestPausesWidenWhileNothingChanges(t *testing.T) {
 
 // How many looks a wait of a day costs: with a look every 15 seconds it would be 5760.
 func TestAWaitOfADayCostsFewLooks(t *testing.T) {
-	var p patience
+	var p Patience
 	start, looks := time.Date(2026, time.November, 22, 0, 0, 0, 0, time.UTC), 0
 	for now := start; now.Sub(start) < 24*time.Hour; looks++ {
-		now = now.Add(p.pause(now, "same"))
+		now = now.Add(p.Pause(now, "same"))
 	}
 	if looks > 310 {
 		t.Errorf("%d looks", looks)

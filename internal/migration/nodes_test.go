@@ -1,4 +1,4 @@
-package clustercsidriver
+package migration
 
 import (
 	"strings"
@@ -11,11 +11,11 @@ import (
 )
 
 func TestTheMessageOfATakeOverNamesNodesAndPods(t *testing.T) {
-	r := &Reconciler{Driver: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}}
-	got := r.takeoverMessage(nodes.Fleet{
+	m := &Migration{Driver: driver.Driver{Name: "efs.csi.aws.com", DaemonSet: "efs-csi-node", Prefix: "p"}}
+	got := m.message(nodes.Fleet{
 		Desired: 4, Old: map[string]*corev1.Pod{"a": {}, "b": {}}, Occupied: map[string]bool{"a": true, "b": true, "c": true},
 		Pending: []string{"c (NotReady)"}, Down: map[string]bool{"d": true}, Users: map[string][]string{"b": {"ns/app", "ns/other"}, "c": {"ns/elsewhere"}},
-	}, "efs.csi.aws.com")
+	})
 	for _, want := range []string{
 		"2 of 3 nodes still have a pod", "on 1 of them", "b (ns/app, ns/other)", "operator.openshift.io/accept-remount=true", "new pods of c (NotReady)",
 		"not ready are left alone: d", "their mounts would hang",

@@ -1,4 +1,4 @@
-package clustercsidriver
+package rbac
 
 import (
 	"slices"
@@ -55,7 +55,7 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 		Assets:          fstest.MapFS{"rbac.yaml": {Data: []byte(role)}, "csidriver.yaml": {Data: []byte(csi)}},
 		Credentials:     []driver.Credentials{{Secret: "disk-secret", Payload: true, Workload: driver.Controller}},
 	}
-	everywhere, inside, err := Rights(d, scheme, "here")
+	everywhere, inside, err := Rules(d, scheme, "here")
 	if err != nil {
 		t.Fatal(err)
 	}

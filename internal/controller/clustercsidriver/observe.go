@@ -1,0 +1,203 @@
+package clustercsidriver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// seen is what a reconcile has read, each object once.
+type seen struct {
+	live live
+	// config is complete when it is returned; nothing changes it afterwards. Problems say what of the configuration can't be followed.
+	config   driver.Config
+	problems []string
+	// holds say which workload is not applied for the moment, and why.
+	holds     driver.Holds
+	migration migration.State
+	// again is when to look once more although no event may come.
+	again time.Duration
+}
+
+// live is what there is of the driver; nil means absent.
+type live struct {
+	deployment *appsv1.Deployment
+	daemonSet  *appsv1.DaemonSet
+	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
+	predecessors bool
+	// unready are the pods that are not ready, with the reason.
+	unready map[driver.Workload][]string
+	// requests are all CredentialsRequests, by name, and secrets the Secrets of the driver that exist.
+	requests map[string]*cloudcredentialv1.CredentialsRequest
+	secrets  map[string]foundSecret
+}
+
+// observe reads what rendering, migrating and reporting depend on.
+func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (seen, error) {
+	found := seen{live: live}
+	var err error
+	if found.config, found.problems, err = r.config(ctx, cr, live); err != nil {
+		return found, err
+	}
+	if found.migration, err = r.Migration.Observe(ctx, cr); err != nil {
+		return found, err
+	}
+	found.again = found.migration.Again
+	if message := found.migration.Blocker; message != "" {
+		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
+		return found, r.addPredecessors(ctx, cr, &found)
+	}
+	found.config.Settings = r.Migration.Settings(r.Environment.Settings, cr, found.migration.Inherited)
+	found.config.TakingOver = len(found.migration.Old) > 0
+	if err := r.inputs(ctx, &found); err != nil {
+		return found, err
+	}
+	if hold := found.migration.ControllerHold(); hold != "" && found.holds[driver.Controller] == "" {
+		found.holds[driver.Controller] = hold
+	}
+	return found, r.addPredecessors(ctx, cr, &found)
+}
+
+// look reads what the report needs, and no more.
+func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
+	found := seen{live: live}
+	var err error
+	if found.config, found.problems, err = r.config(ctx, cr, live); err == nil {
+		err = r.addPredecessors(ctx, cr, &found)
+	}
+	return found.outcome(err)
+}
+
+// readLive reads what there is of the driver, all from the cache.
+func (r *Reconciler) readLive(ctx context.Context) (live, error) {
+	found := live{
+		unready:  map[driver.Workload][]string{},
+		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
+		secrets:  map[string]foundSecret{},
+	}
+	var err error
+	if found.deployment, found.daemonSet, err = r.newestWorkloads(ctx); err != nil {
+		return found, err
+	}
+	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
+		pods := &corev1.PodList{}
+		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabels{"app": app}); err != nil {
+			return found, fmt.Errorf("list %s pods: %w", workload, err)
+		}
+		found.unready[workload] = status.Unready(pods.Items)
+	}
+	for _, credentials := range r.Driver.Credentials {
+		secret, err := r.secret(ctx, credentials.Secret)
+		if err != nil {
+			return found, err
+		}
+		if secret.hash != "" {
+			found.secrets[credentials.Secret] = secret
+		}
+	}
+	if !r.Kinds[driver.CredentialsRequestKind()] {
+		return found, nil
+	}
+	requests := &cloudcredentialv1.CredentialsRequestList{}
+	if err := r.Client.List(ctx, requests); err != nil {
+		return found, fmt.Errorf("list CredentialsRequests: %w", err)
+	}
+	for i := range requests.Items {
+		found.requests[requests.Items[i].Name] = &requests.Items[i]
+	}
+	return found, nil
+}
+
+// addPredecessors fills in workloads of a predecessor that the cache does not show, and that go on serving while ours are held or while
+// nothing is touched. The driver of the payload may be there before its operator is.
+func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *seen) error {
+	if r.Driver.Removable {
+		return r.addUnmanaged(ctx, cr, &found.live)
+	}
+	if found.holds[driver.Controller] != "" && found.live.deployment == nil {
+		deployment := &appsv1.Deployment{}
+		is, err := r.Migration.SameNamed(ctx, r.Driver.Deployment, deployment)
+		if err != nil {
+			return err
+		}
+		if is {
+			found.live.deployment = deployment
+		}
+	}
+	if found.holds[driver.Node] != "" && found.live.daemonSet == nil {
+		daemonSet := &appsv1.DaemonSet{}
+		is, err := r.Migration.SameNamed(ctx, r.Driver.DaemonSet, daemonSet)
+		if err != nil {
+			return err
+		}
+		if is {
+			found.live.daemonSet = daemonSet
+		}
+	}
+	return nil
+}
+
+// addUnmanaged fills in what a predecessor runs in our namespace while nothing is touched.
+func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found *live) error {
+	if cr.Spec.ManagementState != operatorv1.Unmanaged {
+		return nil
+	}
+	serving, err := r.Migration.Serving(ctx, cr)
+	if err != nil {
+		return err
+	}
+	if found.daemonSet == nil && serving.DaemonSet != nil {
+		found.daemonSet, found.predecessors = serving.DaemonSet, true
+		found.unready[driver.Node] = status.Unready(serving.Pods)
+	}
+	if found.deployment == nil && serving.Deployment != nil {
+		found.deployment, found.predecessors = serving.Deployment, true
+	}
+	return nil
+}
+
+// newestWorkloads are the two workloads, nil if absent: the newest, because a cache that lags behind our own apply would
+// call a roll-out complete that has not begun.
+func (r *Reconciler) newestWorkloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
+	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
+	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
+	found, err := r.applier.Newest(ctx, deployment)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
+	}
+	if !found {
+		deployment = nil
+	}
+	found, err = r.applier.Newest(ctx, daemonSet)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
+	}
+	if !found {
+		daemonSet = nil
+	}
+	return deployment, daemonSet, nil
+}
+
+// inputsOf are the hashes that the live workloads were made with.
+func (l live) inputsOf() map[driver.Workload]map[string]string {
+	found := map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	if l.deployment != nil {
+		maps.Copy(found[driver.Controller], inputsIn(l.deployment.Spec.Template.Annotations))
+	}
+	if l.daemonSet != nil {
+		maps.Copy(found[driver.Node], inputsIn(l.daemonSet.Spec.Template.Annotations))
+	}
+	return found
+}

@@ -1,0 +1,58 @@
+package clustercsidriver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/migration"
+)
+
+// outcome is what a reconcile has seen and done; the conditions follow from it.
+type outcome struct {
+	seen seen
+	// changes are those of applying and of migrating.
+	changes apply.ChangeSet
+	moved   migration.Moved
+	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
+	err error
+	// unwanted says what comes of the annotation that the driver is not wanted.
+	unwanted verdict
+	removal  removal
+	// again is when to look once more although no event may come.
+	again time.Duration
+}
+
+// removal is how far the driver is removed; zero if it is not to be.
+type removal struct {
+	// inUse says which pods hold up a removal that has not begun, and blocking how many they are.
+	inUse    string
+	blocking int
+	// removing means that it has begun, waiting says for what, and remaining how many objects and pods have still to go.
+	removing  bool
+	waiting   string
+	remaining int
+	// removed means that it is complete, sharesStatus that another operator of the same name writes the status too.
+	removed, sharesStatus bool
+}
+
+// outcome is that of a trip that ends before anything is applied.
+func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
+
+// applied is the outcome of a trip that has applied: with the workloads as they are now.
+func (r *Reconciler) applied(ctx context.Context, seen seen, changes apply.ChangeSet, moved migration.Moved, err error) outcome {
+	changes = append(changes, moved.Changes...)
+	logChanges(ctx, changes)
+	var failure error
+	seen.live.deployment, seen.live.daemonSet, failure = r.newestWorkloads(ctx)
+	return outcome{seen: seen, changes: changes, moved: moved, err: errors.Join(err, failure)}
+}
+
+// complete tells whether everything was applied, so that all that is there is of this version.
+func (o *outcome) complete() bool {
+	return o.err == nil && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
+}
+
+// sharesStatus tells whether somebody else writes the same conditions.
+func (o *outcome) sharesStatus() bool { return o.seen.migration.SharesStatus || o.removal.sharesStatus }

@@ -1,0 +1,230 @@
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// TakingOver is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.
+const TakingOver = "TakingOver"
+
+// leastInterval is how often node pods are looked up at most in a migration, and nodesInterval how soon again for what an event may
+// not tell.
+const (
+	leastInterval = time.Second
+	nodesInterval = 15 * time.Second
+)
+
+// Moved is how far a migration is, and what Advance did.
+type Moved struct {
+	// Message is empty when there is nothing to replace. Serving is the number of nodes with a plugin that is ready, whoever has started it.
+	Message string
+	Serving int
+	// Stalled means that nothing more is replaced because too many nodes are without a plugin.
+	Stalled bool
+	Changes apply.ChangeSet
+	// Again is when to look once more although no event may come.
+	Again time.Duration
+}
+
+// Advance goes on as far as nobody notices: it ends the predecessor's controller, replaces its node pods, and deletes what predecessors have
+// left. What was applied before, changes, must be in order, or the new pods could not work.
+func (m *Migration) Advance(ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds) (Moved, error) {
+	var ended apply.ChangeSet
+	var again time.Duration
+	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
+		// Nothing else holds ours.
+		ended, again = m.endController(ctx, state, changes), controllerInterval
+	}
+	moved, err := m.advanceNodes(ctx, state, changes, holds)
+	cleared, failure := m.clearBindings(ctx, changes, holds)
+	moved.Changes = slices.Concat(ended, moved.Changes, cleared)
+	moved.Again = status.Soonest(moved.Again, again)
+	return moved, errors.Join(err, failure)
+}
+
+func (m *Migration) advanceNodes(ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds) (Moved, error) {
+	old := state.Old
+	cleared, err := m.clearUp(ctx, state)
+	if err != nil || len(old) == 0 {
+		return Moved{Changes: cleared}, err
+	}
+	daemonSet, err := m.ourNodes(ctx)
+	if err != nil {
+		return Moved{}, err
+	}
+	if lacks := lacking(changes, holds, daemonSet); lacks != "" {
+		return Moved{
+			Message: fmt.Sprintf("%d node pods of the former operator stay: %s", len(old), lacks),
+			Serving: len(slices.DeleteFunc(slices.Clone(old), func(pod corev1.Pod) bool { return !nodes.Serves(&pod) })), Again: nodesInterval,
+		}, nil
+	}
+	orphaned, err := m.orphan(ctx, state)
+	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
+		// Its DaemonSet would start a pod anew.
+		message := fmt.Sprintf("%d node pods of the former operator stay until their DaemonSet can be deleted", len(old))
+		return Moved{Changes: orphaned, Message: message}, err
+	}
+	moved, err := m.replacePods(ctx, state, daemonSet)
+	moved.Changes = append(orphaned, moved.Changes...)
+	return moved, err
+}
+
+// lacking says what is not there yet that new node pods need; empty if nothing is. A pod that is deleted before that would come
+// back as it was, or not at all.
+func lacking(changes apply.ChangeSet, holds driver.Holds, daemonSet *appsv1.DaemonSet) string {
+	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
+	for _, change := range changes.With(apply.Failed, apply.Terminating) {
+		if slices.Contains(needed, change.Subject.Kind) {
+			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, change.Action)
+		}
+	}
+	switch {
+	case holds[driver.Node] != "":
+		return holds[driver.Node]
+	case daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
+		daemonSet.Status.ObservedGeneration < daemonSet.Generation:
+		return "waiting for Kubernetes to see the changed DaemonSet"
+	default:
+		return ""
+	}
+}
+
+// clearUp deletes what only the pods of predecessors need, when the last of them has gone. Before that it takes off what would
+// let the garbage collector delete it.
+func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, error) {
+	last := len(state.Old) == 0
+	var changes apply.ChangeSet
+	if err := m.unmarkClass(ctx); err != nil {
+		return nil, err
+	}
+	for _, predecessor := range m.Predecessors {
+		left, err := predecessor.leftovers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range left {
+			_, isAccount := object.(*corev1.ServiceAccount)
+			switch {
+			case !last && isAccount:
+				// Pods that run need their account, but not what they were admitted by.
+				if err := m.applier.DropOwners(ctx, object); err != nil {
+					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
+				}
+			case last && object.GetDeletionTimestamp() == nil:
+				changes = append(changes, apply.Delete(ctx, m.Client, object))
+			}
+		}
+	}
+	if !last {
+		return changes, nil
+	}
+	orphaned, err := m.orphan(ctx, state)
+	changes = append(changes, orphaned...)
+	if err != nil {
+		return changes, err
+	}
+	cleared, err := m.clearApart(ctx, state)
+	return append(changes, cleared...), err
+}
+
+// unmarkClass takes the marks of a former owner off the StorageClass, also if the user looks after it: it would go with them.
+func (m *Migration) unmarkClass(ctx context.Context) error {
+	if m.Driver.StorageClass == "" {
+		return nil
+	}
+	class := &storagev1.StorageClass{}
+	err := m.Client.Get(ctx, client.ObjectKey{Name: m.Driver.StorageClass}, class)
+	if err == nil {
+		err = m.applier.DropMarks(ctx, class)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("StorageClass %s: %w", m.Driver.StorageClass, err)
+	}
+	return nil
+}
+
+// orphan deletes DaemonSets that have another name than ours, with their history, and leaves their pods running: nobody would
+// make them anew.
+func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
+	renamed, err := m.renamed(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	var changes apply.ChangeSet
+	for i := range renamed {
+		history, err := m.history(ctx, &renamed[i])
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, apply.Delete(ctx, m.Client, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		for j := range history {
+			changes = append(changes, apply.Delete(ctx, m.Client, &history[j]))
+		}
+	}
+	return changes, nil
+}
+
+// renamed are DaemonSets of predecessors beside ours that are not being deleted: those in our namespace with another name than ours, and
+// those in namespaces of their own.
+func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
+	found := slices.DeleteFunc(slices.Clone(state.apart.daemonSets), func(daemonSet appsv1.DaemonSet) bool {
+		return daemonSet.DeletionTimestamp != nil
+	})
+	for _, predecessor := range m.Predecessors {
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, daemonSet := range daemonSets {
+			if daemonSet.Name != m.Driver.DaemonSet && daemonSet.Namespace == m.Namespace && daemonSet.DeletionTimestamp == nil {
+				found = append(found, daemonSet)
+			}
+		}
+	}
+	return found, nil
+}
+
+// history are the revisions of a DaemonSet, which would stay like its pods.
+func (m *Migration) history(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]appsv1.ControllerRevision, error) {
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := m.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), client.MatchingLabels{"app": daemonSet.Name}); err != nil {
+		return nil, fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool {
+		return !metav1.IsControlledBy(&revision, daemonSet)
+	}), nil
+}
+
+// Announce says, while nobody has asked for the driver, what could be migrated.
+func (m *Migration) Announce(ctx context.Context) error {
+	for _, predecessor := range m.Predecessors {
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return err
+		}
+		for _, daemonSet := range daemonSets {
+			if !m.announced[daemonSet.UID] && daemonSet.DeletionTimestamp == nil {
+				m.announced[daemonSet.UID] = true
+				m.Events.Eventf(&daemonSet, nil, corev1.EventTypeNormal, "CreateClusterCSIDriver", "Reconcile",
+					"this DaemonSet of %s goes on running; to let %s take it over without a pause, create ClusterCSIDriver %s",
+					predecessor.Title, m.Driver.Operator, m.Driver.Name)
+			}
+		}
+	}
+	return nil
+}

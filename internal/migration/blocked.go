@@ -1,0 +1,177 @@
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// findBlocker says what keeps the driver from being applied: to work beside another operator would be a fight, and two plugins on a node
+// take each other's sockets. What is in the way only of a first installation is not looked for any more after that.
+func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, state *State) error {
+	for _, predecessor := range m.Predecessors {
+		running, err := predecessor.running(ctx)
+		if err != nil {
+			return err
+		}
+		if running != nil {
+			state.Blocker, state.SharesStatus = m.whileRunning(predecessor, running), predecessor.Operator == m.Driver.Operator
+			return nil
+		}
+	}
+	daemonSet, err := m.ourNodes(ctx)
+	if err != nil || daemonSet != nil {
+		return err
+	}
+	evidence, err := m.evidence(ctx, cr, *state)
+	if err != nil || evidence == "" || evidence == m.clear {
+		return err
+	}
+	if err := m.findPods(ctx, state); err != nil || state.Blocked() {
+		return err
+	}
+	m.clear = evidence
+	return nil
+}
+
+// whileRunning says what a predecessor that runs keeps from being done.
+func (m *Migration) whileRunning(predecessor *Predecessor, running *appsv1.Deployment) string {
+	if predecessor.Operator == m.Driver.Operator {
+		// It may be another one of this operator, which says the same. Two messages would be written in turns for ever.
+		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
+		slices.Sort(both)
+		return fmt.Sprintf("Deployments %s would undo each other's work; what is installed goes on "+
+			"running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package %s in its "+
+			"namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this ClusterCSIDriver",
+			strings.Join(both, " and "), predecessor.Package)
+	}
+	return fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
+		"driver back: it replaces node pods at once, also where pods use volumes. To go on, %s. Delete neither SharedVolumes nor their "+
+		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running))
+}
+
+// findPods looks in the cluster for pods beside which nothing may be installed: of operators whose Deployment has gone, and on the nodes.
+func (m *Migration) findPods(ctx context.Context, state *State) error {
+	for _, predecessor := range m.Predecessors {
+		message, err := m.lastPods(ctx, predecessor)
+		if err != nil || message != "" {
+			state.Blocker, state.SharesStatus = message, predecessor.Operator == m.Driver.Operator
+			return err
+		}
+	}
+	var err error
+	state.Blocker, err = m.strays(ctx, *state)
+	return err
+}
+
+// lastPods names pods of a predecessor that work on although their Deployment has gone.
+func (m *Migration) lastPods(ctx context.Context, predecessor *Predecessor) (string, error) {
+	younger, err := predecessor.younger(ctx)
+	if err != nil {
+		return "", err
+	}
+	pods := &corev1.PodList{}
+	if err := m.Live.List(ctx, pods, client.MatchingFields{"spec.serviceAccountName": predecessor.Operator}); err != nil {
+		return "", fmt.Errorf("look for pods of %s: %w", predecessor.Title, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		isSelf := predecessor.Operator == m.Driver.Operator && pod.Namespace == m.Namespace
+		if isSelf || pod.Spec.NodeName == "" || volume.IsFinished(pod) || slices.Contains(younger, pod.Namespace) {
+			continue
+		}
+		may, err := predecessor.may(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName})
+		if err != nil {
+			return "", err
+		}
+		if may {
+			return fmt.Sprintf("waiting for the end of Pod %s/%s of %s, which would change the driver back", pod.Namespace, pod.Name, predecessor.Title), nil
+		}
+	}
+	return "", nil
+}
+
+// strays names node pods beside which ours would run: in another namespace, or without the DaemonSet that ours is made from.
+func (m *Migration) strays(ctx context.Context, state State) (string, error) {
+	found, err := m.strayPods(ctx, state)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	namespace := ""
+	names := make([]string, 0, len(found))
+	for _, pod := range found {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+		if pod.Namespace != m.Namespace {
+			namespace = cmp.Or(namespace, pod.Namespace)
+		}
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("waiting for the end of %d node pods of a former operator, as two on a node would take each other's sockets: %s",
+		len(names), status.Shorten(names))
+	switch {
+	case m.active(namespace):
+		text += fmt.Sprintf(". Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be "+
+			"mounted or unmounted meanwhile. Drain the nodes and delete DaemonSet %s/%s, or set annotation %s=true on ClusterCSIDriver %s",
+			namespace, m.Driver.DaemonSet, AcceptRemountAnnotation, m.Driver.Name)
+	case slices.Contains(m.Driver.OldNamespaces(), namespace):
+		text += fmt.Sprintf(". To let this operator replace them one by one, bind ClusterRole %s to its ServiceAccount %s/%s in namespace %s, "+
+			"which the cluster-storage-operator does when it starts", m.Driver.NamespaceRole(), m.Namespace, m.Driver.Operator, namespace)
+	case namespace != "":
+		text += fmt.Sprintf(". Install this operator into namespace %s, where it takes their DaemonSet over; or delete that when no pod uses "+
+			"EFS volumes", namespace)
+	}
+	return text, nil
+}
+
+func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, error) {
+	existing := &appsv1.DaemonSet{}
+	err := m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}, existing)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read DaemonSet %s: %w", m.Driver.DaemonSet, err)
+	}
+	plugins, err := m.plugins(ctx)
+	return slices.DeleteFunc(plugins, func(pod corev1.Pod) bool {
+		if volume.IsFinished(&pod) || m.active(pod.Namespace) && (state.accepted || !lowPriority(&pod)) {
+			// Where the operator may, it replaces them.
+			return true
+		}
+		if pod.Namespace != m.Namespace {
+			return false
+		}
+		owner := metav1.GetControllerOf(&pod)
+		switch {
+		case pod.Labels["app"] != m.Driver.DaemonSet:
+			// Ours wait for their nodes.
+			return true
+		case owner == nil:
+			// Ours adopts it, unless it is on its way out.
+			return pod.DeletionTimestamp == nil
+		default:
+			return owner.UID == existing.UID
+		}
+	}), err
+}
+
+// plugins are node pods of the driver in all namespaces, whoever has started them.
+func (m *Migration) plugins(ctx context.Context) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := m.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}); err != nil {
+		return nil, fmt.Errorf("look for node pods in all namespaces: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || !m.Driver.MountsSocket(pod.Spec.Volumes)
+	}), nil
+}

@@ -1,0 +1,111 @@
+package migration
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// inherited is what spec.observedConfig keeps of a predecessor: values of settings by their variables. The predecessor's arguments are gone
+// with the first apply.
+type inherited struct {
+	Inherited map[string]string `json:"inheritedSettings,omitempty"`
+}
+
+// Settings are those of the environment, and what a predecessor has decided where the environment leaves it open: as the ClusterCSIDriver
+// keeps it, and as was found just now.
+func (m *Migration) Settings(environment map[string]string, cr *operatorv1.ClusterCSIDriver, found map[string]string) map[string]string {
+	var kept inherited
+	if raw := cr.Spec.ObservedConfig.Raw; len(raw) > 0 && json.Unmarshal(raw, &kept) != nil {
+		kept = inherited{}
+	}
+	if len(kept.Inherited)+len(found) == 0 {
+		return environment
+	}
+	settings := maps.Clone(environment)
+	for _, setting := range m.Inheritable {
+		if value := cmp.Or(found[setting.Variable], kept.Inherited[setting.Variable]); value != "" && setting.Check(value) == nil {
+			settings[setting.Variable] = value
+		}
+	}
+	return settings
+}
+
+// ObservedConfig is what spec.observedConfig keeps of settings that were found, to be applied by a field manager of its own.
+func ObservedConfig(found map[string]string) map[string]any {
+	kept := map[string]any{}
+	for variable, value := range found {
+		kept[variable] = value
+	}
+	return map[string]any{"observedConfig": map[string]any{"inheritedSettings": kept}}
+}
+
+// inherited is what the predecessor's controller in our namespace was told, if it is still the predecessor's.
+func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (map[string]string, error) {
+	if len(m.Inheritable) == 0 {
+		return nil, nil
+	}
+	succeeds, err := m.succeeds(ctx, cr)
+	if err != nil || !succeeds {
+		return nil, err
+	}
+	deployment := &appsv1.Deployment{}
+	err = m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment}, deployment)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("look for Deployment %s of a predecessor: %w", m.Driver.Deployment, err)
+	}
+	found := map[string]string{}
+	for _, setting := range m.Inheritable {
+		if value, is := setting.Inherited(deployment.Spec.Template.Spec.Containers); is && !m.applier.Owns(deployment) {
+			found[setting.Variable] = value
+		}
+	}
+	return found, nil
+}
+
+// succeeds tells whether a predecessor may have left a controller in our namespace that is not ours yet: it has left its node pods, or
+// the generation of its Deployment in the status. All of it is in the cache.
+func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
+	ours := &appsv1.Deployment{}
+	ours.Namespace, ours.Name = m.Namespace, m.Driver.Deployment
+	known, err := m.applier.Newest(ctx, ours)
+	if err != nil {
+		return false, fmt.Errorf("read Deployment %s: %w", m.Driver.Deployment, err)
+	}
+	if known && m.applier.Owns(ours) {
+		return false, nil
+	}
+	if m.hasGenerations(cr) {
+		return true, nil
+	}
+	for _, predecessor := range m.Predecessors {
+		daemonSets, err := predecessor.daemonSets(ctx)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(daemonSets, func(d appsv1.DaemonSet) bool {
+			return d.Namespace == m.Namespace && d.Name != m.Driver.DaemonSet
+		}) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inheritedNotes say what is kept, sorted.
+func inheritedNotes(settings map[string]string) []string {
+	notes := make([]string, 0, len(settings))
+	for variable, value := range settings {
+		notes = append(notes, fmt.Sprintf("%s=%s, which the predecessor's controller has. To change it, set %s in the operator's environment",
+			variable, value, variable))
+	}
+	slices.Sort(notes)
+	return notes
+}

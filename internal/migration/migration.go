@@ -1,0 +1,245 @@
+// Package migration moves a driver from the operators before this one to this one, without stopping an application.
+//
+//	Observe   what predecessors have left, and what is in the way: from the cache, and from the cluster only if the cache shows something
+//	Advance   after the objects of this operator are applied: node pods are replaced, and what nobody needs any more is deleted
+//	Plan      what both would do, for a dry run
+//
+// Why it works so: docs/decisions/0013, 0021 and 0037.
+package migration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// AcceptRemountAnnotation on the ClusterCSIDriver, with the value "true", lets node pods of a predecessor be replaced although
+// pods on their nodes use volumes. The mounts of these pods hang until the pods are started anew.
+const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
+
+// Migration moves one driver. It is used by one goroutine.
+type Migration struct {
+	// Client reads from the cache and writes to the cluster, Live reads from the cluster.
+	Client client.Client
+	Live   client.Reader
+	Driver driver.Driver
+	// Namespace is where the operator runs.
+	Namespace string
+	// Predecessors are the operators that are watched for.
+	Predecessors []*Predecessor
+	// Inheritable are the settings that a predecessor may have decided.
+	Inheritable []driver.Setting
+	// Events is where events on a predecessor's DaemonSet go.
+	Events events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+
+	applier  *apply.Applier
+	replacer *nodes.Replacer
+	// surveyed is when the node pods were looked at last, and lastMoved what came of it.
+	surveyed  time.Time
+	lastMoved Moved
+	patience  status.Patience
+	// clear is the evidence with which nothing was in the way. Operators are those that were seen while this process runs.
+	clear     string
+	operators map[types.UID]bool
+	// mine are the namespaces of predecessors in which this operator may migrate, over those in which there is nothing left to do.
+	mine, over map[string]bool
+	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
+	bindingsCleared bool
+	// announced are the DaemonSets of predecessors that an event has told about.
+	announced map[types.UID]bool
+}
+
+// State is what predecessors have left of a driver. It is zero for whoever has none.
+type State struct {
+	// Blocker says what keeps the driver from being applied; empty if nothing does.
+	Blocker string
+	// SharesStatus means that somebody else writes the same conditions.
+	SharesStatus bool
+	// Again is when to look once more, although no event may come.
+	Again time.Duration
+	// Old are the node pods of predecessors.
+	Old []corev1.Pod
+	// Inherited are settings that the predecessor's controller has, by their variables; they are kept before that is changed.
+	Inherited map[string]string
+
+	// accepted means that nodes in use may lose their plugin for a while.
+	accepted bool
+	apart    apart
+}
+
+// Blocked tells whether nothing may be applied.
+func (s State) Blocked() bool { return s.Blocker != "" }
+
+// Use gives the migration the applier of the driver's objects. Call it before anything else.
+func (m *Migration) Use(applier *apply.Applier) {
+	m.applier = applier
+	m.replacer = &nodes.Replacer{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
+	m.operators, m.announced = map[types.UID]bool{}, map[types.UID]bool{}
+}
+
+// Observe finds out what predecessors have left. On a cluster that never had one it costs no request.
+func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
+	state, err := m.Remaining(ctx, cr)
+	if err != nil {
+		return state, err
+	}
+	if err := m.findBlocker(ctx, cr, &state); err != nil || state.Blocked() {
+		state.Again = m.pauseFor(state)
+		return state, err
+	}
+	state.Inherited, err = m.inherited(ctx, cr)
+	return state, err
+}
+
+// Remaining is the part of the State that does not say whether anything may be applied: a removal needs no more.
+func (m *Migration) Remaining(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
+	state := State{accepted: cr.Annotations[AcceptRemountAnnotation] == "true"}
+	var err error
+	if state.apart, err = m.observeApart(ctx); err != nil {
+		return state, err
+	}
+	state.Old, err = m.nodePods(ctx, m.Client, m.Driver.IsOld)
+	state.Old = append(state.Old, state.apart.nodes...)
+	return state, err
+}
+
+func (m *Migration) pauseFor(state State) time.Duration {
+	if !state.Blocked() {
+		return 0
+	}
+	return m.patience.Pause(m.Now(), state.Blocker)
+}
+
+// nodePods are the driver's pods on the nodes that match, whoever has started them, in the operator's namespace.
+func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
+	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod); err != nil {
+		return nil, fmt.Errorf("list the node pods: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
+}
+
+// Forget drops what belongs to the life of one ClusterCSIDriver.
+func (m *Migration) Forget() {
+	m.clear, m.mine, m.over, m.bindingsCleared, m.patience = "", nil, nil, false, status.Patience{}
+}
+
+// Predecessor is the one whose Deployment has a name; nil if there is none.
+func (m *Migration) Predecessor(operator string) *Predecessor {
+	for _, predecessor := range m.Predecessors {
+		if predecessor.Operator == operator {
+			return predecessor
+		}
+	}
+	return nil
+}
+
+// evidence is what the cache shows of predecessors, as a text that changes whenever one of these objects does; empty if there is nothing.
+// As long as it is the same, the cluster is not asked again what is in the way.
+func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDriver, state State) (string, error) {
+	text := ""
+	add := func(object client.Object) {
+		text += fmt.Sprintf("%T %s %s;", object, object.GetUID(), object.GetResourceVersion())
+	}
+	for _, predecessor := range m.Predecessors {
+		if err := m.evidenceOf(ctx, predecessor, add); err != nil {
+			return "", err
+		}
+	}
+	foreign, err := m.foreignCSIDriver(ctx)
+	if err != nil {
+		return "", err
+	}
+	if foreign != nil {
+		add(foreign)
+	}
+	for i := range state.Old {
+		add(&state.Old[i])
+	}
+	isLegacy := func(finalizer string) bool { return slices.Contains(m.Driver.LegacyFinalizers, finalizer) }
+	if slices.ContainsFunc(cr.Finalizers, isLegacy) || m.hasGenerations(cr) {
+		text += "the status is a predecessor's;"
+	}
+	// An operator that was seen may have pods that outlive its Deployment.
+	if text == "" && len(m.operators) > 0 {
+		text = "all of it has gone"
+	}
+	return text + state.apart.evidence, nil
+}
+
+func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, add func(client.Object)) error {
+	deployments, err := predecessor.deployments(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range deployments {
+		if deployment := &deployments[i]; !predecessor.isSelf(deployment) {
+			m.operators[deployment.UID] = true
+			add(deployment)
+		}
+	}
+	daemonSets, err := predecessor.daemonSets(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range daemonSets {
+		add(&daemonSets[i])
+	}
+	left, err := predecessor.leftovers(ctx)
+	for _, object := range left {
+		add(object)
+	}
+	return err
+}
+
+// foreignCSIDriver is the CSIDriver as the cache has it, if somebody else has made it; else nil.
+func (m *Migration) foreignCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
+	found := &storagev1.CSIDriver{}
+	found.Name = m.Driver.Name
+	known, err := m.applier.Newest(ctx, found)
+	if err != nil {
+		return nil, fmt.Errorf("read CSIDriver %s: %w", m.Driver.Name, err)
+	}
+	if !known || m.applier.Owns(found) {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// hasGenerations tells whether a predecessor has left the generation of a Deployment in the status. This operator writes none.
+func (m *Migration) hasGenerations(cr *operatorv1.ClusterCSIDriver) bool {
+	return slices.ContainsFunc(cr.Status.Generations, func(entry operatorv1.GenerationStatus) bool {
+		return entry.Resource == "deployments" && entry.Namespace == m.Namespace && entry.Name == m.Driver.Deployment
+	})
+}
+
+// ourNodes are the DaemonSet of this operator as the cache or the last write has it; nil if there is none.
+func (m *Migration) ourNodes(ctx context.Context) (*appsv1.DaemonSet, error) {
+	daemonSet := &appsv1.DaemonSet{}
+	daemonSet.Namespace, daemonSet.Name = m.Namespace, m.Driver.DaemonSet
+	found, err := m.applier.Newest(ctx, daemonSet)
+	if err != nil {
+		return nil, fmt.Errorf("read DaemonSet %s: %w", m.Driver.DaemonSet, err)
+	}
+	if !found {
+		return nil, nil
+	}
+	return daemonSet, nil
+}

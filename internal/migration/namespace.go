@@ -1,0 +1,220 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// controllerInterval is how soon to look again for a controller that was deleted: until it has gone, nobody makes volumes.
+const controllerInterval = 2 * time.Second
+
+// apart is what predecessors run of the driver in namespaces of their own. Nothing of it is watched: it is read from the cluster, until it
+// has gone once.
+type apart struct {
+	daemonSets  []appsv1.DaemonSet
+	deployments []appsv1.Deployment
+	// nodes and controllers are the pods that have not ended, where this operator may migrate.
+	nodes, controllers []corev1.Pod
+	// evidence names pods where it may not.
+	evidence string
+}
+
+// active tells whether node pods in a namespace are migrated.
+func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
+
+// lowPriority tells whether the scheduler would evict a predecessor's node pod for one of ours, whoever uses volumes there: ours are critical
+// for their nodes, and can't run beside it.
+func lowPriority(pod *corev1.Pod) bool {
+	const systemNodeCritical = 2000001000
+	return pod.Spec.Priority == nil || *pod.Spec.Priority < systemNodeCritical
+}
+
+// observeApart reads what there is in the namespaces of predecessors. Where the operator has no rights, because nothing was there when the
+// cluster-storage-operator looked, it migrates nothing; its pods stay away from nodes that have one of the old ones all the same.
+func (m *Migration) observeApart(ctx context.Context) (apart, error) {
+	var found apart
+	if m.mine == nil {
+		m.mine, m.over = map[string]bool{}, map[string]bool{}
+	}
+	for _, namespace := range m.Driver.OldNamespaces() {
+		if m.over[namespace] {
+			continue
+		}
+		pods, err := m.podsIn(ctx, namespace)
+		if err != nil {
+			return found, err
+		}
+		if err := m.askFor(ctx, namespace); err != nil {
+			return found, err
+		}
+		switch {
+		case m.mine[namespace]:
+			found.nodes, found.controllers = append(found.nodes, pods.nodes...), append(found.controllers, pods.controllers...)
+			if err := m.oldWorkloads(ctx, namespace, &found); err != nil {
+				return found, err
+			}
+		case len(pods.nodes)+len(pods.controllers) == 0:
+			m.over[namespace] = true
+		default:
+			for _, pod := range slices.Concat(pods.nodes, pods.controllers) {
+				found.evidence += fmt.Sprintf("Pod %s %s;", pod.UID, pod.ResourceVersion)
+			}
+		}
+	}
+	return found, nil
+}
+
+// podsIn are the pods of the driver in an old namespace, as the cluster has them.
+func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error) {
+	pods := &corev1.PodList{}
+	apps := client.MatchingLabelsSelector{Selector: driver.WithApp(append(m.Driver.NodeApps(), m.Driver.Deployment)...)}
+	if err := m.Live.List(ctx, pods, client.InNamespace(namespace), apps); err != nil {
+		return apart{}, fmt.Errorf("look for pods of a former operator in namespace %s: %w", namespace, err)
+	}
+	var found apart
+	for _, pod := range pods.Items {
+		switch {
+		case volume.IsFinished(&pod):
+		case pod.Labels["app"] == m.Driver.Deployment:
+			found.controllers = append(found.controllers, pod)
+		case m.Driver.MountsSocket(pod.Spec.Volumes):
+			found.nodes = append(found.nodes, pod)
+		}
+	}
+	return found, nil
+}
+
+// askFor finds out whether the operator may replace pods in a namespace.
+func (m *Migration) askFor(ctx context.Context, namespace string) error {
+	if m.mine[namespace] {
+		return nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "delete", Version: "v1", Resource: "pods"},
+	}}
+	if err := m.Client.Create(ctx, review); err != nil {
+		return fmt.Errorf("ask for the right to take over in namespace %s: %w", namespace, err)
+	}
+	m.mine[namespace] = review.Status.Allowed
+	return nil
+}
+
+func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *apart) error {
+	daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
+	switch err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: m.Driver.DaemonSet}, daemonSet); {
+	case err == nil && m.Driver.MountsSocket(daemonSet.Spec.Template.Spec.Volumes):
+		found.daemonSets = append(found.daemonSets, *daemonSet)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("look for DaemonSet %s/%s of a former operator: %w", namespace, m.Driver.DaemonSet, err)
+	}
+	switch err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: m.Driver.Deployment}, deployment); {
+	case err == nil:
+		found.deployments = append(found.deployments, *deployment)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("look for Deployment %s/%s of a former operator: %w", namespace, m.Driver.Deployment, err)
+	}
+	return nil
+}
+
+// ControllerHold says why our controller waits for the end of the predecessor's: leases are of a namespace, so that both would lead. It is
+// empty if there is none.
+func (s State) ControllerHold() string {
+	if len(s.apart.deployments)+len(s.apart.controllers) == 0 {
+		return ""
+	}
+	var names []string
+	for i := range s.apart.deployments {
+		names = append(names, "Deployment "+client.ObjectKeyFromObject(&s.apart.deployments[i]).String())
+	}
+	for i := range s.apart.controllers {
+		names = append(names, "Pod "+client.ObjectKeyFromObject(&s.apart.controllers[i]).String())
+	}
+	slices.Sort(names)
+	return "waiting for the end of the former controller, beside which a second one would work on the same volumes: " + status.Shorten(names)
+}
+
+// endController deletes the predecessor's controller when all is there that ours needs.
+func (m *Migration) endController(ctx context.Context, state State, changes apply.ChangeSet) apply.ChangeSet {
+	needed := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "CSIDriver"}
+	for _, change := range changes.With(apply.Failed, apply.Terminating) {
+		if slices.Contains(needed, change.Subject.Kind) {
+			return nil
+		}
+	}
+	var deleted apply.ChangeSet
+	for i := range state.apart.deployments {
+		if deployment := &state.apart.deployments[i]; deployment.DeletionTimestamp == nil {
+			// In the foreground it stays visible until its pods have gone.
+			deleted = append(deleted, apply.Delete(ctx, m.Client, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		}
+	}
+	return deleted
+}
+
+// clearApart deletes what the pods of predecessors needed, after the last of them: what is called as ours is, in their namespace. The right
+// to do so goes last. The namespace stays.
+func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSet, error) {
+	var changes apply.ChangeSet
+	old := state.apart
+	if len(old.nodes)+len(old.controllers)+len(old.deployments)+len(old.daemonSets) > 0 {
+		return nil, nil
+	}
+	for _, namespace := range m.Driver.OldNamespaces() {
+		if !m.active(namespace) {
+			continue
+		}
+		for _, subject := range m.leftIn(namespace) {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(subject.GroupVersionKind)
+			err := m.Live.Get(ctx, subject.ObjectKey, object)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return changes, fmt.Errorf("look for %s of a former operator: %w", subject, err)
+			}
+			changes = append(changes, apply.Delete(ctx, m.Client, object))
+		}
+		if len(changes.With(apply.Failed)) > 0 {
+			continue
+		}
+		// To list is a right that is not narrowed to the names of what is ours.
+		bindings := &rbacv1.RoleBindingList{}
+		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
+			return changes, fmt.Errorf("look for the rights in namespace %s: %w", namespace, err)
+		}
+		for i := range bindings.Items {
+			changes = append(changes, apply.Delete(ctx, m.Client, &bindings.Items[i]))
+		}
+		m.over[namespace] = len(changes.With(apply.Failed)) == 0
+	}
+	return changes, nil
+}
+
+// leftIn are the objects that a predecessor may have left in its namespace, in the order in which they are deleted.
+func (m *Migration) leftIn(namespace string) []apply.Subject {
+	var left []apply.Subject
+	for _, subject := range slices.Backward(m.applier.Known) {
+		if subject.Namespace == m.Namespace && subject.Group != appsv1.GroupName {
+			subject.Namespace = namespace
+			left = append(left, subject)
+		}
+	}
+	return left
+}

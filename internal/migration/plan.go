@@ -1,0 +1,225 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// Plan is what the operator would do if the ClusterCSIDriver were created, or what it is about to do if it is there.
+type Plan struct {
+	// Namespace is the operator's.
+	Namespace string `json:"namespace"`
+	// Obstacle says what has to go first; empty if nothing is in the way.
+	Obstacle string `json:"obstacle,omitempty"`
+	// Objects are sorted by what is done with them, then by kind and name.
+	Objects []PlannedObject `json:"objects"`
+	// Nodes are those with a pod of a former operator, in the order in which they are replaced.
+	Nodes []PlannedNode `json:"nodes"`
+	// AtOnce is how many nodes are replaced at a time.
+	AtOnce int `json:"atOnce"`
+	// Kept says which settings of the predecessor stay as they are, a sentence each.
+	Kept []string `json:"kept,omitempty"`
+	// Problems say what of the configuration can't be followed.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// What is done with an object. An adopted one stays the same object, and becomes ours.
+const (
+	PlanCreate = "create"
+	PlanAdopt  = "adopt"
+	PlanChange = "change"
+	PlanKeep   = "keep"
+	PlanDelete = "delete"
+)
+
+// PlannedObject is an object and what is done with it.
+type PlannedObject struct {
+	Action    string `json:"action"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Note says why, or when.
+	Note string `json:"note,omitempty"`
+}
+
+// PlannedNode is a node with a pod of a former operator.
+type PlannedNode struct {
+	Node string `json:"node"`
+	Pod  string `json:"pod"`
+	// Waits is true if pods use volumes there, which are in UsedBy as "namespace/pod".
+	Waits  bool     `json:"waits"`
+	UsedBy []string `json:"usedBy,omitempty"`
+}
+
+// Preview is Observe for a Plan: it finds what is inherited also if something is in the way.
+func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
+	state, err := m.Observe(ctx, cr)
+	if err == nil && state.Blocked() {
+		state.Inherited, err = m.inherited(ctx, cr)
+	}
+	return state, err
+}
+
+// Plan reads the cluster and changes nothing. The objects are those that would be applied. Only the fields Client, Live, Driver, Namespace,
+// Predecessors, Inheritable and Now need to be set.
+func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
+	plan := Plan{
+		Namespace: m.Namespace, Obstacle: state.Blocker, Kept: inheritedNotes(state.Inherited),
+		Objects: []PlannedObject{}, Nodes: []PlannedNode{},
+	}
+	if err := m.previewChanges(ctx, objects, &plan); err != nil {
+		return plan, err
+	}
+	if err := m.previewLeftovers(ctx, state, &plan); err != nil {
+		return plan, err
+	}
+	plan.Sort()
+	return plan, m.previewNodes(ctx, state, &plan)
+}
+
+func (m *Migration) previewChanges(ctx context.Context, objects []client.Object, plan *Plan) error {
+	changes := m.applier.Preview(ctx, objects)
+	if err := changes.With(apply.Failed).Err(); err != nil {
+		return err
+	}
+	for _, change := range changes {
+		action, note := PlanKeep, ""
+		switch {
+		case change.Action == apply.Created:
+			action = PlanCreate
+		case change.Adopted:
+			action = PlanAdopt
+		case change.Action == apply.Configured:
+			action = PlanChange
+		case change.Marked:
+			action, note = PlanChange, "kept as it is but for the marks of its former owner"
+		case change.Action == apply.Foreign:
+			note = "made by somebody else"
+		case change.Action == apply.Terminating:
+			note = "is being deleted; it is made again afterwards"
+		}
+		plan.add(action, change.Subject, note)
+	}
+	outdated, err := m.applier.Outdated(ctx, objects)
+	if err != nil {
+		return fmt.Errorf("look for what is not needed any more: %w", err)
+	}
+	for _, object := range outdated {
+		plan.add(PlanDelete, apply.SubjectOf(object), "not needed any more")
+	}
+	return nil
+}
+
+// previewLeftovers adds what is deleted with the last pod of a predecessor.
+func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Plan) error {
+	note := ""
+	if len(state.Old) > 0 {
+		note = "when the last pod of the former operator has gone"
+	}
+	for _, predecessor := range m.Predecessors {
+		left, err := predecessor.leftovers(ctx)
+		if err != nil {
+			return err
+		}
+		for _, object := range left {
+			if err := m.previewDeletion(object, note, plan); err != nil {
+				return err
+			}
+		}
+		bindings, err := m.superseded(ctx, predecessor.ClusterRoleBindings)
+		if err != nil {
+			return err
+		}
+		for _, binding := range bindings {
+			if err := m.previewDeletion(binding, "a ClusterRoleBinding of another name takes its place", plan); err != nil {
+				return err
+			}
+		}
+	}
+	renamed, err := m.renamed(ctx, state)
+	if err != nil {
+		return err
+	}
+	for i := range renamed {
+		if err := m.previewDeletion(&renamed[i], "its pods stay until they are replaced", plan); err != nil {
+			return err
+		}
+		history, err := m.history(ctx, &renamed[i])
+		if err != nil {
+			return err
+		}
+		for j := range history {
+			if err := m.previewDeletion(&history[j], "", plan); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Migration) previewDeletion(object client.Object, note string, plan *Plan) error {
+	kind, err := apiutil.GVKForObject(object, m.Client.Scheme())
+	if err != nil {
+		return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
+	}
+	plan.add(PlanDelete, apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, note)
+	return nil
+}
+
+// previewNodes tells in which order pods are replaced, and which wait for whom.
+func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) error {
+	all := &corev1.NodeList{}
+	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	fleet, err := m.survey(ctx, nil, len(all.Items))
+	if err != nil {
+		return err
+	}
+	plan.AtOnce = fleet.Most()
+	for _, node := range fleet.Order() {
+		used := fleet.Users[node]
+		plan.Nodes = append(plan.Nodes, PlannedNode{Node: node, Pod: fleet.Old[node].Name, Waits: len(used) > 0 && !state.accepted, UsedBy: used})
+	}
+	return nil
+}
+
+func (p *Plan) add(action string, subject apply.Subject, note string) {
+	p.Objects = append(p.Objects, PlannedObject{
+		Action: action, Kind: subject.Kind, Namespace: subject.Namespace, Name: subject.Name, Note: note,
+	})
+}
+
+// Sort orders the objects by what is done with them.
+func (p *Plan) Sort() {
+	order := []string{PlanDelete, PlanAdopt, PlanChange, PlanCreate, PlanKeep}
+	slices.SortStableFunc(p.Objects, func(a, b PlannedObject) int {
+		if by := slices.Index(order, a.Action) - slices.Index(order, b.Action); by != 0 {
+			return by
+		}
+		return strings.Compare(a.Kind+"/"+a.Namespace+"/"+a.Name, b.Kind+"/"+b.Namespace+"/"+b.Name)
+	})
+}
+
+// OldNamespace is where pods of predecessors run the driver; empty if there are none, or in several namespaces.
+func (m *Migration) OldNamespace(ctx context.Context) (string, error) {
+	plugins, err := m.plugins(ctx)
+	found := map[string]bool{}
+	for i := range plugins {
+		found[plugins[i].Namespace] = true
+	}
+	if names := slices.Collect(maps.Keys(found)); len(names) == 1 {
+		return names[0], err
+	}
+	return "", err
+}

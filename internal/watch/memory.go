@@ -1,0 +1,78 @@
+package watch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const (
+	// RequestAnnotation is what the cloud-credential-operator puts on a Secret: the CredentialsRequest that it is made for.
+	RequestAnnotation = "cloudcredential.openshift.io/credentials-request"
+	// hasPolicy replaces a policy in memory.
+	hasPolicy = "policy"
+)
+
+// HashSecret is a transformation of a cache: it replaces what a Secret holds by hashes. The operator only has to know
+// whether it changes, and what is not in memory can't leak.
+func HashSecret(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		for key, value := range secret.Data {
+			secret.Data[key] = []byte(hashed(string(value)))
+		}
+		kept := map[string]string{RequestAnnotation: secret.Annotations[RequestAnnotation]}
+		switch {
+		case driver.Minted(secret):
+			kept[driver.PolicyAnnotation] = hasPolicy
+		case driver.PassedThrough(secret):
+			kept[driver.PolicyAnnotation] = ""
+		}
+		secret.ManagedFields, secret.Annotations = nil, kept
+	}
+	return object, nil
+}
+
+// hashBundle does the same for the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may
+// change them.
+func hashBundle(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok {
+		if bundle := config.Data[driver.TrustedCAKey]; bundle != "" {
+			config.Data[driver.TrustedCAKey] = hashed(bundle)
+		}
+	}
+	return object, nil
+}
+
+// hashed returns the hash of a value, and a hash as it is: a cache may transform an object twice, for instance when it is
+// filled by a stream.
+func hashed(value string) string {
+	const prefix = "sha256-"
+	if hash, found := strings.CutPrefix(value, prefix); found && len(hash) == hex.EncodedLen(sha256.Size) {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return prefix + hex.EncodeToString(sum[:])
+}
+
+// CloudConfig is what OpenShift tells all about the cloud. It makes it of the ConfigMap that the Infrastructure names.
+func CloudConfig() client.ObjectKey {
+	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
+}
+
+// keepCloudCA is a transformation of a cache: what else there is about the cloud does not matter here.
+func keepCloudCA(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok {
+		config.ObjectMeta = metav1.ObjectMeta{
+			Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
+		}
+		config.BinaryData, config.Data = nil, map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
+	}
+	return object, nil
+}

@@ -1,0 +1,245 @@
+// Package watch has the one list of what the operator of a driver watches, and which part of it is kept in memory. From it follow the caches,
+// the events that wake the controller up, what can be ours, and the operator's RBAC.
+package watch
+
+import (
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// Watched is one kind that wakes the controller up, and the part of it that is held in memory.
+type Watched struct {
+	Object client.Object
+	// Namespace to look in; empty for cluster-scoped kinds.
+	Namespace string
+	// Other, if set, is the only object that is looked at in another namespace.
+	Other client.ObjectKey
+	// Foreign says that other is OpenShift's: it has no label of ours, and only the CA certificates of the cloud are kept of it.
+	Foreign bool
+	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
+	Name string
+	All  bool
+	// Apps, if set, are values of the label app, of which the objects have one.
+	Apps []string
+	// Optional, if set, is the kind's name: it is watched only where the cluster serves it.
+	Optional schema.GroupKind
+	// Transform, if set, drops what is not needed from memory.
+	Transform toolscache.TransformFunc
+	// Matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
+	Matters func(before, after client.Object) bool
+	// Late marks the definition of a kind that the operator starts anew to use.
+	Late bool
+}
+
+// watches is the one list of what the operator looks at, in the order in which objects are applied.
+func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
+	return append([]Watched{
+		// What the user wants.
+		{Object: &operatorv1.ClusterCSIDriver{}, Name: d.Name},
+		// The cluster's name and topology, and how it hands out credentials.
+		{Object: &configv1.Infrastructure{}, Name: openshift.Singleton, Optional: openshift.InfrastructureKind()},
+		{Object: &operatorv1.CloudCredential{}, Name: openshift.Singleton, Optional: openshift.CloudCredentialKind()},
+		// The way to the cloud, and the TLS profile of servers.
+		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
+		{Object: apiServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
+		// What we apply: changes by others are undone.
+		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
+		{Object: &rbacv1.ClusterRole{}},
+		{Object: &rbacv1.Role{}, Namespace: namespace},
+		{Object: &rbacv1.ClusterRoleBinding{}},
+		{Object: &rbacv1.RoleBinding{}, Namespace: namespace},
+		{
+			Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace,
+			Optional: driver.CredentialsRequestKind(),
+		},
+		{
+			Object: &corev1.ConfigMap{}, Namespace: namespace, Other: managedConfig(d, kinds), Foreign: d.CloudCAVariable != "",
+			Transform: hashBundle,
+		},
+		// By name, because one that belongs to somebody else must be seen as well.
+		{Object: &storagev1.CSIDriver{}, Name: d.Name},
+		// All of them, if only one is to be the default.
+		{Object: &storagev1.StorageClass{}, Name: d.StorageClass, All: d.StorageClass == ""},
+		{Object: &corev1.Service{}, Namespace: namespace},
+		{Object: &monitoringv1.ServiceMonitor{}, Namespace: namespace, Optional: driver.ServiceMonitorKind()},
+		{Object: &policyv1.PodDisruptionBudget{}, Namespace: namespace},
+		// Their roll-out is reported.
+		{Object: &appsv1.DaemonSet{}, Namespace: namespace},
+		{Object: &appsv1.Deployment{}, Namespace: namespace},
+		// Why a roll-out does not go on.
+		{
+			Object: &corev1.Pod{}, Namespace: namespace, Apps: append([]string{d.Deployment}, d.NodeApps()...),
+			Transform: stripPod, Matters: changesHealth,
+		},
+	}, slices.Concat(gates(d), Snapshots(d, kinds))...)
+}
+
+// gates are watched for drivers that depend on some.
+func gates(d driver.Driver) []Watched {
+	if len(d.FeatureGates) == 0 {
+		return nil
+	}
+	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
+}
+
+// managedConfig is the ConfigMap that matters among those that OpenShift makes for all: a cache can select one of a namespace.
+func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.ObjectKey {
+	switch {
+	case !kinds[openshift.InfrastructureKind()]:
+		return client.ObjectKey{}
+	case d.CloudCAVariable != "":
+		return CloudConfig()
+	default:
+		return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}
+	}
+}
+
+// Snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their definition is looked at.
+func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
+	kind := driver.VolumeSnapshotClassKind()
+	switch {
+	case !slices.Contains(d.OptionalKinds(), kind):
+		return nil
+	case kinds[kind]:
+		return []Watched{{Object: &snapshotv1.VolumeSnapshotClass{}, All: true, Optional: kind}}
+	default:
+		return []Watched{{Object: apply.Definition(), Name: snapshotv1.Definition, Late: true}}
+	}
+}
+
+func apiServer() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(openshift.APIServerKind())
+	return object
+}
+
+// stripPod keeps what the status tells about a pod.
+func stripPod(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields, pod.Annotations = nil, nil
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
+		for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+			for i := range containers {
+				containers[i] = corev1.ContainerStatus{State: containers[i].State}
+			}
+		}
+	}
+	return object, nil
+}
+
+// changesHealth is false for the many updates of a pod that say nothing new; that pods come and go is seen in the
+// workloads.
+func changesHealth(before, after client.Object) bool {
+	old, isPod := before.(*corev1.Pod)
+	pod, stillPod := after.(*corev1.Pod)
+	return !isPod || !stillPod || status.PodProblem(old) != status.PodProblem(pod)
+}
+
+// Served is the list without the kinds that this cluster does not have.
+func Served(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) []Watched {
+	return slices.DeleteFunc(watches(d, namespace, kinds), func(watched Watched) bool {
+		return watched.Optional != schema.GroupKind{} && !kinds[watched.Optional]
+	})
+}
+
+// CacheOptions tells the manager which part of each kind to hold in memory.
+func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) map[client.Object]cache.ByObject {
+	options := map[client.Object]cache.ByObject{}
+	for _, watched := range Served(d, namespace, kinds) {
+		config := cache.ByObject{Transform: watched.Transform}
+		switch {
+		case watched.Name != "":
+			config.Field = fields.OneTermEqualSelector("metadata.name", watched.Name)
+		case len(watched.Apps) > 0:
+			config.Label = driver.WithApp(watched.Apps...)
+		case watched.All:
+		default:
+			config.Label = labels.SelectorFromSet(Labels(d))
+		}
+		if watched.Namespace != "" {
+			config.Namespaces = map[string]cache.Config{watched.Namespace: {}}
+		}
+		if watched.Other.Name != "" {
+			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watched.Other.Name)}
+			if watched.Foreign {
+				one.LabelSelector, one.Transform = labels.Everything(), keepCloudCA
+			}
+			config.Namespaces[watched.Other.Namespace] = one
+		}
+		options[watched.Object] = config
+	}
+	return options
+}
+
+// SecretCaches holds each Secret of the driver, alone and hashed. A cache can select one name only, and the operator has
+// no right to see any other Secret.
+func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
+	caches := map[string]cache.Cache{}
+	for _, credentials := range d.Credentials {
+		one, err := cache.New(manager.GetConfig(), cache.Options{
+			Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
+				Field:      fields.OneTermEqualSelector("metadata.name", credentials.Secret),
+				Namespaces: map[string]cache.Config{namespace: {}},
+				Transform:  HashSecret,
+			}},
+			ReaderFailOnMissingInformer: true,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cache of Secret %s: %w", credentials.Secret, err)
+		}
+		if err := manager.Add(one); err != nil {
+			return nil, fmt.Errorf("add cache of Secret %s: %w", credentials.Secret, err)
+		}
+		caches[credentials.Secret] = one
+	}
+	return caches, nil
+}
+
+// Labels are on all objects of a driver.
+func Labels(d driver.Driver) labels.Set {
+	return labels.Set{openshift.ManagedByLabel: d.Operator}
+}
+
+// OptionalKinds are the kinds that not every cluster serves, with the versions that the operator of a driver uses.
+func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
+	kinds := map[schema.GroupKind]string{
+		openshift.InfrastructureKind():        configv1.GroupVersion.Version,
+		openshift.ProxyKind():                 configv1.GroupVersion.Version,
+		openshift.APIServerKind().GroupKind(): configv1.GroupVersion.Version,
+		openshift.CloudCredentialKind():       operatorv1.GroupVersion.Version,
+	}
+	for _, kind := range d.OptionalKinds() {
+		kinds[kind] = "v1"
+	}
+	if len(d.FeatureGates) > 0 {
+		kinds[openshift.FeatureGateKind()] = configv1.GroupVersion.Version
+	}
+	return kinds
+}
