@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -28,6 +27,7 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 			return err
 		}
 		if running != nil {
+			m.ran, m.clear = true, ""
 			state.Blocker, state.SharesStatus = m.whileRunning(predecessor, running), predecessor.Operator == m.Driver.Operator
 			return nil
 		}

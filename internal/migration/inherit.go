@@ -38,6 +38,12 @@ func (m *Migration) Settings(environment map[string]string, cr *operatorv1.Clust
 	return settings
 }
 
+// Keeps tells whether the ClusterCSIDriver keeps settings that were found.
+func Keeps(cr *operatorv1.ClusterCSIDriver, found map[string]string) bool {
+	var kept inherited
+	return len(found) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) == nil && maps.Equal(kept.Inherited, found)
+}
+
 // ObservedConfig is what spec.observedConfig keeps of settings that were found, to be applied by a field manager of its own.
 func ObservedConfig(found map[string]string) map[string]any {
 	kept := map[string]any{}

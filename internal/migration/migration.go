@@ -54,9 +54,9 @@ type Migration struct {
 	surveyed  time.Time
 	lastMoved Moved
 	patience  status.Patience
-	// clear is the evidence with which nothing was in the way. Operators are those that were seen while this process runs.
-	clear     string
-	operators map[types.UID]bool
+	// clear is the evidence with which nothing was in the way. Ran means that a predecessor ran since this process was started.
+	clear string
+	ran   bool
 	// mine are the namespaces of predecessors in which this operator may migrate, over those in which there is nothing left to do.
 	mine, over map[string]bool
 	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
@@ -90,7 +90,7 @@ func (s State) Blocked() bool { return s.Blocker != "" }
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
 	m.replacer = &nodes.Replacer{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
-	m.operators, m.announced = map[types.UID]bool{}, map[types.UID]bool{}
+	m.announced = map[types.UID]bool{}
 }
 
 // Observe finds out what predecessors have left. On a cluster that never had one it costs no request.
@@ -177,24 +177,13 @@ func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if slices.ContainsFunc(cr.Finalizers, isLegacy) || m.hasGenerations(cr) {
 		text += "the status is a predecessor's;"
 	}
-	// An operator that was seen may have pods that outlive its Deployment.
-	if text == "" && len(m.operators) > 0 {
-		text = "all of it has gone"
+	if m.ran {
+		text += "its pods may outlive its Deployment;"
 	}
 	return text + state.apart.evidence, nil
 }
 
 func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, add func(client.Object)) error {
-	deployments, err := predecessor.deployments(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range deployments {
-		if deployment := &deployments[i]; !predecessor.isSelf(deployment) {
-			m.operators[deployment.UID] = true
-			add(deployment)
-		}
-	}
 	daemonSets, err := predecessor.daemonSets(ctx)
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 
 // keepInherited keeps what a predecessor has decided in spec.observedConfig: its arguments are gone with the first apply.
 func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found map[string]string) error {
-	if len(found) == 0 {
+	if migration.Keeps(cr, found) {
 		return nil
 	}
 	patch := apply.Target(kind(), cr)

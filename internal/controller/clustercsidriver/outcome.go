@@ -44,8 +44,14 @@ func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
 func (r *Reconciler) applied(ctx context.Context, seen seen, changes apply.ChangeSet, moved migration.Moved, err error) outcome {
 	changes = append(changes, moved.Changes...)
 	logChanges(ctx, changes)
-	var failure error
-	seen.live.deployment, seen.live.daemonSet, failure = r.newestWorkloads(ctx)
+	deployment, daemonSet, failure := r.newestWorkloads(ctx)
+	// What is held may be a predecessor's, which this does not find.
+	if deployment != nil {
+		seen.live.deployment = deployment
+	}
+	if daemonSet != nil {
+		seen.live.daemonSet = daemonSet
+	}
 	return outcome{seen: seen, changes: changes, moved: moved, err: errors.Join(err, failure)}
 }
 
