@@ -30,16 +30,35 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 	@hack/build.sh . ./test/democluster bin/democluster
 	@bin/democluster -platform '$(PLATFORM)' $(if $(KEEP),-keep)
 
-.PHONY: test
-# What links Kubernetes itself is tested without the race detector, which would compile all of it once more. Four packages
-# run at a time, however few processors there are: most of them wait. They start in this order: those that take longest go
-# first, so that none of them is left alone at the end. All is compiled before the first one starts, so that no test competes with a
-# compiler.
-test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector.
-	go list -race -test -export ./... >/dev/null
-	go test -race -count=1 -p 4 -timeout 60m ./test/e2e ./test/storage ./test/idle ./test/adversaries ./test/takeover ./test/drivers ./test/faults ./test/releases ./test/cloud ./test/guide ./test/real ./...
-	cd devcluster && go test -race -count=1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
-	cd devcluster && go test -count=1 -timeout 20m ./internal/command ./internal/component ./test
+# These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. The race
+# detector is in the programs: in the tests it would only cost time. Those that take longest go first, so that none is left alone at the end.
+PROGRAM_TESTS := $(addprefix ./test/,e2e storage takeover drivers faults releases idle adversaries cloud guide real bundle images democluster demo)
+# All others run what they test in their own process, with the race detector.
+UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
+# testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read.
+testsum = go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1
+
+.PHONY: test test/programs test/units test/devcluster
+# All is compiled before the first test starts, so that no test competes with a compiler.
+test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector in the product, and name the slowest.
+	@rm -rf bin/tests && mkdir -p bin/tests
+	go list -test -export $(PROGRAM_TESTS) >/dev/null
+	go list -race -test -export $(UNIT_TESTS) >/dev/null
+	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 3 test/programs test/units test/devcluster || status=1; \
+		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
+
+# However few processors there are, several packages run at a time.
+test/programs:
+	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
+
+test/units:
+	@$(call testsum,units) -race -p 1 -timeout 20m $(UNIT_TESTS)
+
+# What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
+test/devcluster:
+	@cd devcluster && $(call testsum,devcluster) -race -p 1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
+	@cd devcluster && $(call testsum,kubernetes) -p 1 -timeout 20m ./internal/command ./internal/component ./test
 
 .PHONY: soak
 # A seed that nobody has chosen; the one of a failure makes it happen again.

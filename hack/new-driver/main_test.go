@@ -69,8 +69,8 @@ func command(t *testing.T, root string, args ...string) {
 
 func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
-	// Vet runs once, and nobody debugs these programs.
-	t.Setenv("GOFLAGS", "-vet=off -ldflags=-w")
+	// Vet runs once, and nobody debugs these programs. Go finds what it has compiled before, wherever the copy of the tree lies.
+	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
 	root, out := tree(t), &bytes.Buffer{}
 	before := files(t, root)
 	args := []string{"sample", "--repository", root, "--csi-name=disk.example.com", "--unlisted-name", "--platform", "AWS", "--condition-prefix=SampleDisk"}
@@ -140,7 +140,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 // What administrators install by OLM is removable, has its roles and a bundle that OLM takes, and is in no catalogue.
 func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOFLAGS", "-vet=off -ldflags=-w")
+	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
 	root, out := tree(t), &bytes.Buffer{}
 	before := files(t, root)
 	args := []string{"smb", "--repository", root, "--csi-name=smb.csi.k8s.io", "--delivery=olm"}

@@ -240,8 +240,9 @@ func defaults(environment []string) []string {
 	return append(all, environment...)
 }
 
-// haltOnRace ends a program with the race detector at the first race.
-const haltOnRace = "GORACE=halt_on_error=1"
+// haltOnRace ends a program with the race detector at the first race. At its end the program waits a moment for a race that is just being
+// reported, and not a second, which is the default: tests end hundreds of programs.
+const haltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
 
 // run starts a program with exactly this environment.
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
