@@ -5,56 +5,39 @@ package cloud
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"sync"
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
 )
 
-// suite holds what all tests of the package share; TestMain fills it in.
-var suite struct {
-	cluster *env.Cluster
-	// moto is the endpoint of the stand-in for AWS, which is emptied for each test.
-	moto string
-}
+// pool has the clusters of the tests. In each the administrator is responsible for credentials: no test has any that it has not made.
+var pool = &env.Pool{Size: 4, Flags: []string{"--nodes", "6", "--credentials-mode", "Manual"}, Prepare: prepare, Judge: noRefusals}
+
+// motos are the endpoints of the stand-ins for AWS, by the clusters beside which they were started. Each test empties its own.
+var motos sync.Map
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(pool.Run(m))
 }
 
-// run starts a cluster in which the administrator is responsible for credentials: no test has any that it has not made.
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	moto, stop, err := env.ServeAWS()
-	if err != nil {
-		return 1, err
-	}
-	defer stop()
-	cluster, err := env.Start(ctx, "--nodes", "6", "--credentials-mode", "Manual")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
+func prepare(ctx context.Context, cluster *env.Cluster) error {
 	if err := cluster.InstallManifests(ctx); err != nil {
-		return 1, err
+		return err
 	}
-	if err := cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
-		return 1, err
+	// It ends with this process.
+	moto, _, err := env.ServeAWS()
+	motos.Store(cluster, moto)
+	return errors.Join(err, cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)))
+}
+
+func noRefusals(clusters []*env.Cluster, _ bool) error {
+	var all []error
+	for _, cluster := range clusters {
+		all = append(all, cluster.Audit.NoRefusals(0, env.OperatorUser))
 	}
-	suite.cluster, suite.moto = cluster, moto
-	code = m.Run()
-	requests, err := cluster.Audit.Since(0, env.OperatorUser)
-	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
-		err = errors.New("the operator has asked for what it has no right to:\n" + env.Describe(refused))
-	}
-	return code, err
+	return errors.Join(all...)
 }

@@ -42,7 +42,7 @@ func problems() []string {
 	}
 }
 
-// scene is the shared cluster, an empty AWS, and an operator, for one test.
+// scene is a cluster, an empty AWS, and an operator, for one test.
 type scene struct {
 	*env.Cloud
 	t         *testing.T
@@ -62,7 +62,9 @@ type world struct {
 // open gives a test all but an operator and credentials. When it ends, nothing is said about AWS any more.
 func open(t *testing.T, namespace string) *scene {
 	t.Helper()
-	s := &scene{Cloud: env.NewCloud(t, suite.moto), t: t, cluster: suite.cluster, namespace: namespace, world: &world{}}
+	cluster := pool.Lend(t)
+	moto, _ := motos.Load(cluster)
+	s := &scene{Cloud: env.NewCloud(t, moto.(string)), t: t, cluster: cluster, namespace: namespace, world: &world{}}
 	var err error
 	s.infra, err = s.cluster.InfraID(t.Context())
 	env.Must(t, err)

@@ -17,7 +17,7 @@ import (
 // This API server has every feature gate that drivers know. What they render for it is kept, whether OpenShift has the gate or not;
 // test/releases tries it where the gates are off.
 func TestNothingIsDroppedWhereFeatureGatesAreOn(t *testing.T) {
-	gates := 0
+	cluster, gates := pool.Lend(t), 0
 	for _, get := range []func() (driver.Driver, error){awsebs.Driver, gcppd.Driver} {
 		d, err := get()
 		env.Must(t, err)
@@ -30,7 +30,7 @@ func TestNothingIsDroppedWhereFeatureGatesAreOn(t *testing.T) {
 				}
 			})
 			for _, object := range rendered {
-				kind, err := apiutil.GVKForObject(object, suite.cluster.Scheme)
+				kind, err := apiutil.GVKForObject(object, cluster.Scheme)
 				env.Must(t, err)
 				if kind.GroupKind() == driver.VolumeSnapshotClassKind() {
 					// Its CRD comes with another test.
@@ -41,7 +41,7 @@ func TestNothingIsDroppedWhereFeatureGatesAreOn(t *testing.T) {
 				asked := &unstructured.Unstructured{Object: fields}
 				asked.SetGroupVersionKind(kind)
 				delete(asked.Object, "status")
-				if err := suite.cluster.Accept(t.Context(), asked); err != nil {
+				if err := cluster.Accept(t.Context(), asked); err != nil {
 					t.Errorf("%s, gates %v: %v", d.Name, on, err)
 				}
 			}

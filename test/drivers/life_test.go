@@ -26,7 +26,7 @@ func TestEBSIsInstalledAndNeverRemoved(t *testing.T) {
 	d, err := awsebs.Driver()
 	env.Must(t, err)
 	live(t, scene{
-		cluster: suite.cluster, driver: d, classes: map[string]string{"gp3-csi": "true", "gp2-csi": ""}, snapshotClasses: []string{"csi-aws-vsc"},
+		cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "true", "gp2-csi": ""}, snapshotClasses: []string{"csi-aws-vsc"},
 		before: []client.Object{
 			// As an operator before this one has left it, without encryption.
 			&storagev1.StorageClass{
@@ -44,7 +44,7 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 	d, err := gcppd.Driver()
 	env.Must(t, err)
 	live(t, scene{
-		cluster: suite.cluster, driver: d, classes: map[string]string{"standard-csi": "true", "ssd-csi": ""},
+		cluster: pool.Lend(t), driver: d, classes: map[string]string{"standard-csi": "true", "ssd-csi": ""},
 		snapshotClasses: []string{"csi-gce-pd-vsc", "csi-gce-pd-vsc-images"},
 		before: []client.Object{
 			&storagev1.StorageClass{

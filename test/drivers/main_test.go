@@ -9,17 +9,11 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// suite holds what all tests of the package share; TestMain fills it in.
-var suite struct {
-	cluster *env.Cluster
-}
+// pool has the clusters of the tests.
+var pool = &env.Pool{Size: 4, Flags: []string{"--nodes", "4"}, Prepare: func(ctx context.Context, cluster *env.Cluster) error {
+	return cluster.Namespace(ctx, env.OperatorNamespace)
+}}
 
 func TestMain(m *testing.M) {
-	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
-		suite.cluster = cluster
-		if err := cluster.Namespace(ctx, env.OperatorNamespace); err != nil {
-			return 1, err
-		}
-		return m.Run(), nil
-	}, "--nodes", "4"))
+	os.Exit(pool.Run(m))
 }

@@ -31,7 +31,7 @@ type trust struct {
 func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	d, err := awsebs.Driver()
 	env.Must(t, err)
-	s := &trust{scene: scene{cluster: suite.cluster, driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}
+	s := &trust{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}
 	t.Cleanup(func() {
 		s.clear(t)
 		for _, object := range []client.Object{s.secret(), s.cloudConfig()} {

@@ -22,11 +22,10 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 func TestStartRefusesWhatCannotWork(t *testing.T) {
-	cluster := suite.cluster
+	cluster := pool.Lend(t)
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(folder, name)
@@ -203,11 +202,7 @@ func TestWithoutOptionalKindsTheDriverWorksAndTheStatusSaysWhatIsLeftOut(t *test
 			}
 		}
 	}
-	requests, err := cluster.Audit.Since(0, env.OperatorUser)
-	env.Must(t, err)
-	if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
-		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
-	}
+	env.Must(t, cluster.Audit.NoRefusals(0, env.OperatorUser))
 	if failed, err := first.Metric(t.Context(), "controller_runtime_reconcile_errors_total"); err != nil || failed != 0 {
 		t.Errorf("%v reconciles have failed (%v):\n%s", failed, err, first.Output())
 	}

@@ -10,47 +10,37 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 // allObjects is the number of objects of an installation in mint mode; TestInstallReachesAvailableWithEveryObject lists them.
 const allObjects = 24
 
-// suite holds what all tests of the package share; TestMain fills it in.
-var suite struct {
-	cluster *env.Cluster
-}
+// pool has the clusters of the tests.
+var pool = &env.Pool{Size: 4, Flags: []string{"--nodes", "6"}, Prepare: prepare, Judge: judgeRights}
 
 func TestMain(m *testing.M) {
-	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
-		suite.cluster = cluster
-		if err := cluster.InstallManifests(ctx); err != nil {
-			return 1, err
-		}
-		// Else they would be new in the first test.
-		if err := env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) }); err != nil {
-			return 1, err
-		}
-		code := m.Run()
-		return code, judgeRights(cluster, code == 0 && rights.Complete())
-	}, "--nodes", "6"))
+	os.Exit(pool.Run(m))
 }
 
-// clean gives a test the shared cluster and checks at its end that the test leaves nothing behind.
+func prepare(ctx context.Context, cluster *env.Cluster) error {
+	if err := cluster.InstallManifests(ctx); err != nil {
+		return err
+	}
+	// Else they would be new in the first test.
+	return env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) })
+}
+
+// clean gives a test a cluster to itself, beside other tests, and checks at its end that the test leaves nothing behind.
 func clean(t *testing.T) *env.Cluster {
 	t.Helper()
-	cluster := suite.cluster
+	cluster := pool.Lend(t)
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
 	t.Cleanup(func() {
-		requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-		if err != nil {
+		if err := cluster.Audit.NoRefusals(mark, env.OperatorUser); err != nil {
 			t.Error(err)
-		}
-		if refused := env.Filter(requests, rights.Refused); len(refused) > 0 {
-			t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
 		}
 	})
 	t.Cleanup(func() {

@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -77,15 +80,30 @@ func (a Audit) Now() (Mark, error) {
 	return Mark(info.Size()), nil
 }
 
-// Since returns the requests of one user after a mark, each once: a watch when it is answered, all others when they
+// IsRefused tells whether the operator asked for something that it has no right to. An allowed write is refused as well if it would grant
+// what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with rights.
+func (r Request) IsRefused() bool {
+	return r.Response.Code == http.StatusForbidden && !strings.Contains(r.Response.Message, "because it is being terminated")
+}
+
+// NoRefusals returns an error that names what these users have asked for since a mark, and have no right to.
+func (a Audit) NoRefusals(mark Mark, users ...string) error {
+	requests, err := a.Since(mark, users...)
+	if refused := Filter(requests, Request.IsRefused); len(refused) > 0 {
+		return errors.New("requests that the operator has no right to:\n" + Describe(refused))
+	}
+	return err
+}
+
+// Since returns the requests of some users after a mark, each once: a watch when it is answered, all others when they
 // are complete.
-func (a Audit) Since(mark Mark, user string) ([]Request, error) {
-	found, _, err := a.Next(mark, user)
+func (a Audit) Since(mark Mark, users ...string) ([]Request, error) {
+	found, _, err := a.Next(mark, users...)
 	return found, err
 }
 
 // Next is Since that also returns the mark to go on from. Whoever asks again and again need not read all of it anew.
-func (a Audit) Next(mark Mark, user string) ([]Request, Mark, error) {
+func (a Audit) Next(mark Mark, users ...string) ([]Request, Mark, error) {
 	file, err := os.Open(a.File)
 	if err != nil {
 		return nil, mark, fmt.Errorf("audit log: %w", err)
@@ -113,14 +131,14 @@ func (a Audit) Next(mark Mark, user string) ([]Request, Mark, error) {
 		}
 		mark += Mark(len(line))
 		var request Request
-		if !bytes.Contains(line, []byte(user)) {
+		if !slices.ContainsFunc(users, func(user string) bool { return bytes.Contains(line, []byte(user)) }) {
 			continue
 		}
 		if err := json.Unmarshal(line, &request); err != nil {
 			return nil, mark, fmt.Errorf("audit log: %w", err)
 		}
 		started := request.Stage == "ResponseStarted"
-		if request.User.Username == user && started == (request.Verb == "watch") {
+		if slices.Contains(users, request.User.Username) && started == (request.Verb == "watch") {
 			found = append(found, request)
 		}
 	}

@@ -81,11 +81,7 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 	if memory, known := resident(t, operator.PID()); known && memory > mostMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostMemory)
 	}
-	all, err := cluster.Audit.Since(0, env.OperatorUser)
-	env.Must(t, err)
-	if refused := env.Filter(all, func(r env.Request) bool { return r.Response.Code == 403 }); len(refused) > 0 {
-		t.Errorf("requests that the operator has no right to:\n%s", env.Describe(refused))
-	}
+	env.Must(t, cluster.Audit.NoRefusals(0, env.OperatorUser))
 }
 
 // shared creates SharedVolumes that are not there yet, and checks that they are Ready.

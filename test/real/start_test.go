@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 // Each variant of each driver starts: every sidecar takes its arguments, becomes leader, and serves its metrics to who may see them.
@@ -157,7 +156,7 @@ func noneRefused(t *testing.T, mark env.Mark, pods ...*pod) {
 
 // refusal says which program may not do what, or nothing.
 func refusal(request env.Request) string {
-	if !rights.Refused(request) || probed(request) {
+	if !request.IsRefused() || probed(request) {
 		return ""
 	}
 	resource := request.Object.Resource

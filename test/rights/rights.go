@@ -117,7 +117,7 @@ func Idle(held, granted []Role, requests []env.Request) []Right {
 // exercisedBy returns every right that would have allowed a request: with and without its name, in its namespace and
 // everywhere.
 func exercisedBy(request env.Request) []Right {
-	if Refused(request) || request.Annotations["authorization.k8s.io/decision"] != "allow" {
+	if request.IsRefused() || request.Annotations["authorization.k8s.io/decision"] != "allow" {
 		return nil
 	}
 	object := request.Object
@@ -143,10 +143,4 @@ func exercisedBy(request env.Request) []Right {
 		}
 	}
 	return found
-}
-
-// Refused tells whether the operator asked for something that it has no right to. An allowed write is refused as well if
-// it would grant what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with rights.
-func Refused(request env.Request) bool {
-	return request.Response.Code == 403 && !strings.Contains(request.Response.Message, "because it is being terminated")
 }

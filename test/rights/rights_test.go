@@ -114,8 +114,8 @@ func TestRefusedIsWhatThereIsNoRightTo(t *testing.T) {
 	} {
 		refused := request(t, "allow", "create", "claims", "c", "a", 403)
 		refused.Response.Message = message
-		if got := Refused(refused); got != want {
-			t.Errorf("Refused(%s) = %v, want %v", message, got, want)
+		if got := refused.IsRefused(); got != want {
+			t.Errorf("IsRefused with %s = %v, want %v", message, got, want)
 		}
 	}
 }

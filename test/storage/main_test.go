@@ -4,13 +4,11 @@
 package storage
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
 )
 
 // The releases that the cluster can run. The first one is that of the cluster's own configuration.
@@ -19,10 +17,8 @@ const (
 	nextRelease = "4.21.1"
 )
 
-// suite holds what all tests of the package share; TestMain fills it in.
-var suite struct {
-	cluster *env.Cluster
-}
+// pool has the clusters of the tests.
+var pool = &env.Pool{Size: 4, Judge: judgeRights}
 
 func TestMain(m *testing.M) {
 	programs, err := env.ReleasePrograms(true, release, nextRelease)
@@ -30,9 +26,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(env.RunShared(func(_ context.Context, cluster *env.Cluster) (int, error) {
-		suite.cluster = cluster
-		code := m.Run()
-		return code, judgeRights(cluster, code == 0 && rights.Complete())
-	}, append(programs, "--nodes", "4", "--platform", "None")...))
+	pool.Flags = append(programs, "--nodes", "4", "--platform", "None")
+	os.Exit(pool.Run(m))
 }

@@ -32,7 +32,7 @@ func refused(cluster *env.Cluster, mark env.Mark) error {
 			return err
 		}
 		for i, request := range requests {
-			if rights.Refused(request) && !allowed(requests[i+1:], request) {
+			if request.IsRefused() && !allowed(requests[i+1:], request) {
 				lines = append(lines, fmt.Sprintf("  %s: %s: %s", strings.TrimPrefix(user, "system:serviceaccount:"), request, request.Response.Message))
 			}
 		}
@@ -46,17 +46,28 @@ func refused(cluster *env.Cluster, mark env.Mark) error {
 // allowed tells whether a request that was refused was allowed later: the API server takes a moment to know of a new binding.
 func allowed(later []env.Request, refused env.Request) bool {
 	return slices.ContainsFunc(later, func(request env.Request) bool {
-		return request.Verb == refused.Verb && request.Object == refused.Object && !rights.Refused(request)
+		return request.Verb == refused.Verb && request.Object == refused.Object && !request.IsRefused()
 	})
 }
 
 // judgeRights reads all that the operators have asked for in all tests. No request may have been refused, and if all tests have run,
 // each right of the cluster-storage-operator must have been needed by one.
-func judgeRights(cluster *env.Cluster, complete bool) error {
-	if err := refused(cluster, 0); err != nil || !complete {
-		return err
+func judgeRights(clusters []*env.Cluster, passed bool) error {
+	var requests []env.Request
+	for _, cluster := range clusters {
+		if err := refused(cluster, 0); err != nil {
+			return err
+		}
+		made, err := cluster.Audit.Since(0, env.CSOUser)
+		if err != nil {
+			return err
+		}
+		requests = append(requests, made...)
 	}
-	idle, err := idleRights(cluster)
+	if !passed || !rights.Complete() {
+		return nil
+	}
+	idle, err := idleRights(requests)
 	if err != nil || len(idle) == 0 {
 		return err
 	}
@@ -64,12 +75,8 @@ func judgeRights(cluster *env.Cluster, complete bool) error {
 		strings.Join(idle, "\n"))
 }
 
-// idleRights are those that no request of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
-func idleRights(cluster *env.Cluster) ([]string, error) {
-	requests, err := cluster.Audit.Since(0, env.CSOUser)
-	if err != nil {
-		return nil, err
-	}
+// idleRights are those that none of these requests of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
+func idleRights(requests []env.Request) ([]string, error) {
 	held, err := heldBy(env.CSONamespace, env.CSO)
 	if err != nil {
 		return nil, err

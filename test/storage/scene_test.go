@@ -39,7 +39,7 @@ type scene struct {
 // fresh gives a test a cluster of a platform in which no release was ever applied.
 func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	t.Helper()
-	s := &scene{suite.cluster, t}
+	s := &scene{pool.Lend(t), t}
 	s.clear()
 	s.setPlatform(platform)
 	mark, err := s.Audit.Now()
