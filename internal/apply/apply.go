@@ -29,27 +29,27 @@ type Applier struct {
 	// Live reads from the cluster what must not come from a cache, which lags and shows our objects only: what is about to be deleted, a workload
 	// that is to be created, and an object of a CreateOnly kind.
 	Live client.Reader
-	// Owner is the field manager.
-	Owner string
+	// FieldManager writes the objects.
+	FieldManager string
 	// Labels are on all objects of the owner; objects without them are never pruned or removed.
 	Labels client.MatchingLabels
-	// Known are all objects that the owner can have, in the order in which they are applied. Others are never pruned or
+	// Inventory are all objects that the owner can have, in the order in which they are applied. Others are never pruned or
 	// removed, whatever they carry: anybody can put our label on an object.
-	Known []Subject
+	Inventory []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
 	// Ours, if set, tells of an object of such a kind that somebody else has made whether it is taken over all the same.
 	Ours func(live *unstructured.Unstructured) bool
-	// Remade are kinds of which an object is deleted and made anew to change an immutable field, beside those that always are.
+	// RecreateOnImmutable are kinds of which an object is deleted and made anew to change an immutable field, beside those that always are.
 	// An immutable field of all others is kept as it is where the kind is CreateOnly.
-	Remade map[schema.GroupKind]bool
-	// Lasting are kinds of which no object is deleted to be made anew, for the moment.
-	Lasting map[schema.GroupKind]bool
-	// FormerLabels are the marks of owners before this one, FormerOwners the names of CustomResourceDefinitions that own what these
-	// have made. Both are removed, so that nobody's clean-up takes the object away.
-	FormerLabels, FormerOwners []string
-	// Written remembers this owner's latest writes until the cache shows them.
-	Written *Written
+	RecreateOnImmutable map[schema.GroupKind]bool
+	// KeepAlive are kinds of which no object is deleted to be made anew, for the moment.
+	KeepAlive map[schema.GroupKind]bool
+	// PredecessorLabels are on the objects of predecessors, and PredecessorOwners are CustomResourceDefinitions that own these. Both are
+	// removed, so that nobody's clean-up deletes the object.
+	PredecessorLabels, PredecessorOwners []string
+	// Mutations remembers this owner's latest writes until the cache shows them.
+	Mutations *MutationCache
 }
 
 // Set applies the objects in order. It goes on after an error, so that one bad object does not hold up the others.
@@ -104,7 +104,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 		change, desired, live := a.look(ctx, object)
 		switch {
 		case change.Action == Foreign:
-			change.Marked = a.marksOf(live, a.FormerLabels) != nil
+			change.LegacyOwned = a.ownershipOf(live, a.PredecessorLabels) != nil
 		case change.Action != "":
 		case live == nil:
 			change.Action = Created
@@ -122,7 +122,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 
 // compare tells whether a live object is as it is to be, and what others have changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign othersFields, same bool, err error) {
-	if !a.Remade[desired.GroupVersionKind().GroupKind()] {
+	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
 	}
 	if foreign, err = a.foreignFields(live, desired); err != nil {
@@ -132,7 +132,7 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign oth
 	return foreign, foreign.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
-// replace takes over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what
+// replace takes fields over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what
 // was there and what is ours.
 func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstructured, foreign othersFields) error {
 	if err := a.takeOver(ctx, live, foreign); err != nil {
@@ -209,7 +209,7 @@ func (a *Applier) takeOverLeft(ctx context.Context, desired, applied *unstructur
 // that hold no state are deleted and made again.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
-	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.Remade[kind]) && !a.Lasting[kind] {
+	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.RecreateOnImmutable[kind]) && !a.KeepAlive[kind] {
 		if err := a.deleteLive(ctx, desired); err != nil {
 			return nil, fmt.Errorf("delete it to replace an immutable field: %w", err)
 		}
@@ -230,12 +230,12 @@ func (a *Applier) deleteLive(ctx context.Context, desired *unstructured.Unstruct
 func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied := desired.DeepCopy()
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
-		client.FieldOwner(a.Owner), client.ForceOwnership)
+		client.FieldOwner(a.FieldManager), client.ForceOwnership)
 	if err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	dropNulls(applied.Object)
-	a.Written.Remember(applied)
+	a.Mutations.Remember(applied)
 	return applied, nil
 }
 
@@ -272,7 +272,7 @@ func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unst
 	if err != nil {
 		return nil, err
 	}
-	return a.Written.Newer(subject, cached), nil
+	return a.Mutations.Newer(subject, cached), nil
 }
 
 func (a *Applier) readFrom(ctx context.Context, reader client.Reader, subject Subject) (*unstructured.Unstructured, error) {
@@ -326,7 +326,7 @@ func (a *Applier) Newest(ctx context.Context, object client.Object) (bool, error
 	return true, nil
 }
 
-// Find reads a Known object from the cluster; nil if it is absent or our field manager did not apply it.
+// Find reads an object of the Inventory from the cluster; nil if it is absent or our field manager did not apply it.
 func (a *Applier) Find(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
 	found, err := a.readFrom(ctx, a.Live, subject)
 	if err != nil || found == nil || !a.applied(found) {

@@ -72,7 +72,7 @@ func TestForeignFieldsNeverIncludeWhatBelongsToOthers(t *testing.T) {
 			live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: tc.manager, Operation: tc.operation, Subresource: tc.sub, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(tc.set),
 			}})
-			found, err := (&Applier{Owner: "us"}).foreignFields(live, live)
+			found, err := (&Applier{FieldManager: "us"}).foreignFields(live, live)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestReassignMovesForeignFieldsAndKeepsTheRest(t *testing.T) {
 		{Manager: "user", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:theirs":{}}}`)},
 		{Manager: "kcm", Operation: "Update", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
 	})
-	applier := &Applier{Owner: "us"}
+	applier := &Applier{FieldManager: "us"}
 	foreign, err := applier.foreignFields(live, live)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestWrittenIsBelievedUntilTheCacheHasCaughtUp(t *testing.T) {
 		return object
 	}
 	subject := SubjectOf(at("1"))
-	written := NewWritten()
+	written := NewMutationCache()
 	written.Remember(at("10"))
 	if got := written.Newer(subject, nil); got == nil || got.GetResourceVersion() != "10" {
 		t.Errorf("an object that the cache has not yet: got %v, want version 10", got)

@@ -44,9 +44,9 @@ type Change struct {
 	Action  Action
 	// Drift means that what was configured had been changed by somebody else; the rendered object is the same.
 	Drift bool
-	// Adopted means that what is configured was somebody else's, Marked that what is left alone carries marks of a former
-	// owner, which are removed. Only Preview fills them in.
-	Adopted, Marked bool
+	// Adopted means that the configured object was somebody else's. LegacyOwned means that an object which is left alone has the label or
+	// owner of a predecessor, which is removed. Only Preview fills them in.
+	Adopted, LegacyOwned bool
 	// Finalizers are what a Terminating object waits for.
 	Finalizers []string
 	// Err says why the action failed.

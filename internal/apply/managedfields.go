@@ -48,7 +48,7 @@ func (a *Applier) applied(object client.Object) bool {
 }
 
 func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Manager == a.Owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+	return entry.Manager == a.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
 // foreignFields finds what others changed or added in a live object. An empty answer means that everything which is not
@@ -78,7 +78,7 @@ func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (other
 
 // isFormerLabel tells whether a field is the mark of an owner before this one.
 func (a *Applier) isFormerLabel(path string) bool {
-	return slices.ContainsFunc(a.FormerLabels, func(label string) bool { return path == ".metadata.labels."+label })
+	return slices.ContainsFunc(a.PredecessorLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
 
 // allowed lists, kind by kind, what belongs to others. It asks the desired object, because labels of the live one may be
@@ -138,7 +138,7 @@ func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured,
 func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields) ([]metav1.ManagedFieldsEntry, error) {
 	ours := &fieldpath.Set{}
 	mine := metav1.ManagedFieldsEntry{
-		Manager: a.Owner, Operation: metav1.ManagedFieldsOperationApply,
+		Manager: a.FieldManager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: live.GetAPIVersion(), FieldsType: "FieldsV1",
 	}
 	var others []metav1.ManagedFieldsEntry
@@ -172,7 +172,7 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 	}
 	raw, err := ours.ToJSON()
 	if err != nil {
-		return nil, fmt.Errorf("encode fields of %q: %w", a.Owner, err)
+		return nil, fmt.Errorf("encode fields of %q: %w", a.FieldManager, err)
 	}
 	mine.FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return append([]metav1.ManagedFieldsEntry{mine}, others...), nil

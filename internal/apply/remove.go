@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Owned returns the owner's objects as the cache has them: Known ones with our label and our field manager.
+// Owned returns the owner's objects as the cache has them: those of the Inventory with our label and our field manager.
 func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
-	for _, subject := range a.Known {
+	for _, subject := range a.Inventory {
 		found, err := a.readFrom(ctx, a.Client, subject)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", subject, err)
@@ -50,13 +50,13 @@ func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstru
 	}), err
 }
 
-// Remove deletes the Known objects that match, in reverse order, and returns those that are still there. It reads from
+// Remove deletes the objects of the Inventory that match, in reverse order, and returns those that are still there. It reads from
 // the cluster, by name, and takes what has our field manager or our label: somebody may have wiped one of them. An empty
 // answer means that nothing is left.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
 	var changes ChangeSet
-	for i := len(a.Known) - 1; i >= 0; i-- {
-		subject := a.Known[i]
+	for i := len(a.Inventory) - 1; i >= 0; i-- {
+		subject := a.Inventory[i]
 		if !match(subject) {
 			continue
 		}
@@ -74,7 +74,7 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 	return changes
 }
 
-// removable tells whether an object with a Known name is to be removed. One of a CreateOnly kind may be somebody else's,
+// removable tells whether an object with a name of the Inventory is to be removed. One of a CreateOnly kind may be somebody else's,
 // so that the label, which anybody can write, is not enough.
 func (a *Applier) removable(found *unstructured.Unstructured) bool {
 	return a.applied(found) || (a.labelled(found) && !a.CreateOnly[found.GroupVersionKind().GroupKind()])
@@ -87,6 +87,6 @@ func (a *Applier) delete(ctx context.Context, object *unstructured.Unstructured)
 		policy = metav1.DeletePropagationForeground
 	}
 	change := Delete(ctx, a.Client, object, client.PropagationPolicy(policy))
-	a.Written.Forget(change.Subject)
+	a.Mutations.Forget(change.Subject)
 	return change
 }

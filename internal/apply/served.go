@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Definition is an empty CustomResourceDefinition, to be watched for a kind that is not served yet.
-func Definition() *unstructured.Unstructured {
+// CRD is an empty CustomResourceDefinition, to be watched for a kind that is not served yet.
+func CRD() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return object

@@ -22,7 +22,7 @@ func TestOnlyTheVersionThatIsWaitedForRestarts(t *testing.T) {
 		"it says nothing at all": {nil, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			crd := Definition()
+			crd := CRD()
 			crd.SetName("things.example.com")
 			crd.Object["spec"] = map[string]any{"versions": one.versions}
 			crd.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": one.established}}}

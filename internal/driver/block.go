@@ -49,8 +49,8 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
-// FormerConditions are those that OpenShift's operator of a driver with this prefix of conditions has left, and nobody would update.
-func FormerConditions(prefix string) []string {
+// PredecessorConditions are those that OpenShift's operator of a driver with this prefix of conditions has left, and nobody would update.
+func PredecessorConditions(prefix string) []string {
 	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}
 	for _, controller := range []string{"DriverCSIConfigObserverController", "CSIDriver"} {
 		for _, kind := range []string{"Available", "Progressing", "Degraded", "Upgradeable"} {

@@ -208,7 +208,7 @@ type Config struct {
 	// Region is that of the cloud, empty if unknown.
 	Region string
 	// CloudCA are the certificates in PEM of the cloud's own CA, empty if it has none. The controller is restarted when its hash
-	// among the Inputs changes.
+	// among the DependencyHashes changes.
 	CloudCA string
 	// Platform is what the Infrastructure tells about the cloud; nil if nothing.
 	Platform *configv1.PlatformStatus
@@ -216,11 +216,11 @@ type Config struct {
 	Classes []Class
 	// ResourceTags are what the administrator wants on everything that the cluster makes in AWS.
 	ResourceTags []configv1.AWSResourceTag
-	// Inputs are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
+	// DependencyHashes are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
 	// are restarted when one changes. The trusted CA bundle is mounted where it is among them.
-	Inputs map[Workload]map[string]string
-	// TakingOver means that pods of a predecessor still run.
-	TakingOver bool
+	DependencyHashes map[Workload]map[string]string
+	// Migrating means that pods of a predecessor still run.
+	Migrating bool
 	// FeatureGates are those of Driver.FeatureGates that are on.
 	FeatureGates map[string]bool
 	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.

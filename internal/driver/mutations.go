@@ -18,9 +18,9 @@ const (
 	proxyAnnotation = "config.openshift.io/inject-proxy"
 	// trustedCAAnnotation lists those that get the cluster's CA certificates.
 	trustedCAAnnotation = "config.openshift.io/inject-proxy-cabundle"
-	// InputAnnotation and the name of a Secret or ConfigMap make the annotation of a pod with its hash. A change of the
+	// DependencyHashAnnotation and the name of a Secret or ConfigMap make the annotation of a pod with its hash. A change of the
 	// hash restarts the pods, which read it only when they start.
-	InputAnnotation = "operator.openshift.io/hash-of-"
+	DependencyHashAnnotation = "operator.openshift.io/hash-of-"
 	// TrustedCAKey is the key of the bundle in its ConfigMap.
 	TrustedCAKey = "ca-bundle.crt"
 )
@@ -106,7 +106,7 @@ func (p Pods) each(annotation string, change func(*corev1.Container)) error {
 // mounted by name would reach the pods whatever somebody puts into it.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
 	for _, credentials := range d.Credentials {
-		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.Inputs[pods.Workload][credentials.Secret] != "" {
+		if !credentials.Optional || credentials.Workload != pods.Workload || cfg.DependencyHashes[pods.Workload][credentials.Secret] != "" {
 			continue
 		}
 		pods.dropSecret(credentials.Secret)
@@ -206,7 +206,7 @@ func addProxy(cfg Config, pods Pods) error {
 // addTrustedCA mounts the CA certificates that the cluster trusts over those of the image, once there are any: an empty
 // folder would leave the containers without certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
-	if cfg.Inputs[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
+	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil
 	}
 	const name = "trusted-ca-bundle"
@@ -225,8 +225,8 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 
 // addInputs restarts the pods when a Secret or ConfigMap changes that they read at their start.
 func addInputs(cfg Config, pods Pods) error {
-	names := make([]string, 0, len(cfg.Inputs[pods.Workload]))
-	for name := range cfg.Inputs[pods.Workload] {
+	names := make([]string, 0, len(cfg.DependencyHashes[pods.Workload]))
+	for name := range cfg.DependencyHashes[pods.Workload] {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -234,7 +234,7 @@ func addInputs(cfg Config, pods Pods) error {
 		if pods.Meta.Annotations == nil {
 			pods.Meta.Annotations = map[string]string{}
 		}
-		pods.Meta.Annotations[InputAnnotation+name] = cfg.Inputs[pods.Workload][name]
+		pods.Meta.Annotations[DependencyHashAnnotation+name] = cfg.DependencyHashes[pods.Workload][name]
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 
 // holdNodePods leaves pods of a predecessor as they are until the operator replaces them, one by one.
 func holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
-	if cfg.TakingOver {
+	if cfg.Migrating {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	}
 	return nil
@@ -100,7 +100,7 @@ func holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 
 // keepApart lets a node pod wait for one in an old namespace, as long as there is any: two plugins on a node would take each other's sockets.
 func (d Driver) keepApart(cfg Config, daemonSet *appsv1.DaemonSet) error {
-	if !cfg.TakingOver {
+	if !cfg.Migrating {
 		return nil
 	}
 	for _, predecessor := range d.Predecessors {

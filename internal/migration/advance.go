@@ -53,7 +53,7 @@ func (m *Migration) Advance(ctx context.Context, state State, changes apply.Chan
 	moved, err := m.advanceNodes(ctx, state, changes, holds)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
 	moved.Changes = slices.Concat(ended, moved.Changes, cleared)
-	moved.Again = status.Soonest(moved.Again, again)
+	moved.Again = status.MinRequeue(moved.Again, again)
 	return moved, errors.Join(err, failure)
 }
 
@@ -122,7 +122,7 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 			switch {
 			case !last && isAccount:
 				// Pods that run need their account, but not what they were admitted by.
-				if err := m.applier.DropOwners(ctx, object); err != nil {
+				if err := m.applier.DropOwnerReferences(ctx, object); err != nil {
 					return nil, fmt.Errorf("ServiceAccount %s: %w", object.GetName(), err)
 				}
 			case last && object.GetDeletionTimestamp() == nil:
@@ -150,7 +150,7 @@ func (m *Migration) unmarkClass(ctx context.Context) error {
 	class := &storagev1.StorageClass{}
 	err := m.Client.Get(ctx, client.ObjectKey{Name: m.Driver.StorageClass}, class)
 	if err == nil {
-		err = m.applier.DropMarks(ctx, class)
+		err = m.applier.DropOwnership(ctx, class)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("StorageClass %s: %w", m.Driver.StorageClass, err)

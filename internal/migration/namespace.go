@@ -210,7 +210,7 @@ func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSe
 // leftIn are the objects that a predecessor may have left in its namespace, in the order in which they are deleted.
 func (m *Migration) leftIn(namespace string) []apply.Subject {
 	var left []apply.Subject
-	for _, subject := range slices.Backward(m.applier.Known) {
+	for _, subject := range slices.Backward(m.applier.Inventory) {
 		if subject.Namespace == m.Namespace && subject.Group != appsv1.GroupName {
 			subject.Namespace = namespace
 			left = append(left, subject)

@@ -31,7 +31,7 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 	if wait := leastInterval - m.Now().Sub(m.surveyed); wait > 0 {
 		// Each new pod wakes the controller up. What was found last still holds, for as long.
 		last := m.lastMoved
-		last.Changes, last.Again = nil, status.Soonest(last.Again, wait)
+		last.Changes, last.Again = nil, status.MinRequeue(last.Again, wait)
 		return last, nil
 	}
 	fleet, err := m.survey(ctx, daemonSet, int(daemonSet.Status.DesiredNumberScheduled))

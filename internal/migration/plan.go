@@ -101,7 +101,7 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 			action = PlanAdopt
 		case change.Action == apply.Configured:
 			action = PlanChange
-		case change.Marked:
+		case change.LegacyOwned:
 			action, note = PlanChange, "kept as it is but for the marks of its former owner"
 		case change.Action == apply.Foreign:
 			note = "made by somebody else"

@@ -129,7 +129,7 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	case kinds[kind]:
 		return []Watched{{Object: &snapshotv1.VolumeSnapshotClass{}, All: true, Optional: kind}}
 	default:
-		return []Watched{{Object: apply.Definition(), Name: snapshotv1.Definition, Late: true}}
+		return []Watched{{Object: apply.CRD(), Name: snapshotv1.CRD, Late: true}}
 	}
 }
 

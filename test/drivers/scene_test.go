@@ -59,7 +59,7 @@ func (s *scene) clear(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.cluster.Kubectl(ctx, "delete", "--ignore-not-found", "crd", snapshotv1.Definition); err != nil {
+	if _, err := s.cluster.Kubectl(ctx, "delete", "--ignore-not-found", "crd", snapshotv1.CRD); err != nil {
 		t.Error(err)
 	}
 }

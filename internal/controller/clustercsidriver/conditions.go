@@ -46,7 +46,7 @@ func (c conditioner) conditions(
 	failure := func(prefix string, err error) {
 		condition, wait := c.failures.Degraded(prefix, err)
 		all = append(all, condition)
-		again = status.Soonest(again, wait)
+		again = status.MinRequeue(again, wait)
 	}
 	all = append(all, c.managementCondition(cr, result.unwanted))
 	failure(configObservation, result.err)
@@ -65,19 +65,19 @@ func (c conditioner) conditions(
 			// The cluster-storage-operator waits for it.
 			all = status.Replace(all, status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
 		}
-		return all, 0, status.Soonest(again, wait)
+		return all, 0, status.MinRequeue(again, wait)
 	}
 	services, stable := c.serviceConditions(cr, result)
 	if live.predecessors {
 		// Its generations are a predecessor's, and its Deployment is not watched.
-		stable, again = 0, status.Soonest(again, status.MostPause)
+		stable, again = 0, status.MinRequeue(again, status.MostPause)
 	}
 	all = append(all, services...)
 	all, wait := c.stuck(all, result)
-	again = status.Soonest(again, wait)
+	again = status.MinRequeue(again, wait)
 	credentials, wait := c.credentialConditions(cr, result)
 	all = append(all, credentials...)
-	return c.explain(status.Sum(all), result), stable, status.Soonest(again, wait)
+	return c.explain(status.Sum(all), result), stable, status.MinRequeue(again, wait)
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
@@ -153,7 +153,7 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 			done = 0
 		}
 		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
-		again = status.Soonest(again, wait)
+		again = status.MinRequeue(again, wait)
 		if stuck && degraded.Status == operatorv1.ConditionFalse {
 			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
 				fmt.Sprintf("no progress for %s: %s; look at the pods and their events in namespace %s",

@@ -32,7 +32,7 @@ func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.Cluster
 	if err != nil {
 		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", name, err)
 	}
-	newest := r.applier.Written.Newer(subject(name), &unstructured.Unstructured{Object: fields})
+	newest := r.applier.Mutations.Newer(subject(name), &unstructured.Unstructured{Object: fields})
 	return typed(newest)
 }
 
@@ -90,7 +90,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 	if cr.DeletionTimestamp != nil && len(kept) == 0 {
 		// With the last finalizer it has gone.
 		cr.Finalizers = nil
-		r.applier.Written.Forget(subject(cr.Name))
+		r.applier.Mutations.Forget(subject(cr.Name))
 		return nil
 	}
 	return r.adopt(cr, target)
@@ -107,7 +107,7 @@ func (r *Reconciler) isLegacy(finalizer string) bool {
 
 // adopt goes on with the answer to a write instead of the older copy from the cache.
 func (r *Reconciler) adopt(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
-	r.applier.Written.Remember(answer)
+	r.applier.Mutations.Remember(answer)
 	newest, err := typed(answer)
 	if err != nil {
 		return err

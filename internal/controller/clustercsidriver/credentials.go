@@ -45,7 +45,7 @@ func (c conditioner) credentialConditions(
 			// Secrets are made anew when they are rotated; the pods have read the old one.
 			available.Status = operatorv1.ConditionTrue
 		}
-		all, again = append(all, available, progressing, degraded), status.Soonest(again, wait)
+		all, again = append(all, available, progressing, degraded), status.MinRequeue(again, wait)
 	}
 	return all, again
 }

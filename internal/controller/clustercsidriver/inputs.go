@@ -28,21 +28,21 @@ const lateInput = 2 * time.Minute
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	found.holds = driver.Holds{}
-	cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
 	for _, credentials := range r.Driver.Credentials {
 		hash := lastingSecret(*cfg, credentials, found.live.secrets[credentials.Secret], before[credentials.Workload][credentials.Secret])
 		if hash != "" {
-			cfg.Inputs[credentials.Workload][credentials.Secret] = hash
+			cfg.DependencyHashes[credentials.Workload][credentials.Secret] = hash
 			continue
 		}
 		if message, wait := r.waitForSecret(*cfg, credentials, found.live); message != "" {
 			found.holds[credentials.Workload] = message
-			found.again = status.Soonest(found.again, wait)
+			found.again = status.MinRequeue(found.again, wait)
 		}
 	}
 	if cfg.CloudCA != "" {
 		// It is there, or it is none: nothing else makes it late.
-		cfg.Inputs[driver.Controller][r.Driver.CloudCABundle()] = shortHash(cfg.CloudCA)
+		cfg.DependencyHashes[driver.Controller][r.Driver.CloudCABundle()] = shortHash(cfg.CloudCA)
 	}
 	bundle, wait, err := r.trustedCA(ctx)
 	if err != nil {
@@ -55,10 +55,10 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 		}
 		switch {
 		case hash != "":
-			cfg.Inputs[workload][r.Driver.TrustedCABundle()] = hash
+			cfg.DependencyHashes[workload][r.Driver.TrustedCABundle()] = hash
 		case wait > 0 && found.holds[workload] == "":
 			found.holds[workload] = fmt.Sprintf("waiting for ConfigMap %s/%s, which the network operator fills in", r.Namespace, r.Driver.TrustedCABundle())
-			found.again = status.Soonest(found.again, wait)
+			found.again = status.MinRequeue(found.again, wait)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (r *Reconciler) stillLate(object client.Object) time.Duration {
 func inputsIn(annotations map[string]string) map[string]string {
 	found := map[string]string{}
 	for key, value := range annotations {
-		if name, isInput := strings.CutPrefix(key, driver.InputAnnotation); isInput {
+		if name, isInput := strings.CutPrefix(key, driver.DependencyHashAnnotation); isInput {
 			found[name] = value
 		}
 	}

@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		return found, r.addPredecessors(ctx, cr, &found)
 	}
 	found.config.Settings = r.Migration.Settings(r.Environment.Settings, cr, found.migration.Inherited)
-	found.config.TakingOver = len(found.migration.Old) > 0
+	found.config.Migrating = len(found.migration.Old) > 0
 	if err := r.inputs(ctx, &found); err != nil {
 		return found, err
 	}

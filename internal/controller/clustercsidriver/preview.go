@@ -37,9 +37,9 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 		return migration.Plan{}, err
 	}
 	cfg.Settings = r.Migration.Settings(r.Environment.Settings, cr, state.Inherited)
-	cfg.TakingOver = len(state.Old) > 0
+	cfg.Migrating = len(state.Old) > 0
 	// What pods read when they start is taken to be as it was.
-	cfg.Inputs = live.inputsOf()
+	cfg.DependencyHashes = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)
 	if err != nil {
 		return migration.Plan{}, fmt.Errorf("what would be applied: %w", err)

@@ -54,7 +54,7 @@ type Process struct {
 	// Restart ends the operator, to be started anew, and says why. Only drivers that make snapshots need it.
 	Restart func(why string)
 
-	watchdog status.Busy
+	watchdog status.Watchdog
 }
 
 // Reconciler installs one driver. All fields but the unexported ones are set by cmd.
@@ -96,7 +96,7 @@ type memory struct {
 // Reconcile brings the cluster to what the ClusterCSIDriver says. Without one it does nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	defer r.Process.watchdog.Begin(r.Now())()
-	r.applier.Written.ForgetStale(r.Now())
+	r.applier.Mutations.ForgetStale(r.Now())
 	cr, err := r.read(ctx, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -185,7 +185,7 @@ func (r *Reconciler) claim(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 // set applies what is due, and prunes what is not rendered any more.
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) apply.ChangeSet {
 	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
-	r.applier.Lasting = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.TakingOver}
+	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.Migrating}
 	changes := r.applier.Set(ctx, due(objects, seen.config, seen.holds))
 	return append(changes, r.applier.Prune(ctx, objects)...)
 }
@@ -224,9 +224,9 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
-	again = status.Soonest(again, result.again, result.seen.again, result.moved.Again)
-	if r.applier.Written.Pending() {
-		again = status.Soonest(again, apply.StaleAfter)
+	again = status.MinRequeue(again, result.again, result.seen.again, result.moved.Again)
+	if r.applier.Mutations.Pending() {
+		again = status.MinRequeue(again, apply.StaleAfter)
 	}
 	// What is Terminating is in the status; its end wakes the controller up, so that there is nothing to retry.
 	err := errors.Join(result.err, result.changes.With(apply.Failed).Err())
@@ -239,7 +239,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		return ctrl.Result{RequeueAfter: again}, nil
 	case status.OnlyConflicts(err):
 		// Somebody else wrote at the same moment: not worth an error in the log.
-		return ctrl.Result{RequeueAfter: status.Soonest(again, time.Second)}, nil
+		return ctrl.Result{RequeueAfter: status.MinRequeue(again, time.Second)}, nil
 	case errors.Is(err, reconcile.TerminalError(nil)) && again != 0:
 		// The queue does not retry a terminal error, but there is something else to look at.
 		ctrl.LoggerFrom(ctx).Error(err, "not retried before something changes")

@@ -155,7 +155,7 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if err != nil {
 		return false, fmt.Errorf("look for what is to be removed: %w", err)
 	}
-	if len(owned) == 0 && !r.applier.Written.Pending() {
+	if len(owned) == 0 && !r.applier.Mutations.Pending() {
 		// Nothing was installed, because a former operator still runs for instance: its driver stays.
 		return true, nil
 	}
@@ -186,7 +186,7 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	}
 	// Pods of applications are not watched, so that they cost nothing while no removal waits.
 	patience := r.memory.inUse.patience
-	kept.again = status.Soonest(kept.again, patience.Pause(r.Now(), strings.Join(pods, " ")))
+	kept.again = status.MinRequeue(kept.again, patience.Pause(r.Now(), strings.Join(pods, " ")))
 	r.memory.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
 		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}

@@ -58,7 +58,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		r.tell(cr, have.Conditions, wanted.Conditions, r.done)
 		r.done = nil
 	}
-	return status.Soonest(again, wait), err
+	return status.MinRequeue(again, wait), err
 }
 
 // sums are the conditions that sum up all others. No older operator has them.

@@ -81,7 +81,7 @@ func (r *Reconciler) prepare() error {
 	gauges, err := newMetrics(registry.Registry, r.Driver.Name)
 	r.reporter = &reporter{
 		version: r.Environment.Version, events: r.Events, metrics: gauges, now: r.Now,
-		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Written.Remember},
+		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember},
 		conditioner: conditioner{
 			driver: r.Driver, namespace: r.Namespace, kinds: r.Kinds,
 			failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now},
@@ -93,20 +93,20 @@ func (r *Reconciler) prepare() error {
 // prepareApplier makes what compares and writes the objects.
 func (r *Reconciler) prepareApplier() error {
 	r.applier = &apply.Applier{
-		Client: r.Client, Live: r.Live, Owner: r.Driver.Operator,
+		Client: r.Client, Live: r.Live, FieldManager: r.Driver.Operator,
 		Labels:     client.MatchingLabels(watch.Labels(r.Driver)),
 		CreateOnly: map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true},
-		Written:    apply.NewWritten(),
+		Mutations:  apply.NewMutationCache(),
 	}
 	if r.Driver.StorageClass == "" {
 		// The driver's own classes follow the ClusterCSIDriver, and nobody else has made them but an operator before this one.
-		r.applier.Remade = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
+		r.applier.RecreateOnImmutable = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true}
 		r.applier.Ours = func(live *unstructured.Unstructured) bool { return live.Object["provisioner"] == r.Driver.Name }
 	}
 	for _, predecessor := range r.Driver.Predecessors {
 		if predecessor.Label != "" {
-			r.applier.FormerLabels = append(r.applier.FormerLabels, predecessor.Label)
-			r.applier.FormerOwners = append(r.applier.FormerOwners, predecessor.Owner)
+			r.applier.PredecessorLabels = append(r.applier.PredecessorLabels, predecessor.Label)
+			r.applier.PredecessorOwners = append(r.applier.PredecessorOwners, predecessor.Owner)
 		}
 	}
 	r.Migration.Use(r.applier)
@@ -121,7 +121,7 @@ func (r *Reconciler) prepareApplier() error {
 	}
 	for _, object := range everything {
 		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) && namespaces[subject.Namespace] {
-			r.applier.Known = append(r.applier.Known, subject)
+			r.applier.Inventory = append(r.applier.Inventory, subject)
 		}
 	}
 	return nil

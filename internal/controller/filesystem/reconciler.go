@@ -184,7 +184,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	again, err := r.follow(ctx, cr, used, place)
 	// A wait that is over by now is no wait for ever.
-	return status.Soonest(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
+	return status.MinRequeue(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
 }
 
 // follow does what follows from the last sweep: tags, conditions, events, metrics, and what SharedVolumes are told.
@@ -204,7 +204,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	found = append(found, r.stateFindings(tags)...)
 	r.metrics.observe(used, r.seen, found, tags, r.Limit)
 	wait, err := r.report(ctx, cr, found)
-	return status.Soonest(tags.again, wait), errors.Join(tagErr, err)
+	return status.MinRequeue(tags.again, wait), errors.Join(tagErr, err)
 }
 
 // besideAnother tells whether an operator runs that this one does not work beside.

@@ -100,7 +100,7 @@ func stripNamespace(object any) (any, error) {
 // SetupWithManager adds the controller to the manager.
 func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.applier = &apply.Applier{
-		Client: r.Client, Live: r.Live, Owner: r.Owner, Labels: ownLabels(r.Owner), Written: apply.NewWritten(),
+		Client: r.Client, Live: r.Live, FieldManager: r.Owner, Labels: ownLabels(r.Owner), Mutations: apply.NewMutationCache(),
 	}
 	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner + "-sharedvolumes", Now: r.Now}
 	r.open = prometheus.NewGauge(prometheus.GaugeOpts{

@@ -124,7 +124,7 @@ func reconcilerOf(c *cluster, entries ...catalogue.Entry) *Reconciler {
 		Client: c, Live: c, Conflicts: c, Events: events.NewFakeRecorder(10), Catalogue: entries, Scope: Scope{Entries: entries}, Version: "2", Now: now,
 		failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, volumes: map[string]volumes{},
 		retired: map[string]bool{}, retirings: map[string]*retiring{},
-		applier: &apply.Applier{Client: c, Live: c, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten()},
+		applier: &apply.Applier{Client: c, Live: c, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache()},
 	}
 }
 

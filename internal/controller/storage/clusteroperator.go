@@ -74,7 +74,7 @@ func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOpe
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator)); err != nil {
 		return nil, fmt.Errorf("create ClusterOperator %s: %w", clusterOperatorName, err)
 	}
-	r.applier.Written.Remember(target)
+	r.applier.Mutations.Remember(target)
 	operator := &configv1.ClusterOperator{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(target.Object, operator); err != nil {
 		return nil, fmt.Errorf("convert ClusterOperator %s: %w", clusterOperatorName, err)

@@ -73,7 +73,7 @@ func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.Operat
 	prefix := done.entry.Condition
 	failure := func(kind string, err error) {
 		condition, wait := r.failures.Degraded(prefix+kind, err)
-		all, again = append(all, condition), status.Soonest(again, wait)
+		all, again = append(all, condition), status.MinRequeue(again, wait)
 	}
 	if done.retiring {
 		failure(retireConditions, done.retireErr)
@@ -91,7 +91,7 @@ func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.Operat
 			// What the old operator has installed goes on running.
 			copies = status.Replace(copies, status.Condition(available, true, retiringReason, ""))
 		}
-		return append(all, copies...), status.Soonest(again, wait)
+		return append(all, copies...), status.MinRequeue(again, wait)
 	}
 	err := errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err())
 	failure(staticConditions, err)
@@ -101,16 +101,16 @@ func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.Operat
 	}
 	if done.removal.message != "" {
 		removal, wait := r.removalConditions(done)
-		all, again = append(all, removal...), status.Soonest(again, wait)
+		all, again = append(all, removal...), status.MinRequeue(again, wait)
 		if !done.removal.waits {
 			// What becomes of a driver that is not needed does not make the cluster's storage unavailable.
 			return all, again
 		}
 	}
 	rollout, wait := r.deploymentConditions(done)
-	all, again = append(all, rollout...), status.Soonest(again, wait)
+	all, again = append(all, rollout...), status.MinRequeue(again, wait)
 	copies, wait := r.crConditions(w, done)
-	return append(all, copies...), status.Soonest(again, wait)
+	return append(all, copies...), status.MinRequeue(again, wait)
 }
 
 // removalConditions say how far the removal of a driver is.
@@ -162,7 +162,7 @@ func (r *reporter) deploymentConditions(done *result) ([]operatorv1.OperatorCond
 		err = fmt.Errorf("%s: no pod is ready any more, so that nobody looks after the driver: %s", name, hint)
 	}
 	degraded, again := r.failures.Degraded(prefix, err)
-	return []operatorv1.OperatorCondition{progressing, degraded}, status.Soonest(wait, again)
+	return []operatorv1.OperatorCondition{progressing, degraded}, status.MinRequeue(wait, again)
 }
 
 // failed is what a Deployment itself says is wrong with it; nothing if all is well.

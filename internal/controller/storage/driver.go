@@ -93,7 +93,7 @@ func (r *Reconciler) driverObject(name string) *unstructured.Unstructured {
 
 // remember goes on with the answer to a write instead of the older copy from the cache.
 func (r *Reconciler) remember(answer *unstructured.Unstructured) (*operatorv1.ClusterCSIDriver, error) {
-	r.applier.Written.Remember(answer)
+	r.applier.Mutations.Remember(answer)
 	driver := &operatorv1.ClusterCSIDriver{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, driver); err != nil {
 		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", answer.GetName(), err)

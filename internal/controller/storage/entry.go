@@ -89,7 +89,7 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	}
 	retirement, err := r.retireWhenDue(ctx, entry)
 	done.retirement, done.retireErr = retirement, err
-	done.again = status.Soonest(done.again, retirement.again)
+	done.again = status.MinRequeue(done.again, retirement.again)
 	if err == nil && retirement.done {
 		r.retired[entry.Name] = true
 		delete(r.retirings, entry.Name)

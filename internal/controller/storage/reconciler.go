@@ -63,13 +63,13 @@ type Reconciler struct {
 	retired map[string]bool
 	// retirings are the removals of such operators that are under way.
 	retirings map[string]*retiring
-	busy      status.Busy
+	busy      status.Watchdog
 }
 
 // Reconcile brings the cluster to what its configuration says.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	defer r.busy.Begin(r.Now())()
-	r.applier.Written.ForgetStale(r.Now())
+	r.applier.Mutations.ForgetStale(r.Now())
 	world, err := r.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -99,18 +99,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 
 // finish tells the queue what comes next.
 func (r *Reconciler) finish(ctx context.Context, results []result, again time.Duration, reportErr error) (ctrl.Result, error) {
-	if r.applier.Written.Pending() {
-		again = status.Soonest(again, apply.StaleAfter)
+	if r.applier.Mutations.Pending() {
+		again = status.MinRequeue(again, apply.StaleAfter)
 	}
 	var lasting, passing []error
 	for i := range results {
-		again = status.Soonest(again, results[i].again)
+		again = status.MinRequeue(again, results[i].again)
 		err := errors.Join(results[i].err, results[i].changes.With(apply.Failed).Err())
 		switch {
 		case err == nil:
 		case status.OnlyConflicts(err):
 			// Somebody else wrote at the same moment.
-			again = status.Soonest(again, time.Second)
+			again = status.MinRequeue(again, time.Second)
 		case status.Terminal(err):
 			lasting = append(lasting, fmt.Errorf("%s: %w", results[i].entry.Title, err))
 		default:
@@ -121,7 +121,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 	case reportErr != nil && !apierrors.IsConflict(reportErr):
 		passing = append(passing, reportErr)
 	case reportErr != nil:
-		again = status.Soonest(again, time.Second)
+		again = status.MinRequeue(again, time.Second)
 	}
 	switch {
 	case len(passing) > 0:

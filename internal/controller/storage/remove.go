@@ -74,7 +74,7 @@ func (r *Reconciler) remove(ctx context.Context, w *world, done *result) {
 		return
 	}
 	if len(found.names) > 0 {
-		done.again = status.Soonest(done.again, volumesInterval)
+		done.again = status.MinRequeue(done.again, volumesInterval)
 		r.hold(ctx, w, done, volumesReason, fmt.Sprintf(
 			"%s is not needed any more, because %s, but PersistentVolumes are its own: %d (%s): delete them, and the driver is removed",
 			entry.Title, done.why, len(found.names), status.Shorten(found.names)))
@@ -159,7 +159,7 @@ func told(driver *operatorv1.ClusterCSIDriver) string {
 // needed, and the ClusterCSIDriver.
 func (r *Reconciler) clear(ctx context.Context, w *world, done *result) {
 	applier := r.applierOf(done.entry)
-	done.again = status.Soonest(done.again, removalInterval)
+	done.again = status.MinRequeue(done.again, removalInterval)
 	done.deployment = nil
 	for _, step := range []struct {
 		what   string
@@ -222,7 +222,7 @@ func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, k
 		return apply.ChangeSet{change}
 	}
 	change = apply.Delete(ctx, r.Client, found, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	r.applier.Written.Forget(change.Subject)
+	r.applier.Mutations.Forget(change.Subject)
 	return apply.ChangeSet{change}
 }
 

@@ -51,22 +51,22 @@ func (r *reporter) report(ctx context.Context, w *world, choices []choice, resul
 	r.last = wanted
 	all := append(slices.Clone(wanted), r.ofOthers(w)...)
 	wait, err := r.reportStorage(ctx, w, wanted)
-	again = status.Soonest(again, wait)
+	again = status.MinRequeue(again, wait)
 	if err != nil {
 		return again, err
 	}
 	missing, wait := r.storageMissing(w, now)
-	all, again = append(all, missing), status.Soonest(again, wait)
+	all, again = append(all, missing), status.MinRequeue(again, wait)
 	conditions, young := status.ClusterOperator(all, patient(r.Catalogue), now)
 	if young {
-		again = status.Soonest(again, status.FailureWindow)
+		again = status.MinRequeue(again, status.FailureWindow)
 	}
 	state := configv1.ClusterOperatorStatus{
 		Conditions: conditions, Versions: status.Versions(versionsOf(w.clusterOperator), operands, r.Version), RelatedObjects: r.related(results),
 	}
 	r.metrics.observe(w, results, all)
 	wait, err = r.reportOperator(ctx, w, state)
-	return status.Soonest(again, wait), err
+	return status.MinRequeue(again, wait), err
 }
 
 // ofOthers are the conditions of other programs that report in the Storage as well.
@@ -115,7 +115,7 @@ func (r *reporter) judge(
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
 	all = append(all, managementCondition(w.managementState()), selinuxCondition(w))
 	conditions, wait := r.starterConditions(w, choices)
-	all, again = append(all, conditions...), status.Soonest(again, wait)
+	all, again = append(all, conditions...), status.MinRequeue(again, wait)
 	all = append(all, classConditions(w, choices)...)
 	for i := range results {
 		done := &results[i]
@@ -124,7 +124,7 @@ func (r *reporter) judge(
 			continue
 		}
 		conditions, wait := r.conditionsOf(w, done)
-		all, again = append(all, conditions...), status.Soonest(again, wait)
+		all, again = append(all, conditions...), status.MinRequeue(again, wait)
 		if done.foreign == "" && (done.verdict != unwanted || done.removal.waits) {
 			operands = append(operands, status.Operand{Name: done.entry.Operator, Reached: r.reached(w, done, conditions)})
 		}

@@ -198,7 +198,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	}
 	for kind, served := range s.Kinds {
 		if !served {
-			list = append(list, watched{object: apply.Definition(), name: definitionName(kind), late: true})
+			list = append(list, watched{object: apply.CRD(), name: definitionName(kind), late: true})
 		}
 	}
 	return list, nil
@@ -291,10 +291,10 @@ func (r *Reconciler) prepare() error {
 	r.volumes = map[string]volumes{}
 	r.retired, r.retirings = map[string]bool{}, map[string]*retiring{}
 	r.applier = &apply.Applier{
-		Client: r.Client, Live: r.Live, Owner: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Written: apply.NewWritten(),
+		Client: r.Client, Live: r.Live, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache(),
 	}
 	writer := func() *status.Writer {
-		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Written.Remember}
+		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember}
 	}
 	r.reporter = &reporter{Reconciler: r, storageWriter: writer(), operatorWriter: writer()}
 	var err error
@@ -308,7 +308,7 @@ func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 	for _, object := range r.Scope.objects[entry.Name] {
 		// A namespace is never removed: it may hold what others have put there.
 		if subject := apply.SubjectOf(object); subject.Kind != "Namespace" && r.Scope.serves(subject.GroupKind()) {
-			one.Known = append(one.Known, subject)
+			one.Inventory = append(one.Inventory, subject)
 		}
 	}
 	return &one

@@ -43,7 +43,7 @@ func Driver() (driver.Driver, error) {
 			// Told its node's name, the plugin also watches it for ten minutes, to take off a taint that OpenShift does not use
 			// (pkg/driver/node.go in v1.47.0, startNotReadyTaintWatcher).
 			driver.ReadNodes("get", "list", "watch")),
-		LegacyConditions: driver.FormerConditions("AWSEBS"),
+		LegacyConditions: driver.PredecessorConditions("AWSEBS"),
 		Predecessors: []driver.Predecessor{{
 			Title: "the operator that OLM installed in OpenShift 4.5", Operator: "aws-ebs-csi-driver-operator", Package: "aws-ebs-csi-driver-operator",
 			DaemonSet: "aws-ebs-csi-driver-node", Namespace: "openshift-aws-ebs-csi-driver",

@@ -32,11 +32,11 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		},
 		"cloud-ca": func(cfg *driver.Config) {
 			cfg.CloudCA = "-----BEGIN CERTIFICATE-----\nbWFkZSB1cA==\n-----END CERTIFICATE-----\n"
-			cfg.Inputs = map[driver.Workload]map[string]string{driver.Controller: {ebs(t).CloudCABundle(): "9abc"}}
+			cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {ebs(t).CloudCABundle(): "9abc"}}
 		},
 		"fips":                   func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "us-gov-west-1" },
 		"allocatable-can-change": func(cfg *driver.Config) { cfg.FeatureGates = map[string]bool{driver.AllocatableGate().Name: true} },
-		"taking-over":            func(cfg *driver.Config) { cfg.TakingOver = true },
+		"taking-over":            func(cfg *driver.Config) { cfg.Migrating = true },
 		"tags": func(cfg *driver.Config) {
 			cfg.ResourceTags = []configv1.AWSResourceTag{{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1"}}
 		},

@@ -107,7 +107,7 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 func TestNodePodsNameTheirSecretOnlyOnceItIsAccepted(t *testing.T) {
 	for accepted, want := range map[string]int{"": 0, "abcd": 3} {
 		found := 0
-		for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.Inputs[driver.Node][nodeSecret] = accepted })) {
+		for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.DependencyHashes[driver.Node][nodeSecret] = accepted })) {
 			pod := podOf(object)
 			if pod == nil {
 				continue

@@ -38,7 +38,7 @@ func config(t *testing.T, change func(*driver.Config)) driver.Config {
 		CredentialsMode:      operatorv1.CloudCredentialsModeDefault,
 		Minting:              driver.Mints,
 		RoleARNs:             map[string]string{},
-		Inputs: map[driver.Workload]map[string]string{
+		DependencyHashes: map[driver.Workload]map[string]string{
 			driver.Controller: {controllerSecret: "1234"}, driver.Node: {nodeSecret: "abcd"},
 		},
 	}
@@ -132,7 +132,7 @@ func variants() map[string]func(*driver.Config) {
 		"credentials-sts-with-node-role":     sts("ROLEARN", "NODE_ROLEARN"),
 		"trusted-ca-bundle": func(cfg *driver.Config) {
 			for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-				cfg.Inputs[workload]["aws-efs-csi-driver-trusted-ca-bundle"] = "5678"
+				cfg.DependencyHashes[workload]["aws-efs-csi-driver-trusted-ca-bundle"] = "5678"
 			}
 		},
 		"proxy": func(cfg *driver.Config) {
@@ -144,7 +144,7 @@ func variants() map[string]func(*driver.Config) {
 		"proxy-for-https-only": func(cfg *driver.Config) { cfg.Proxy.HTTPSProxy = "http://proxy.example:3129" },
 		"fips":                 func(cfg *driver.Config) { cfg.FIPS = true },
 		"fips-in-europe":       func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
-		"taking-over":          func(cfg *driver.Config) { cfg.TakingOver = true },
+		"taking-over":          func(cfg *driver.Config) { cfg.Migrating = true },
 		"tags": func(cfg *driver.Config) {
 			cfg.ResourceTags = []configv1.AWSResourceTag{
 				{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1:b"}, {Key: "name", Value: "John Doe"},
@@ -188,7 +188,7 @@ func sts(variables ...string) func(*driver.Config) {
 // withoutNodeSecret is a cluster in which nobody has made the Secret of the nodes, or none that they may have.
 func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 	return func(cfg *driver.Config) {
-		delete(cfg.Inputs[driver.Node], nodeSecret)
+		delete(cfg.DependencyHashes[driver.Node], nodeSecret)
 		change(cfg)
 	}
 }

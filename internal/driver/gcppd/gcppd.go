@@ -41,7 +41,7 @@ func Driver() (driver.Driver, error) {
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
 		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
 		ObsoleteBindings: []string{"gcp-pd-controller-privileged-binding"},
-		LegacyConditions: driver.FormerConditions("GCPPD"),
+		LegacyConditions: driver.PredecessorConditions("GCPPD"),
 	}, err //nolint:wrapcheck // The folder is part of the program.
 }
 

@@ -95,11 +95,11 @@ func common(d driver.Driver) map[string]func(*driver.Config) {
 		},
 		"inputs": func(cfg *driver.Config) {
 			bundle := d.TrustedCABundle()
-			cfg.Inputs = map[driver.Workload]map[string]string{
+			cfg.DependencyHashes = map[driver.Workload]map[string]string{
 				driver.Controller: {bundle: "5678"}, driver.Node: {bundle: "5678"},
 			}
 			if len(d.Credentials) > 0 {
-				cfg.Inputs[driver.Controller][d.Credentials[0].Secret] = "1234"
+				cfg.DependencyHashes[driver.Controller][d.Credentials[0].Secret] = "1234"
 			}
 		},
 		"tls-modern": func(cfg *driver.Config) { cfg.TLS = openshift.TLSProfile{MinVersion: "VersionTLS13"} },

@@ -14,8 +14,8 @@ import (
 // DefaultAnnotation says of which VolumeSnapshotClass of a driver snapshots are that name none.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
-// Definition is the name of the kind's CustomResourceDefinition.
-const Definition = "volumesnapshotclasses.snapshot.storage.k8s.io"
+// CRD is the name of the kind's CustomResourceDefinition.
+const CRD = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
 // GroupVersion is the API group and version of VolumeSnapshotClass.
 func GroupVersion() schema.GroupVersion {

@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DropMarks takes the marks of former owners off an object that stays as it is otherwise: their labels, and references to a
+// DropOwnership takes the labels of predecessors off an object that stays as it is otherwise, and references to a
 // CustomResourceDefinition, with whose end the garbage collector would delete the object.
-func (a *Applier) DropMarks(ctx context.Context, live client.Object) error {
-	return a.strip(ctx, live, a.FormerLabels)
+func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
+	return a.strip(ctx, live, a.PredecessorLabels)
 }
 
-// DropOwners is DropMarks without the labels.
-func (a *Applier) DropOwners(ctx context.Context, live client.Object) error {
+// DropOwnerReferences is DropOwnership without the labels.
+func (a *Applier) DropOwnerReferences(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, nil)
 }
 
 func (a *Applier) strip(ctx context.Context, live client.Object, labels []string) error {
-	metadata := a.marksOf(live, labels)
+	metadata := a.ownershipOf(live, labels)
 	if metadata == nil {
 		return nil
 	}
@@ -37,13 +37,13 @@ func (a *Applier) strip(ctx context.Context, live client.Object, labels []string
 		return fmt.Errorf("%T is no object", live)
 	}
 	if err := a.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("remove the marks of its former owner: %w", err)
+		return fmt.Errorf("remove the label or owner of a predecessor: %w", err)
 	}
 	return nil
 }
 
-// marksOf is the patch of an object's metadata that takes its marks off; nil if it has none.
-func (a *Applier) marksOf(live client.Object, labels []string) map[string]any {
+// ownershipOf is the patch of an object's metadata that takes labels and owner references of predecessors off; nil if it has none.
+func (a *Applier) ownershipOf(live client.Object, labels []string) map[string]any {
 	metadata, dropped := map[string]any{}, map[string]any{}
 	for _, label := range labels {
 		if _, found := live.GetLabels()[label]; found {
@@ -54,7 +54,7 @@ func (a *Applier) marksOf(live client.Object, labels []string) map[string]any {
 		metadata["labels"] = dropped
 	}
 	owners := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
-		return owner.Kind == "CustomResourceDefinition" && slices.Contains(a.FormerOwners, owner.Name)
+		return owner.Kind == "CustomResourceDefinition" && slices.Contains(a.PredecessorOwners, owner.Name)
 	})
 	if len(owners) < len(live.GetOwnerReferences()) {
 		metadata["ownerReferences"] = owners

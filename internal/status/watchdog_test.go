@@ -11,7 +11,7 @@ import (
 )
 
 func TestOnlyAReconcileThatHangsFailsTheProbe(t *testing.T) {
-	busy, began := &Busy{}, time.Unix(1000, 0)
+	busy, began := &Watchdog{}, time.Unix(1000, 0)
 	late := began.Add(longestReconcile + time.Second)
 	if err := busy.Check("x", late); err != nil {
 		t.Errorf("before the first one: %v", err)

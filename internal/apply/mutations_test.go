@@ -8,7 +8,7 @@ import (
 )
 
 func TestWhatTheCacheNeverShowsIsForgottenAfterAWhile(t *testing.T) {
-	written, now := NewWritten(), time.Unix(1000, 0)
+	written, now := NewMutationCache(), time.Unix(1000, 0)
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetName("a")
 	written.Remember(object)

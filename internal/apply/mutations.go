@@ -12,36 +12,36 @@ import (
 // StaleAfter is how long the cache may take to show what was written before it is no longer waited for.
 const StaleAfter = 30 * time.Second
 
-// Written remembers what was written last, until the cache shows it. Without it, a reconcile that starts before the
+// MutationCache remembers what was written last, until the cache shows it. Without it, a reconcile that starts before the
 // cache has caught up would write everything once more.
-type Written struct {
+type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
 	// pending is since when ForgetStale has seen something that the cache does not show.
 	pending time.Time
 }
 
-// NewWritten returns an empty memory.
-func NewWritten() *Written {
-	return &Written{objects: map[Subject]*unstructured.Unstructured{}}
+// NewMutationCache returns an empty memory.
+func NewMutationCache() *MutationCache {
+	return &MutationCache{objects: map[Subject]*unstructured.Unstructured{}}
 }
 
 // Remember stores the answer to a write.
-func (w *Written) Remember(object *unstructured.Unstructured) {
+func (w *MutationCache) Remember(object *unstructured.Unstructured) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.objects[SubjectOf(object)] = object
 }
 
 // Forget drops an object. Call it for every deletion that the cache reports: the object is gone, not late.
-func (w *Written) Forget(subject Subject) {
+func (w *MutationCache) Forget(subject Subject) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	delete(w.objects, subject)
 }
 
 // Newer returns the newer one of the cached object, nil if the cache has none, and the remembered one.
-func (w *Written) Newer(subject Subject, cached *unstructured.Unstructured) *unstructured.Unstructured {
+func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured) *unstructured.Unstructured {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	remembered := w.objects[subject]
@@ -56,7 +56,7 @@ func (w *Written) Newer(subject Subject, cached *unstructured.Unstructured) *uns
 }
 
 // Pending tells whether the cache has still to show something that was written.
-func (w *Written) Pending() bool {
+func (w *MutationCache) Pending() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return len(w.objects) > 0
@@ -64,7 +64,7 @@ func (w *Written) Pending() bool {
 
 // ForgetStale forgets everything if the cache has not shown all of it for StaleAfter. A watch that was interrupted can miss a
 // deletion, so nothing is believed for long. Call it at the beginning of each reconcile.
-func (w *Written) ForgetStale(now time.Time) {
+func (w *MutationCache) ForgetStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch {
