@@ -38,7 +38,7 @@ type adoptOptions struct {
 	folder, output string
 }
 
-// adopt prints what the operator would do to take the driver over from an older operator. It only reads.
+// adopt prints what the operator would do to migrate the driver from a predecessor. It only reads.
 func adopt(ctx context.Context, out io.Writer, args []string) error {
 	options, err := parseAdopt(args)
 	if err != nil {
@@ -72,7 +72,7 @@ func parseAdopt(args []string) (adoptOptions, error) {
 	dryRun := flags.Bool("dry-run", false, "print what would be done; the operator itself does it when the ClusterCSIDriver is created")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "`file` with the API server and credentials; default: as for start")
 	flags.StringVar(&options.Namespace, "namespace", "",
-		"`namespace` where the operator is, or will be, installed; default: that of the older operator's DaemonSet")
+		"`namespace` where the operator is, or will be, installed; default: that of the predecessor's DaemonSet")
 	flags.StringVar(&options.folder, "must-gather", "", "`folder` of \"oc adm must-gather\" or \"oc adm inspect\" to read instead of a cluster")
 	flags.StringVar(&options.output, "o", "text", "`format`, text or json")
 	if err := flags.Parse(args); err != nil {
@@ -195,7 +195,7 @@ func warnOfGaps(ctx context.Context, folder client.Reader) error {
 	return nil
 }
 
-// addSharedVolumes adds what is changed of SharedVolumes, their volumes and their claims.
+// addSharedVolumes adds what is changed of SharedVolumes, their PVs and their PVCs.
 func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration.Plan) error {
 	changed, err := sharedvolume.Preview(ctx, reader)
 	if err != nil {
@@ -237,7 +237,7 @@ func printPlan(out io.Writer, driver string, plan migration.Plan) error {
 		say("%s\t%s %s\t%s\n", object.Action, object.Kind, name, object.Note)
 	}
 	if len(plan.Nodes) == 0 {
-		say("\nNo node has a pod of an older operator.\n")
+		say("\nNo node has a pod of a predecessor.\n")
 	} else {
 		say("\nNode pods that are replaced, %d at a time at most, in this order:\n\nNODE\tOLD POD\tWHEN\tUSED BY\n", plan.AtOnce)
 	}

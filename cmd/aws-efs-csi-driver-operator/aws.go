@@ -27,8 +27,8 @@ const (
 	tokenFile = "/var/run/secrets/openshift/serviceaccount/token"
 )
 
-// lookAtAWS adds the controller that looks at AWS. It does nothing without the credentials of the driver's controller.
-func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*filesystem.Reconciler, error) {
+// checkAWS adds the controller that checks AWS. It does nothing without the credentials of the driver's controller.
+func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*filesystem.Reconciler, error) {
 	efs := drivers.Driver
 	limit, err := strconv.Atoi(drivers.Environment.Settings[awsefs.AccessPointLimit])
 	if err != nil {
@@ -42,7 +42,7 @@ func lookAtAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fu
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
-		Off:  drivers.Environment.Settings[awsefs.LookAtAWS] == "false",
+		Off:  drivers.Environment.Settings[awsefs.CheckAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers.Environment, options), requestsPerMinute

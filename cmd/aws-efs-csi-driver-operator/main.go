@@ -22,7 +22,7 @@ const usage = `Usage: aws-efs-csi-driver-operator start [flags]
 start             Installs, configures and removes the AWS EFS CSI driver as ClusterCSIDriver efs.csi.aws.com says.
 iam-policy        Prints the IAM policy that the role or user of the controller or the nodes needs, as JSON.
 iam-trust-policy  Prints who may assume that role on a cluster with STS: iam-trust-policy -h lists its flags.
-adopt             Prints what it takes to take the driver over from an older operator: adopt -h lists its flags.
+adopt             Prints what it takes to migrate the driver from another operator: adopt -h lists its flags.
 
 Flags of start:
 `

@@ -57,7 +57,7 @@ func start(ctx context.Context, options program.Options) error {
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	systems, err := lookAtAWS(mgr, controller, os.Getenv)
+	systems, err := checkAWS(mgr, controller, os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 )
 
 // checkDriver holds the tree of a third-party driver against the operator of this repository: the name is one that a ClusterCSIDriver may have,
-// the roles are those that the operator needs, and the images are those that it gives to pods. It does nothing for this repository itself.
+// the roles are what the operator needs, and the images are what it gives to pods. It does nothing for this repository itself.
 func checkDriver(ctx context.Context, root string) error {
 	tree := os.DirFS(root)
 	driver, err := olm.DriverOf(tree)

@@ -1,4 +1,4 @@
-// Command payload writes the manifests of the release into a folder, and removes those that are not made any more.
+// Command payload writes the manifests of the release into a folder, and removes what is not made any more.
 package main
 
 import (

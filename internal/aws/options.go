@@ -46,7 +46,7 @@ func (o *Options) load(ctx context.Context) (sdk.Config, error) {
 	return settings, nil
 }
 
-// client follows the proxies of the environment, and trusts more if it is told to.
+// client follows the proxies of the environment, and trusts further certificates if there are any.
 func (o *Options) client() (*awshttp.BuildableClient, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(cmp.Or(o.Timeout, DefaultTimeout))
 	if len(o.RootCAs) == 0 {
@@ -79,7 +79,7 @@ func (o *Options) sts(to *sts.Options) {
 	o.endpoint("sts", &to.BaseEndpoint, &to.EndpointOptions.UseFIPSEndpoint)
 }
 
-// endpoint chooses that of a service: of the environment, of the options, or by region. The SDK refuses FIPS for those that
+// endpoint chooses the endpoint of a service: of the environment, of the options, or by region. The SDK refuses FIPS for those that
 // somebody named.
 func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpointState) {
 	if url := o.Endpoints[service]; *named == nil && url != "" {

@@ -85,7 +85,7 @@ type Reader interface {
 
 // NetworkReader reads what is in EC2.
 type NetworkReader interface {
-	// SecurityGroups lists those that have a tag with this key.
+	// SecurityGroups lists the security groups that have a tag with this key.
 	SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error)
 	SecurityGroup(ctx context.Context, id string) (SecurityGroup, error)
 	// VPCs and Subnets list those with the tag key, and those of the IDs; give one of the two.

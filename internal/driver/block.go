@@ -49,7 +49,7 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
-// PredecessorConditions are those that OpenShift's operator of a driver with this prefix of conditions has left, and nobody would update.
+// PredecessorConditions are the conditions that OpenShift's operator leaves, and that nobody updates any more. The prefix is the driver's.
 func PredecessorConditions(prefix string) []string {
 	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}
 	for _, controller := range []string{"DriverCSIConfigObserverController", "CSIDriver"} {

@@ -57,15 +57,15 @@ type Driver struct {
 	// Kubernetes can, and reach the cloud through the pod network unless their asset says otherwise.
 	PrivilegedController bool
 	// CloudCAVariable, if set, says that the driver's cloud may have a CA of its own: it is the environment variable by which the
-	// controller's container is told the file with its certificates. Such a driver has no dashboard.
+	// controller's container gets the file with its certificates. Such a driver has no dashboard.
 	CloudCAVariable string
 	// Metrics, if set, are those of the driver's own container in the controller.
 	Metrics *Metrics
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
 	Removable bool
-	// LegacyFinalizers were put on the ClusterCSIDriver by older operators and are dropped on removal.
+	// LegacyFinalizers are the finalizers of predecessors on the ClusterCSIDriver. A removal drops them.
 	LegacyFinalizers []string
-	// Assets holds the driver's own objects (*.yaml); those that every driver has come from this package.
+	// Assets holds the driver's own objects (*.yaml); the objects that every driver has come from this package.
 	Assets fs.FS
 	// Sidecars are appended to the workloads, in this order.
 	Sidecars []Sidecar
@@ -75,10 +75,10 @@ type Driver struct {
 	Settings []Setting
 	// FeatureGates are the gates of the API server on which rendering depends.
 	FeatureGates []FeatureGate
-	// ObsoleteBindings are ClusterRoleBindings by which an operator before this one gave the controller's ServiceAccount a role that it
+	// ObsoleteBindings are ClusterRoleBindings by which a predecessor gave the controller's ServiceAccount a role that it
 	// does not need any more. They are deleted once the controller does without.
 	ObsoleteBindings []string
-	// LegacyConditions are condition types that older operators may have left on the ClusterCSIDriver.
+	// LegacyConditions are condition types that predecessors may have left on the ClusterCSIDriver.
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver is taken over.
 	Predecessors []Predecessor

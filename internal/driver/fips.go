@@ -15,7 +15,7 @@ const (
 	STS = "sts"
 )
 
-// fipsEndpoints tells whether a program that calls these services of AWS can be told to use FIPS endpoints, and if not, why. One
+// fipsEndpoints tells whether a program that calls these services of AWS can use FIPS endpoints, and if not, why. One
 // variable, AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK makes up a host for every region, and refuses FIPS for a
 // service whose endpoint is named ("FIPS and custom endpoint are not supported"). Named are the endpoints of the Infrastructure, by
 // service.
@@ -42,7 +42,7 @@ func fipsEndpoints(region string, named map[string]string, services []string) (u
 	}
 }
 
-// awsEndpoints are those that the Infrastructure names, by service.
+// awsEndpoints are the endpoints that the Infrastructure names, by service.
 func (c Config) awsEndpoints() map[string]string {
 	named := map[string]string{}
 	if c.Platform != nil && c.Platform.AWS != nil {

@@ -84,7 +84,7 @@ func (m Metrics) servicePort() corev1.ServicePort {
 
 // endpoint is what Prometheus scrapes. The paths are those of OpenShift's Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	// In small letters: definitions before prometheus-operator 0.87 know no other (enum: http, https), and newer ones know both.
+	// In small letters: CRDs before prometheus-operator 0.87 allow no other (enum: http, https), and newer ones allow both.
 	https := monitoringv1.Scheme("https")
 	var endpoint monitoringv1.Endpoint
 	endpoint.Port = m.portName()

@@ -23,7 +23,7 @@ const (
 // Minted tells whether the keys of a Secret were made for one CredentialsRequest alone.
 func Minted(secret *corev1.Secret) bool { return secret.Annotations[PolicyAnnotation] != "" }
 
-// PassedThrough tells whether the keys of a Secret are copies of those that the administrator gave to the cluster. Node pods never get
+// PassedThrough tells whether the keys of a Secret are copies of the keys that the administrator gave to the cluster. Node pods never get
 // these. It is false for roles, and for Secrets that others have made.
 func PassedThrough(secret *corev1.Secret) bool {
 	policy, found := secret.Annotations[PolicyAnnotation]

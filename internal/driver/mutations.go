@@ -16,7 +16,7 @@ import (
 const (
 	// proxyAnnotation on a workload lists the containers that talk to the cloud, separated by commas.
 	proxyAnnotation = "config.openshift.io/inject-proxy"
-	// trustedCAAnnotation lists those that get the cluster's CA certificates.
+	// trustedCAAnnotation lists the containers that get the cluster's CA certificates.
 	trustedCAAnnotation = "config.openshift.io/inject-proxy-cabundle"
 	// DependencyHashAnnotation and the name of a Secret or ConfigMap make the annotation of a pod with its hash. A change of the
 	// hash restarts the pods, which read it only when they start.

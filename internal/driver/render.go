@@ -49,7 +49,7 @@ func OptionalKinds() []schema.GroupKind {
 	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
 }
 
-// OptionalKinds are those that this driver can have objects of.
+// OptionalKinds are the optional kinds of this driver's objects.
 func (d Driver) OptionalKinds() []schema.GroupKind {
 	kinds := []schema.GroupKind{ServiceMonitorKind()}
 	if slices.ContainsFunc(d.Credentials, func(credentials Credentials) bool { return !credentials.Payload }) {

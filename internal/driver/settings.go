@@ -21,7 +21,7 @@ type Setting struct {
 	Default string
 	// Check refuses a value, with a sentence that begins with what the value must be.
 	Check func(value string) error
-	// Argument, if set, is the flag of the driver's container in the controller, without dashes, by which a predecessor has told the driver
+	// Argument, if set, is the flag of the driver's container in the controller, without dashes, by which a predecessor gave the driver
 	// the same. Its value is kept in a migration where the variable is empty.
 	Argument string
 }

@@ -95,7 +95,7 @@ func parts(source *corev1.CSIPersistentVolumeSource) []string {
 	return strings.Split(strings.TrimPrefix(source.VolumeHandle, "efs:"), ":")
 }
 
-// accessPointOptions are the access points that the mount options name. Volumes of old operators have one there.
+// accessPointOptions are the access points that the mount options name. PVs of old operators have one there.
 func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	var named []string
 	for _, option := range volume.Spec.MountOptions {

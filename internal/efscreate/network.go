@@ -38,7 +38,7 @@ func (c *creation) findNetwork(ctx context.Context) (network, error) {
 	return network{vpc, chosen}, err
 }
 
-// findSubnets lists those that were named, or those with the cluster's tag, whatever its value: an installer that got the network
+// findSubnets lists the subnets that were named, or the subnets with the cluster's tag, whatever its value: an installer that got the network
 // from the administrator tags it as shared.
 func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	key := efscleanup.ClusterTag(c.InfraID)

@@ -30,7 +30,7 @@ type Options struct {
 	// Patience is how long to wait for AWS, 0 for efscleanup.DefaultPatience; Poll, how long between two looks, 0 for
 	// efscleanup.DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress is told in a sentence what has been done; nil for nobody.
+	// Progress gets a sentence for each step; nil for nobody.
 	Progress func(string)
 
 	// AWS, RequestsPerMinute, MaxBackoff and RequestTimeout are as in efscleanup.Options.

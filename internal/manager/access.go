@@ -52,7 +52,7 @@ type access struct {
 	handler http.Handler
 	// readers are those who may read the metrics, strangers all others that were refused of late.
 	readers, strangers *lru.LRUExpireCache
-	// sources are the limits of those that were asked about of late, each a *rate.Limiter.
+	// sources are the limits of the addresses that asked lately, each a *rate.Limiter.
 	sources *lru.LRUExpireCache
 	mutex   sync.Mutex
 	// slots has an entry for each review under way.

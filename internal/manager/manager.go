@@ -47,7 +47,7 @@ type Options struct {
 	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
 	MetricsAddress, HealthAddress string
 	// MetricsSecure serves metrics over HTTPS, to those whom the API server allows to get /metrics. MetricsCertDir holds
-	// tls.crt and tls.key, which are read again when they change; without it a certificate is made up.
+	// tls.crt and tls.key, which are read again when they change; without it the operator makes a certificate itself.
 	MetricsSecure  bool
 	MetricsCertDir string
 }

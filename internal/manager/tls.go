@@ -29,7 +29,7 @@ func newServerTLS() *serverTLS {
 	return servers
 }
 
-// set follows the cluster's profile if it is meant for all servers. Otherwise the profile is for those that are reached
+// set follows the cluster's profile if it is meant for all servers. Otherwise the profile is for the servers that are reached
 // from outside, and it may be weaker than what is needed here.
 func (s *serverTLS) set(cluster openshift.ServerTLS) {
 	profile := openshift.IntermediateTLS()
@@ -87,7 +87,7 @@ type always struct{ manager.Runnable }
 // NeedLeaderElection is false.
 func (always) NeedLeaderElection() bool { return false }
 
-// checkCertificates refuses a folder without certificates: a made-up one would be served instead, which nobody trusts.
+// checkCertificates refuses a folder without certificates: the operator would serve one of its own instead, which nobody trusts.
 func checkCertificates(options Options) error {
 	if !options.MetricsSecure || options.MetricsAddress == "0" || options.MetricsCertDir == "" {
 		return nil

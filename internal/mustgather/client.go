@@ -20,7 +20,7 @@ func (f *Folder) Client() client.Client {
 	return readOnly{Folder: f, mapper: f.mapper()}
 }
 
-// mapper knows the kinds that are in the folder, as that of a cluster knows those that it serves.
+// mapper knows the kinds that are in the folder, as the mapper of a cluster knows the kinds that it serves.
 func (f *Folder) mapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(f.scheme.PrioritizedVersionsAllGroups())
 	for gvk, objects := range f.objects {

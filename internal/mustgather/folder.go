@@ -77,7 +77,7 @@ func (f *Folder) skip(path string, reason error) {
 }
 
 // add keeps an object. A must-gather holds many twice, read at different times: the newer one counts, so that the answer does not
-// depend on the names of files. Where that can't be told, it is the first.
+// depend on the names of files. Where that is not known, it is the first.
 func (f *Folder) add(gvk schema.GroupVersionKind, object client.Object) {
 	ofKind, known := f.objects[gvk]
 	if !known {

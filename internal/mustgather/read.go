@@ -74,7 +74,7 @@ func (e *tooLargeError) Error() string {
 }
 
 // readFile returns nothing for what is not a regular file: a pipe would never end. The root refuses symbolic links that lead out
-// of it; those that don't lead to files that are read anyway.
+// of it; other links lead to files that are read anyway.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {

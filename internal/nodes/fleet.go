@@ -18,13 +18,13 @@ import (
 type Fleet struct {
 	// Desired is the number of nodes that are to have a plugin.
 	Desired int
-	// Old is the pod of a predecessor on a node, and Outdated one of ours that was made from a former version of the DaemonSet. Neither is
+	// Old is the pod of a predecessor on a node, and Outdated one of ours that an earlier version of the DaemonSet made. Neither is
 	// being deleted. Unscheduled are old pods without a node.
 	Old, Outdated map[string]*corev1.Pod
 	Unscheduled   []corev1.Pod
 	// Serving are the nodes with a plugin that is ready, Occupied those with any pod of a plugin.
 	Serving, Occupied map[string]bool
-	// Pending are the nodes that wait for the new pod, with the reason. Down are those that are not ready themselves.
+	// Pending are the nodes that wait for the new pod, with the reason. Down are the nodes that are not ready themselves.
 	Pending []string
 	Down    map[string]bool
 	// Users are the pods that use volumes, by node.

@@ -62,7 +62,7 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 	if len(next) == 0 {
 		return deleted, nil
 	}
-	// A pod may have come since, and its claim may be new, which would lose its mounts.
+	// A pod may have come since with a new PVC. It would lose its mounts.
 	claims, err := volume.BoundClaims(ctx, r.Live, r.Driver)
 	if err != nil {
 		return deleted, err
@@ -87,8 +87,8 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 	return deleted, nil
 }
 
-// outdated are those of our pods, by node, that a former version of the DaemonSet was the template of. While pods of a predecessor wait,
-// nobody else would replace them.
+// outdated are our pods, by node, that an earlier version of the DaemonSet made. While pods of a predecessor wait, nobody else would replace
+// them.
 func (r *Replacer) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
 	found := map[string]*corev1.Pod{}
 	if daemonSet == nil {

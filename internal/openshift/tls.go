@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TLSProfile is what a TLS server accepts. OpenShift names ciphers as OpenSSL does; a server written in Go is told their names of IANA.
+// TLSProfile is what a TLS server accepts. OpenShift names ciphers as OpenSSL does; a server written in Go takes their names of IANA.
 type TLSProfile struct {
 	// MinVersion is in the form of Kubernetes' flag --tls-min-version, such as "VersionTLS12".
 	MinVersion string
@@ -93,7 +93,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 
 const tls13 = "VersionTLS13"
 
-// of translates the ciphers and returns the names of those that Go lacks.
+// of translates the ciphers and returns the names of the ciphers that Go lacks.
 func of(spec configv1.TLSProfileSpec) (profile TLSProfile, unknown []string) {
 	profile.MinVersion = string(spec.MinTLSVersion)
 	if _, known := versions()[profile.MinVersion]; !known {
@@ -138,7 +138,7 @@ func iana(openSSL string) string {
 }
 
 // HTTP2 tells whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
-// server that is told otherwise does not start.
+// server with another list does not start.
 func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||
 		slices.Contains(p.Ciphers, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") ||

@@ -145,7 +145,7 @@ func (m manifests) checkNamespaces() error {
 	return errors.Join(problems...)
 }
 
-// each calls look with every object of a kind, but for those that are only there to be deleted.
+// each calls look with every object of a kind, but for objects that are only there to be deleted.
 func (m manifests) each(kind string, look func(file string, object *unstructured.Unstructured)) {
 	for _, name := range sorted(m.objects) {
 		for i := range m.objects[name] {
@@ -195,7 +195,7 @@ func (m manifests) checkImages(references []byte) error {
 	return errors.Join(problems...)
 }
 
-// checkVariables compares those of a Deployment with those that are wanted.
+// checkVariables compares the variables of a Deployment with the wanted ones.
 func checkVariables(file string, variables map[string]string, wanted map[string]bool) error {
 	var problems []error
 	for _, name := range sorted(wanted) {
@@ -234,7 +234,7 @@ func containerOf(deployment *unstructured.Unstructured) (image string, variables
 	return image, variables
 }
 
-// replacedImages are those that have others put in their place when a release is built.
+// replacedImages are the images that a build of a release replaces.
 func replacedImages(references []byte) (map[string]bool, error) {
 	streams, err := parse(references)
 	if err != nil || len(streams) != 1 {

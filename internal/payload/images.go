@@ -24,7 +24,7 @@ type Image struct {
 	// Name is that in the release, Image what stands for it until the release is built.
 	Name  string `json:"name"`
 	Image string `json:"image"`
-	// Variable is that of the cluster-storage-operator's environment; empty if it is not told.
+	// Variable is that of the cluster-storage-operator's environment; empty if there is none.
 	Variable string `json:"variable,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func LoadImages(repository fs.FS) ([]Image, error) {
 	return list.Images, nil
 }
 
-// variables are those that the entries need, with their images. Every image has to be needed, and every need met.
+// variables are what the entries need, with their images. Every image has to be needed, and every need met.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}
 	names := map[string]string{}

@@ -107,7 +107,7 @@ func (r Release) files() ([]file, error) {
 
 func allProfiles() []string { return []string{selfManaged, singleNode, ibmManaged} }
 
-// fixed are those that depend on nothing.
+// fixed are the manifests that depend on nothing.
 func (r Release) fixed() ([]file, error) {
 	var files []file
 	for _, one := range []struct {

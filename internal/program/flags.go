@@ -30,7 +30,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true,
 		"serve metrics over HTTPS, to those whom the API server allows to get /metrics; without it plain HTTP, to everybody")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
-		"`folder` with tls.crt and tls.key for the metrics; default: a certificate that is made up")
+		"`folder` with tls.crt and tls.key for the metrics; default: a certificate that the operator makes itself")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)

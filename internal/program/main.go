@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main is all that the main of a program does. The context ends when the program is told to end; flag.ErrHelp is no failure.
+// Main is all that the main of a program does. The context ends with SIGTERM or SIGINT; flag.ErrHelp is no failure.
 func Main(run func(ctx context.Context, args []string) error) {
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "error:", err)

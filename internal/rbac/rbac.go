@@ -23,7 +23,7 @@ import (
 )
 
 // Rules are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
-// applies, so that neither can be forgotten. Those that a take-over from another operator needs besides are not among them.
+// applies, so that neither can be forgotten. The rules that only a migration needs are not among them.
 //
 // Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
 // names its object. Kubernetes lets nobody grant what they do not hold, so the rights of the driver's pods are among these.
@@ -206,7 +206,7 @@ func without(verbs, general map[string]bool, name string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(verb string) bool { return name != "" && general[verb] })
 }
 
-// join makes one rule of those that differ in one list only, unless one of them has none: that means all.
+// join makes one rule of all that differ in one list only, unless one of them has none: that means all.
 func join(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var joined []rbacv1.PolicyRule
 	for i := range rules {

@@ -11,20 +11,20 @@ import (
 )
 
 func TestOnlyAReconcileThatHangsFailsTheProbe(t *testing.T) {
-	busy, began := &Watchdog{}, time.Unix(1000, 0)
+	watchdog, began := &Watchdog{}, time.Unix(1000, 0)
 	late := began.Add(longestReconcile + time.Second)
-	if err := busy.Check("x", late); err != nil {
+	if err := watchdog.Check("x", late); err != nil {
 		t.Errorf("before the first one: %v", err)
 	}
-	end := busy.Begin(began)
-	if err := busy.Check("x", began.Add(longestReconcile)); err != nil {
+	end := watchdog.Begin(began)
+	if err := watchdog.Check("x", began.Add(longestReconcile)); err != nil {
 		t.Errorf("a long one: %v", err)
 	}
-	if err := busy.Check("x", late); err == nil || err.Error() != "a reconcile of x has been running for 10m1s" {
+	if err := watchdog.Check("x", late); err == nil || err.Error() != "a reconcile of x has been running for 10m1s" {
 		t.Errorf("one that hangs: %v", err)
 	}
 	end()
-	if err := busy.Check("x", late); err != nil {
+	if err := watchdog.Check("x", late); err != nil {
 		t.Errorf("after its end: %v", err)
 	}
 }

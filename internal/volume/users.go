@@ -38,7 +38,7 @@ func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]strin
 func BoundClaims(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
 	claims := map[client.ObjectKey]bool{}
 	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
-		// A volume that is released still names its former claim.
+		// A released PV still names its last PVC.
 		if claim := volume.Spec.ClaimRef; claim != nil && volume.Status.Phase == corev1.VolumeBound {
 			claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
 		}
@@ -60,7 +60,7 @@ func eachOfDriver(ctx context.Context, reader client.Reader, driver string, visi
 	return nil
 }
 
-// Users are the users of a driver's volumes, sorted by their names. Pods are read in the namespaces of bound claims only.
+// Users are the users of a driver's volumes, sorted by their names. Pods are read in the namespaces of bound PVCs only.
 func Users(ctx context.Context, reader client.Reader, driver string) ([]User, error) {
 	claims, err := BoundClaims(ctx, reader, driver)
 	if err != nil {
@@ -82,7 +82,7 @@ func Users(ctx context.Context, reader client.Reader, driver string) ([]User, er
 	return found, nil
 }
 
-// UsersIn are the users of claims in a namespace, or on a node.
+// UsersIn are the users of PVCs in a namespace, or on a node.
 func UsersIn(ctx context.Context, reader client.Reader, claims map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -111,7 +111,7 @@ func ClaimsOf(pod *corev1.Pod) []string {
 		case volume.PersistentVolumeClaim != nil:
 			names = append(names, volume.PersistentVolumeClaim.ClaimName)
 		case volume.Ephemeral != nil:
-			// The claim of a generic ephemeral volume is named after pod and volume (KEP-1698).
+			// The PVC of a generic ephemeral volume is named after pod and volume (KEP-1698).
 			names = append(names, pod.Name+"-"+volume.Name)
 		}
 	}

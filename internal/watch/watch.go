@@ -53,7 +53,7 @@ type Watched struct {
 	Transform toolscache.TransformFunc
 	// Matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
 	Matters func(before, after client.Object) bool
-	// Late marks the definition of a kind that the operator starts anew to use.
+	// Late marks the CRD of a kind. When it is served, the operator starts anew to use the kind.
 	Late bool
 }
 
@@ -108,7 +108,7 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// managedConfig is the ConfigMap that matters among those that OpenShift makes for all: a cache can select one of a namespace.
+// managedConfig is the one ConfigMap that matters in OpenShift's namespace: a cache can select one of a namespace.
 func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.ObjectKey {
 	switch {
 	case !kinds[openshift.InfrastructureKind()]:
@@ -120,7 +120,7 @@ func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.Obje
 	}
 }
 
-// Snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their definition is looked at.
+// Snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their CRD is watched.
 func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	kind := driver.VolumeSnapshotClassKind()
 	switch {

@@ -92,7 +92,7 @@ func (c *cleanup) noteAccessPoints(fileSystems []aws.FileSystem, points []aws.Ac
 	}
 }
 
-// noteFileSystems notes them with the mount targets of those that may go.
+// noteFileSystems notes the file systems, with the mount targets of those to be deleted.
 func (c *cleanup) noteFileSystems(
 	ctx context.Context, fileSystems []aws.FileSystem, points []aws.AccessPoint, listed map[string]bool,
 ) error {
@@ -120,12 +120,12 @@ func (c *cleanup) noteFileSystems(
 // checkPlace refuses the answers of another region or account: then the endpoint is not what its user thinks.
 func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint) error {
 	for _, fileSystem := range fileSystems {
-		if problem := elsewhere(fileSystem.ARN, c.Account, c.Region); problem != "" {
+		if problem := outside(fileSystem.ARN, c.Account, c.Region); problem != "" {
 			return usage("%s", problem)
 		}
 	}
 	for _, point := range points {
-		if problem := elsewhere(point.ARN, c.Account, c.Region); problem != "" {
+		if problem := outside(point.ARN, c.Account, c.Region); problem != "" {
 			return usage("%s", problem)
 		}
 	}

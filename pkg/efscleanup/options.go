@@ -38,7 +38,7 @@ type Options struct {
 	Wait bool
 	// Patience is how long to wait, 0 for DefaultPatience; Poll, how long between two looks, 0 for DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress is told of each object whose state has changed; nil for nobody.
+	// Progress gets each object whose state has changed; nil for nobody.
 	Progress func(Step)
 
 	// AWS has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.

@@ -72,9 +72,9 @@ func holds(accessPoint, problem string) string {
 // gone is true for the states in which AWS still lists what nobody can use any more.
 func gone(state string) bool { return state == aws.StateDeleting || state == aws.StateDeleted }
 
-// elsewhere says that an object is in another place than the one that was named; empty if it is not. Every ARN has both: one that can't
+// outside says that an object is in another account or region than the one that was named; empty if it is not. Every ARN has both: one that can't
 // be read is no proof of the place.
-func elsewhere(arn, account, region string) string {
+func outside(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	switch {
 	case len(parts) != 6 || parts[0] != "arn" || parts[5] == "":

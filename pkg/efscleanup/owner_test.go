@@ -64,17 +64,17 @@ func TestTheOutcomeIsWhatMattersMost(t *testing.T) {
 
 func TestAnswersFromElsewhereAreNoticed(t *testing.T) {
 	const arn = "arn:aws-us-gov:elasticfilesystem:us-gov-west-1:123456789012:file-system/fs-1"
-	if problem := elsewhere(arn, "123456789012", "us-gov-west-1"); problem != "" {
+	if problem := outside(arn, "123456789012", "us-gov-west-1"); problem != "" {
 		t.Error(problem)
 	}
-	if elsewhere(arn, "123456789012", "us-gov-east-1") == "" || elsewhere(arn, "123456789013", "us-gov-west-1") == "" {
+	if outside(arn, "123456789012", "us-gov-east-1") == "" || outside(arn, "123456789013", "us-gov-west-1") == "" {
 		t.Error("another region or account is accepted")
 	}
 	for _, arn := range []string{
 		"", "fs-1", "arn:aws-us-gov:elasticfilesystem:us-gov-west-1:123456789012", "arn:aws-us-gov:elasticfilesystem:us-gov-west-1:123456789012:",
 		"urn:aws-us-gov:elasticfilesystem:us-gov-west-1:123456789012:file-system/fs-1",
 	} {
-		if elsewhere(arn, "123456789012", "us-gov-west-1") == "" {
+		if outside(arn, "123456789012", "us-gov-west-1") == "" {
 			t.Errorf("the ARN %q is accepted", arn)
 		}
 	}

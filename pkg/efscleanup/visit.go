@@ -32,14 +32,14 @@ func (c *cleanup) visit(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("ended before all was deleted; run it again: %w", ctx.Err())
 			}
-			c.judge(found, err)
+			c.evaluate(found, err)
 		}
 	}
 	return nil
 }
 
-// judge puts what AWS has said to the last call about an object into its state.
-func (c *cleanup) judge(i *item, err error) {
+// evaluate puts what AWS has said to the last call about an object into its state.
+func (c *cleanup) evaluate(i *item, err error) {
 	switch {
 	case err == nil:
 	case aws.IsNotFound(err):
@@ -159,7 +159,7 @@ func (c *cleanup) visitTargets(ctx context.Context, i *item, targets []aws.Mount
 		if err == nil {
 			c.set(known, Deleting, "")
 		}
-		c.judge(known, err)
+		c.evaluate(known, err)
 	}
 	for _, target := range targets {
 		if known := c.items[target.ID]; known.State == Failed {

@@ -40,7 +40,7 @@ func Driver() (driver.Driver, error) {
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
 		// Network interfaces that are attached later take slots of volumes. The period is that of OpenShift (csi-operator f7f9dc59, aws_ebs.go).
 		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),
-			// Told its node's name, the plugin also watches it for ten minutes, to take off a taint that OpenShift does not use
+			// With its node's name, the plugin also watches it for ten minutes, to take off a taint that OpenShift does not use
 			// (pkg/driver/node.go in v1.47.0, startNotReadyTaintWatcher).
 			driver.ReadNodes("get", "list", "watch")),
 		LegacyConditions: driver.PredecessorConditions("AWSEBS"),

@@ -47,7 +47,7 @@ func Driver() (driver.Driver, error) {
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
-		// It is root, and mounts file systems to delete directories if it is told to.
+		// It is root, and mounts file systems to delete directories if a setting asks for it.
 		PrivilegedController: true,
 		LegacyFinalizers: []string{
 			Operator + ".operator.openshift.io/AWSEFSDriverControllerServiceController",

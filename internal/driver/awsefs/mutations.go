@@ -99,7 +99,7 @@ func configureNodes(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// volumeMetrics are the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are those that the API names.
+// volumeMetrics are the arguments for spec.driverConfig.aws.efsVolumeMetrics; the defaults are the API's.
 func volumeMetrics(config operatorv1.CSIDriverConfigSpec) []string {
 	if config.DriverType != operatorv1.AWSDriverType || config.AWS == nil || config.AWS.EFSVolumeMetrics == nil ||
 		config.AWS.EFSVolumeMetrics.State != operatorv1.AWSEFSVolumeMetricsRecursiveWalk {

@@ -15,7 +15,7 @@ const commonProvisionerBinding = "efs-csi-main-provisioner-binding"
 const CommunityOperator = "aws-efs-operator"
 
 // predecessors are the community's operator, whose DaemonSet has the name of ours, and the one that OpenShift ships, which
-// has the name of this one and runs elsewhere if it is another.
+// has the name of this one. It is another operator if it runs in another namespace.
 func predecessors() []driver.Predecessor {
 	return []driver.Predecessor{
 		{

@@ -13,7 +13,7 @@ const (
 	provisionerWorkers = "PROVISIONER_WORKERS"
 	provisionerTimeout = "PROVISIONER_TIMEOUT"
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
-	// The name is that of the variable by which AWS's own programs are told the same.
+	// AWS's own programs read a variable of the same name.
 	useFIPSEndpoint = "AWS_USE_FIPS_ENDPOINT"
 	iamClusterID    = "IAM_CLUSTER_ID"
 )
@@ -22,8 +22,8 @@ const (
 // run out.
 const AccessPointLimit = "ACCESS_POINT_LIMIT"
 
-// LookAtAWS is the variable that keeps the operator from looking at AWS, where it has credentials but no way there.
-const LookAtAWS = "LOOK_AT_AWS"
+// CheckAWS is the variable that keeps the operator from checking AWS, where it has credentials but no way there.
+const CheckAWS = "LOOK_AT_AWS"
 
 func settings() []driver.Setting {
 	return []driver.Setting{
@@ -42,7 +42,7 @@ func settings() []driver.Setting {
 		{Variable: useFIPSEndpoint, Check: driver.Boolean},
 		// Empty, because access points that were made without the cluster's tag could not be deleted any more.
 		{Variable: iamClusterID, Check: driver.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "must be the infrastructureName of a cluster")},
-		{Variable: LookAtAWS, Default: "true", Check: driver.Boolean},
+		{Variable: CheckAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
 	}
