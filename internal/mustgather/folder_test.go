@@ -75,7 +75,8 @@ func open(t *testing.T, contents files) *mustgather.Folder {
 
 // pod is a manifest; node may be empty.
 func pod(namespace, name, node string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {namespace: %s, name: %s, labels: {app: %s}}\nspec: {nodeName: %q}\n", namespace, name, name, node)
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {namespace: %s, name: %s, labels: {app: %s}}\n"+
+		"spec: {nodeName: %q, serviceAccountName: of-%s}\n", namespace, name, name, node, name)
 }
 
 // names are those of all objects of a list, "namespace/name".

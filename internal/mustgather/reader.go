@@ -48,7 +48,8 @@ func (f *Folder) Get(ctx context.Context, key client.ObjectKey, out client.Objec
 }
 
 // List copies the objects of a kind into out, sorted by namespace and name. It knows namespaces, label selectors, and the field
-// selectors metadata.name, metadata.namespace and, of Pods, spec.nodeName. All objects come at once, whatever the limit.
+// selectors metadata.name, metadata.namespace and, of Pods, spec.nodeName and spec.serviceAccountName. All objects come at once, whatever the
+// limit.
 func (f *Folder) List(ctx context.Context, out client.ObjectList, options ...client.ListOption) error {
 	listKind, err := f.kind(out)
 	if err != nil {
@@ -124,7 +125,11 @@ func (f *Folder) find(gvk schema.GroupVersionKind, options *client.ListOptions) 
 	return found, nil
 }
 
-const nodeName = "spec.nodeName"
+// The fields of Pods by which they can be selected.
+const (
+	nodeName           = "spec.nodeName"
+	serviceAccountName = "spec.serviceAccountName"
+)
 
 // check refuses fields that fieldsOf does not know, as an API server does. They would match nothing, or everything.
 func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
@@ -135,7 +140,7 @@ func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 		switch requirement.Field {
 		case "metadata.name", "metadata.namespace":
 			continue
-		case nodeName:
+		case nodeName, serviceAccountName:
 			if gvk == corev1.SchemeGroupVersion.WithKind("Pod") {
 				continue
 			}
@@ -149,7 +154,7 @@ func check(gvk schema.GroupVersionKind, selector fields.Selector) error {
 func fieldsOf(object client.Object) fields.Set {
 	set := fields.Set{"metadata.name": object.GetName(), "metadata.namespace": object.GetNamespace()}
 	if pod, ok := object.(*corev1.Pod); ok {
-		set[nodeName] = pod.Spec.NodeName
+		set[nodeName], set[serviceAccountName] = pod.Spec.NodeName, pod.Spec.ServiceAccountName
 	}
 	return set
 }

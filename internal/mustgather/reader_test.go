@@ -65,6 +65,7 @@ func TestListSelects(t *testing.T) {
 		"a node":                    {[]client.ListOption{field("spec.nodeName", "n1")}, []string{"a/p", "b/p"}},
 		"no node":                   {[]client.ListOption{field("spec.nodeName", "")}, []string{"b/r"}},
 		"all but a node":            {[]client.ListOption{client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie("spec.nodeName!=n1")}}, []string{"a/q", "b/r"}},
+		"an account":                {[]client.ListOption{field("spec.serviceAccountName", "of-q")}, []string{"a/q"}},
 		"a node and a namespace":    {[]client.ListOption{field("spec.nodeName", "n1"), client.InNamespace("b")}, []string{"b/p"}},
 		"pages, which are not made": {[]client.ListOption{client.Limit(1)}, []string{"a/p", "a/q", "b/p", "b/r"}},
 	} {
@@ -115,6 +116,7 @@ func TestListRefusesWhatItCanNotAnswer(t *testing.T) {
 	}{
 		"a field that it does not know": {&corev1.PodList{}, "status.phase=Running", `field label "status.phase" is not supported for Pod`},
 		"the node of a DaemonSet":       {&appsv1.DaemonSetList{}, "spec.nodeName=n1", `field label "spec.nodeName" is not supported for DaemonSet`},
+		"the account of a DaemonSet":    {&appsv1.DaemonSetList{}, "spec.serviceAccountName=a", `field label "spec.serviceAccountName" is not supported for DaemonSet`},
 		"a kind that it has not read":   {unknown, "", "kind Widget of example.com/v1 was not read from the folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
