@@ -79,7 +79,12 @@ func (r *Reconciler) prepare() error {
 		return err
 	}
 	gauges, err := newMetrics(registry.Registry, r.Driver.Name)
-	r.reporter = &reporter{
+	r.reporter = r.newReporter(gauges)
+	return err
+}
+
+func (r *Reconciler) newReporter(gauges *metrics) *reporter {
+	return &reporter{
 		version: r.Environment.Version, events: r.Events, metrics: gauges, now: r.Now,
 		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember},
 		conditioner: conditioner{
@@ -87,7 +92,6 @@ func (r *Reconciler) prepare() error {
 			failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now},
 		},
 	}
-	return err
 }
 
 // prepareApplier makes what compares and writes the objects.

@@ -9,26 +9,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// clocked has conditions of a driver "X", by a clock that the test turns.
-func clocked() (conditioner, *time.Time) {
-	now := time.Unix(0, 0)
-	clock := func() time.Time { return now }
-	return conditioner{
-		driver: driver.Driver{ConditionPrefix: "X"}, failures: &status.Failures{Now: clock}, rollouts: &status.Rollouts{Now: clock},
-	}, &now
-}
-
 // degraded rolls a DaemonSet out for some time and returns the condition of the nodes.
 func degraded(c conditioner, daemonSet *appsv1.DaemonSet) operatorv1.OperatorCondition {
-	conditions, _ := status.DaemonSet("X"+nodeService, daemonSet, 1, []string{"node-7 (ImagePullBackOff)"})
-	conditions = append(conditions, status.Condition("X"+nodeService+status.Degraded, false, "", ""))
+	conditions, _ := status.DaemonSet("Disk"+nodeService, daemonSet, 1, []string{"node-7 (ImagePullBackOff)"})
+	conditions = append(conditions, status.Condition("Disk"+nodeService+status.Degraded, false, "", ""))
 	conditions, _ = c.stuck(conditions, outcome{seen: seen{live: live{daemonSet: daemonSet}}})
-	return *status.Find(conditions, "X"+nodeService+status.Degraded)
+	return *status.Find(conditions, "Disk"+nodeService+status.Degraded)
 }
 
 func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
@@ -43,7 +33,7 @@ func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
 	for updated := int32(0); updated < 240; updated += 10 {
 		daemonSet.Status.UpdatedNumberScheduled, daemonSet.Status.NumberAvailable = updated, 230
 		if condition := degraded(c, daemonSet); condition.Status == operatorv1.ConditionTrue {
-			t.Fatalf("with %d of 240 nodes after %s: %s", updated, now.Sub(time.Unix(0, 0)), condition.Message)
+			t.Fatalf("with %d of 240 nodes after %s: %s", updated, now.Sub(began), condition.Message)
 		}
 		*now = now.Add(10 * time.Minute)
 	}
@@ -67,8 +57,8 @@ func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 30, UpdatedNumberScheduled: 3}
 		look := func() operatorv1.OperatorCondition {
 			conditions := []operatorv1.OperatorCondition{
-				status.Condition("X"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods of node-7"),
-				status.Condition("X"+nodeService+status.Degraded, false, "", ""),
+				status.Condition("Disk"+nodeService+status.Progressing, true, migration.TakingOver, "waiting for the new pods of node-7"),
+				status.Condition("Disk"+nodeService+status.Degraded, false, "", ""),
 			}
 			conditions, _ = c.stuck(conditions, outcome{moved: migration.Moved{Stalled: stalled}, seen: seen{live: live{daemonSet: daemonSet}}})
 			return conditions[1]
@@ -84,7 +74,7 @@ func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 func TestARemovalThatStandsStillIsReported(t *testing.T) {
 	c, now := clocked()
 	report := func(remaining int) operatorv1.OperatorCondition {
-		conditions := []operatorv1.OperatorCondition{status.Condition("X"+nodeService+status.Degraded, false, "", "")}
+		conditions := []operatorv1.OperatorCondition{status.Condition("Disk"+nodeService+status.Degraded, false, "", "")}
 		conditions, _ = c.removalStuck(conditions, outcome{removal: removal{removing: true, remaining: remaining, waiting: "pods that are left: a on node-1"}})
 		return conditions[0]
 	}

@@ -1,0 +1,213 @@
+package clustercsidriver
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+)
+
+func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
+	const incomplete = "the Infrastructure cluster has no infrastructureName or controlPlaneTopology in its status yet: the driver is rolled out " +
+		"once, when they are known"
+	aws := infrastructure()
+	gcp := infrastructure()
+	gcp.Status.PlatformStatus = &configv1.PlatformStatus{Type: configv1.GCPPlatformType, GCP: &configv1.GCPPlatformStatus{Region: "venus-2"}}
+	bare := infrastructure()
+	bare.Status.PlatformStatus = nil
+	nameless, shapeless := infrastructure(), infrastructure()
+	nameless.Status.InfrastructureName, shapeless.Status.ControlPlaneTopology = "", ""
+	usual := func(change func(cfg *driver.Config)) driver.Config {
+		cfg := driver.Config{
+			ServingCertificates: true, InfrastructureID: "cluster-x1", ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
+			InfrastructureTopology: configv1.SingleReplicaTopologyMode,
+		}
+		change(&cfg)
+		return cfg
+	}
+	for name, tc := range map[string]struct {
+		infrastructure *configv1.Infrastructure
+		unserved       bool
+		want           driver.Config
+		err            string
+	}{
+		"AWS": {infrastructure: aws, want: usual(func(cfg *driver.Config) {
+			cfg.Region, cfg.ResourceTags, cfg.Platform = "mars-1", []configv1.AWSResourceTag{{Key: "a", Value: "b"}}, aws.Status.PlatformStatus
+		})},
+		"GCP":          {infrastructure: gcp, want: usual(func(cfg *driver.Config) { cfg.Region, cfg.Platform = "venus-2", gcp.Status.PlatformStatus })},
+		"no platform":  {infrastructure: bare, want: usual(func(*driver.Config) {})},
+		"no name yet":  {infrastructure: nameless, err: incomplete},
+		"no topology":  {infrastructure: shapeless, err: incomplete},
+		"none":         {err: "the Infrastructure cluster is missing: every OpenShift cluster has it; restore it"},
+		"no OpenShift": {unserved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Kinds: allKinds()}
+			if tc.unserved {
+				r.Kinds = nil
+			}
+			var cfg driver.Config
+			err := r.infrastructure(tc.infrastructure, &cfg)
+			if tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, cfg); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheClassesOfAClusterSayWhichIsTheDefault(t *testing.T) {
+	annotated := func(object client.Object, kind, value string) client.Object {
+		object.SetAnnotations(map[string]string{driver.DefaultAnnotation(kind): value})
+		return object
+	}
+	snapshots := func(name, driver string) *snapshotv1.VolumeSnapshotClass {
+		class := &snapshotv1.VolumeSnapshotClass{Driver: driver}
+		class.Name = name
+		return class
+	}
+	objects := []client.Object{
+		annotated(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Provisioner: "other"}, "StorageClass", "true"),
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Provisioner: diskName},
+		annotated(snapshots("s", diskName), "VolumeSnapshotClass", "false"), snapshots("other", "other.example.com"),
+	}
+	storage := []driver.Class{{Kind: "StorageClass", Name: "a", Default: "true"}, {Kind: "StorageClass", Name: "b"}}
+	for name, tc := range map[string]struct {
+		one, unserved bool
+		want          []driver.Class
+	}{
+		"a driver with one class":           {one: true},
+		"a driver with classes of its own":  {want: append(storage[:2:2], driver.Class{Kind: "VolumeSnapshotClass", Name: "s", Default: "false"})},
+		"a cluster that takes no snapshots": {unserved: true, want: storage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := disk()
+			if !tc.one {
+				d.StorageClass = ""
+			}
+			trip := newTrip(t, d, objects...)
+			trip.Kinds[driver.VolumeSnapshotClassKind()] = !tc.unserved
+			got, err := trip.classes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigHoldsAllThatRenderingDependsOn(t *testing.T) {
+	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Status: configv1.ProxyStatus{HTTPSProxy: "https://proxy"}}
+	credential := &operatorv1.CloudCredential{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	credential.Spec.CredentialsMode = operatorv1.CloudCredentialsModeManual
+	trip := newTrip(t, disk(), infrastructure(), proxy, credential)
+	trip.Environment.FIPS, trip.Environment.RoleARNs = true, map[string]string{"ROLEARN": "arn"}
+	trip.Environment.Settings = map[string]string{"SETTING": "value"}
+	cr, _ := healthy()
+	cr.Spec.LogLevel = operatorv1.Debug
+	cfg, problems, err := trip.config(t.Context(), cr, live{})
+	if err != nil || problems != nil {
+		t.Fatal(problems, err)
+	}
+	want := driver.Config{
+		Namespace: here, Images: trip.Environment.Images, RoleARNs: map[string]string{"ROLEARN": "arn"}, Settings: map[string]string{"SETTING": "value"},
+		FIPS: true, Kinds: allKinds(), Spec: cr.Spec, CredentialsMode: operatorv1.CloudCredentialsModeManual,
+		Proxy: proxy.Status, TLS: openshift.IntermediateTLS(), ServingCertificates: true, InfrastructureID: "cluster-x1",
+		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode, InfrastructureTopology: configv1.SingleReplicaTopologyMode,
+		Region: "mars-1", ResourceTags: []configv1.AWSResourceTag{{Key: "a", Value: "b"}}, Platform: infrastructure().Status.PlatformStatus,
+	}
+	if diff := cmp.Diff(want, cfg); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestConfigSaysWhatCantBeFollowed(t *testing.T) {
+	server := &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	server.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: "Secret"}
+	d := disk()
+	d.Check = func(cfg driver.Config) []string { return []string{"the driver can't follow " + cfg.InfrastructureID} }
+	trip := newTrip(t, d, infrastructure(), server)
+	cr, _ := healthy()
+	_, problems, err := trip.config(t.Context(), cr, live{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`TLS security profile "Secret" of the APIServer cluster is not known, Intermediate is used instead: upgrade the operator, or choose Old, ` +
+			"Intermediate, Modern or Custom",
+		"the driver can't follow cluster-x1",
+	}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestConfigThatCantBeReadIsAnError(t *testing.T) {
+	d := disk()
+	d.CloudCAVariable = "CLOUD_CA"
+	classes := disk()
+	classes.StorageClass = ""
+	for what, tc := range map[string]struct {
+		driver driver.Driver
+		want   string
+	}{
+		"get *v1.Infrastructure cluster":      {disk(), "read Infrastructure cluster: no route"},
+		"list *v1.StorageClassList":           {classes, "list StorageClasses: no route"},
+		"list *v1.VolumeSnapshotClassList":    {classes, "list VolumeSnapshotClasses: no route"},
+		"get *v1.ConfigMap kube-cloud-config": {d, "read ConfigMap openshift-config-managed/kube-cloud-config: no route"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			trip := newTrip(t, tc.driver, infrastructure())
+			trip.Kinds[driver.VolumeSnapshotClassKind()] = true
+			trip.cluster.fails[what] = errors.New("no route")
+			cr, _ := healthy()
+			if _, _, err := trip.config(t.Context(), cr, live{}); err == nil || err.Error() != tc.want {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestFeatureGatesAreThoseOfTheDriverThatAreOn(t *testing.T) {
+	gates := &configv1.FeatureGate{}
+	gates.Status.FeatureGates = []configv1.FeatureGateDetails{{
+		Version: "1.2.3", Enabled: []configv1.FeatureGateAttributes{{Name: "On"}, {Name: "Other"}},
+		Disabled: []configv1.FeatureGateAttributes{{Name: "Off"}},
+	}}
+	d := disk()
+	r := &Reconciler{Driver: d, Environment: Environment{Version: "1.2.3", KubernetesMinor: 35}}
+	if got := r.featureGates(gates); got != nil {
+		t.Errorf("a driver without gates has %v", got)
+	}
+	r.Driver.FeatureGates = []driver.FeatureGate{{Name: "On", OnSince: 99}, {Name: "Off", OnSince: 1}, {Name: "Since", OnSince: 35}, {Name: "Later", OnSince: 36}}
+	for name, tc := range map[string]struct {
+		cluster *configv1.FeatureGate
+		want    map[string]bool
+	}{
+		"as the cluster says":           {gates, map[string]bool{"On": true, "Off": false, "Since": true, "Later": false}},
+		"as this version of Kubernetes": {nil, map[string]bool{"On": false, "Off": true, "Since": true, "Later": false}},
+	} {
+		if diff := cmp.Diff(tc.want, r.featureGates(tc.cluster)); diff != "" {
+			t.Errorf("%s -want +got:\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package clustercsidriver
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+func TestMetricsFollowTheLastReconcile(t *testing.T) {
+	trip := newTrip(t, disk())
+	_, result := healthy()
+	conditions := []operatorv1.OperatorCondition{
+		status.Condition("Available", true, "", ""), status.Condition("Degraded", false, "", ""),
+		status.Condition("DiskCredentialsControllerAvailable", true, "", ""),
+		status.Condition("DiskNodeCredentialsControllerAvailable", false, "", ""),
+	}
+	result.seen.live.daemonSet.Status.UpdatedNumberScheduled, result.seen.live.daemonSet.Status.NumberAvailable = 2, 1
+	result.seen.live.deployment.Status.UpdatedReplicas, result.seen.live.deployment.Status.AvailableReplicas = 1, 0
+	trip.reporter.metrics.observe(disk(), conditions, result)
+	want := map[string]float64{
+		"csi_operator_clustercsidriver_exists":                          1,
+		"csi_operator_condition Available":                              1,
+		"csi_operator_condition Degraded":                               0,
+		"csi_operator_node_pods desired":                                3,
+		"csi_operator_node_pods updated":                                2,
+		"csi_operator_node_pods available":                              1,
+		"csi_operator_controller_pods desired":                          2,
+		"csi_operator_controller_pods updated":                          1,
+		"csi_operator_controller_pods available":                        0,
+		"csi_operator_credentials_missing disk-keys":                    0,
+		"csi_operator_removal_blocking_pods":                            0,
+		"csi_operator_condition DiskCredentialsControllerAvailable":     1,
+		"csi_operator_condition DiskNodeCredentialsControllerAvailable": 0,
+	}
+	if diff := cmp.Diff(want, trip.gauges(t)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	conditions = []operatorv1.OperatorCondition{status.Condition("DiskCredentialsControllerAvailable", false, "", "")}
+	trip.reporter.metrics.observe(disk(), conditions, outcome{removal: removal{blocking: 4}})
+	want = map[string]float64{
+		"csi_operator_clustercsidriver_exists":                      1,
+		"csi_operator_condition DiskCredentialsControllerAvailable": 0,
+		"csi_operator_credentials_missing disk-keys":                1,
+		"csi_operator_removal_blocking_pods":                        4,
+	}
+	if diff := cmp.Diff(want, trip.gauges(t)); diff != "" {
+		t.Errorf("what is not there any more has a value (-want +got):\n%s", diff)
+	}
+	trip.reporter.metrics.absent()
+	if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
+		t.Errorf("without a ClusterCSIDriver (-want +got):\n%s", diff)
+	}
+}
+
+func TestMetricsOfTwoControllersInOneProcessAreRefused(t *testing.T) {
+	trip := newTrip(t, disk())
+	if _, err := newMetrics(trip.registry, "other"); err == nil {
+		t.Error("both have the same metrics")
+	}
+}

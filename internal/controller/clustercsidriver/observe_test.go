@@ -1,0 +1,194 @@
+package clustercsidriver
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
+)
+
+func TestWhatThereIsOfTheDriver(t *testing.T) {
+	elsewhere := driverPod("disk-node", "n9", "Evicted")
+	elsewhere.Namespace = "elsewhere"
+	objects := []client.Object{
+		ours(deployment()), ours(daemonSet()), elsewhere, driverPod("disk-controller", "n1", "Evicted"), driverPod("disk-node", "n1", ""),
+		driverPod("disk-node", "n2", "Evicted"), driverPod("other", "n1", "Evicted"), request("disk-request"), request("other"),
+		secret(nil, map[string][]byte{"credentials": []byte("x")}),
+	}
+	trip := newTrip(t, disk(), objects...)
+	found, err := trip.readLive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.deployment == nil || found.daemonSet == nil || found.deployment.UID != "deployment-1" || found.predecessors {
+		t.Errorf("workloads: %+v", found)
+	}
+	want := map[driver.Workload][]string{driver.Controller: {"n1 (Evicted)"}, driver.Node: {"n2 (Evicted)"}}
+	if diff := cmp.Diff(want, found.unready); diff != "" {
+		t.Errorf("pods that are not ready -want +got:\n%s", diff)
+	}
+	if len(found.requests) != 2 || found.requests["disk-request"] == nil || len(found.secrets) != 1 || found.secrets["disk-keys"].hash == "" {
+		t.Errorf("requests %v, secrets %v", found.requests, found.secrets)
+	}
+	delete(trip.Kinds, driver.CredentialsRequestKind())
+	if found, err = trip.readLive(t.Context()); err != nil || len(found.requests) > 0 {
+		t.Errorf("a kind that is not served is read: %v, %v", found.requests, err)
+	}
+	trip = newTrip(t, disk())
+	if found, err = trip.readLive(t.Context()); err != nil || found.deployment != nil || found.daemonSet != nil || len(found.secrets) > 0 {
+		t.Errorf("where there is nothing: %+v, %v", found, err)
+	}
+}
+
+func TestWhatCantBeReadIsAnError(t *testing.T) {
+	for what, want := range map[string]string{
+		"get *v1.Deployment disk-controller": "read Deployment disk-controller: read: no route",
+		"get *v1.DaemonSet disk-node":        "read DaemonSet disk-node: read: no route",
+		"get *v1.Secret disk-keys":           "read Secret disk-keys: no route",
+		"list *v1.CredentialsRequestList":    "list CredentialsRequests: no route",
+	} {
+		t.Run(what, func(t *testing.T) {
+			trip := newTrip(t, disk())
+			trip.cluster.fails[what] = errors.New("no route")
+			if _, err := trip.readLive(t.Context()); err == nil || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestTheHashesWithWhichAWorkloadWasMade(t *testing.T) {
+	found := live{deployment: deployment(), daemonSet: daemonSet()}
+	want := map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	if diff := cmp.Diff(want, live{}.inputsOf()) + cmp.Diff(want, found.inputsOf()); diff != "" {
+		t.Errorf("without any -want +got:\n%s", diff)
+	}
+	found.deployment.Spec.Template.Annotations = map[string]string{driver.DependencyHashAnnotation + "keys": "a", "other": "b"}
+	found.daemonSet.Spec.Template.Annotations = map[string]string{driver.DependencyHashAnnotation + "bundle": "c"}
+	want[driver.Controller]["keys"], want[driver.Node]["bundle"] = "a", "c"
+	if diff := cmp.Diff(want, found.inputsOf()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestObserveReadsAllThatATripNeeds(t *testing.T) {
+	trip := newTrip(t, disk(), infrastructure(), bundle("certificates"))
+	cr, result := healthy()
+	found, err := trip.observe(t.Context(), cr, result.seen.live)
+	if err != nil || found.migration.Blocked() || found.config.Migrating || len(found.holds) > 0 || found.again != 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if found.config.InfrastructureID != "cluster-x1" || found.config.DependencyHashes[driver.Controller]["disk-keys"] != "a" {
+		t.Errorf("the configuration is not complete: %+v", found.config)
+	}
+	trip.cluster.fails["get *v1.CSIDriver disk.example.com"] = errors.New("no route")
+	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: read: no route" {
+		t.Errorf("what predecessors have left can't be read: %v", err)
+	}
+}
+
+// Node pods of somebody else without a DaemonSet of ours would share sockets with ours.
+func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
+	stray := driverPod("disk-node", "n1", "")
+	stray.Namespace = "elsewhere"
+	stray.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/disk.example.com/"},
+	}}}
+	foreign := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
+	trip := newTrip(t, disk(), infrastructure(), foreign, stray)
+	cr, _ := healthy()
+	found, err := trip.observe(t.Context(), cr, live{})
+	if err != nil || !found.migration.Blocked() || found.again == 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	blocker := found.migration.Blocker
+	if diff := cmp.Diff(driver.Holds{driver.Controller: blocker, driver.Node: blocker}, found.holds); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	result := trip.apply(t.Context(), cr, live{})
+	if result.err != nil || len(result.changes) > 0 || len(trip.cluster.sent) > 0 {
+		t.Errorf("it is applied all the same: %+v, sent %v", result, trip.cluster.sent)
+	}
+}
+
+// The driver of the payload serves before its operator is there.
+func TestWorkloadsOfAPredecessorAreReportedWhileOursAreHeld(t *testing.T) {
+	foreign := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
+	both := driver.Holds{driver.Controller: "wait", driver.Node: "wait"}
+	for name, tc := range map[string]struct {
+		removable             bool
+		objects               []client.Object
+		holds                 driver.Holds
+		ours                  live
+		deployment, daemonSet bool
+	}{
+		"both":                       {objects: []client.Object{foreign, deployment(), daemonSet()}, holds: both, deployment: true, daemonSet: true},
+		"the controller":             {objects: []client.Object{foreign, deployment()}, holds: both, deployment: true},
+		"none is held":               {objects: []client.Object{foreign, deployment(), daemonSet()}},
+		"the node pods are held":     {objects: []client.Object{foreign, deployment(), daemonSet()}, holds: driver.Holds{driver.Node: "wait"}, daemonSet: true},
+		"no predecessor":             {objects: []client.Object{deployment(), daemonSet()}, holds: both},
+		"a driver that is removable": {removable: true, objects: []client.Object{foreign, deployment(), daemonSet()}, holds: both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := disk()
+			d.Removable = tc.removable
+			trip := newTrip(t, d, tc.objects...)
+			cr, _ := healthy()
+			found := seen{live: tc.ours, holds: tc.holds}
+			if err := trip.addPredecessors(t.Context(), cr, &found); err != nil {
+				t.Fatal(err)
+			}
+			if (found.live.deployment != nil) != tc.deployment || (found.live.daemonSet != nil) != tc.daemonSet {
+				t.Errorf("Deployment %v, DaemonSet %v", found.live.deployment, found.live.daemonSet)
+			}
+		})
+	}
+}
+
+func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
+	old := daemonSet()
+	old.Name, old.Spec.Template.Spec.Volumes = "old-disk-node", []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/disk.example.com"},
+	}}}
+	for name, tc := range map[string]struct {
+		state operatorv1.ManagementState
+		ours  live
+		want  bool
+	}{
+		"unmanaged":                   {operatorv1.Unmanaged, live{}, true},
+		"managed":                     {operatorv1.Managed, live{}, false},
+		"unmanaged, with one of ours": {operatorv1.Unmanaged, live{daemonSet: daemonSet(), deployment: deployment()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), old, deployment(), driverPod("old-disk-node", "n1", "Evicted"))
+			trip.Migration.Predecessors = []*migration.Predecessor{{
+				Predecessor: driver.Predecessor{Title: "the old operator", DaemonSet: "old-disk-node", Operator: "old-operator"},
+				Reader:      trip.cluster, Driver: disk(), Namespace: here,
+			}}
+			cr, _ := healthy()
+			cr.Spec.ManagementState = tc.state
+			found := tc.ours
+			found.unready = map[driver.Workload][]string{}
+			if err := trip.addUnmanaged(t.Context(), cr, &found); err != nil {
+				t.Fatal(err)
+			}
+			if found.predecessors != tc.want {
+				t.Errorf("it is a predecessor's: %t", found.predecessors)
+			}
+			if tc.want && (found.daemonSet.Name != "old-disk-node" || found.deployment == nil || len(found.unready[driver.Node]) != 1) {
+				t.Errorf("%+v", found)
+			}
+			if tc.ours.daemonSet != nil && found.daemonSet.Name != "disk-node" {
+				t.Errorf("it replaces ours: %s", found.daemonSet.Name)
+			}
+		})
+	}
+}

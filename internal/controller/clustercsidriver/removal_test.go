@@ -1,0 +1,271 @@
+package clustercsidriver
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+func TestARemovalSaysWhatItWaitsFor(t *testing.T) {
+	left := func(names ...string) apply.ChangeSet {
+		var all apply.ChangeSet
+		for _, name := range names {
+			all = append(all, changed(apply.Deleted, "Role", here, name))
+		}
+		return all
+	}
+	held := changed(apply.Terminating, "DaemonSet", here, "disk-node")
+	held.Finalizers = []string{"foregroundDeletion", "x.example.com/hold"}
+	for name, tc := range map[string]struct {
+		left apply.ChangeSet
+		pods []string
+		want string
+	}{
+		"objects, sorted": {left("b", "a"), nil, "waiting for the end of Role storage-system/a, Role storage-system/b"},
+		"one that is held": {
+			apply.ChangeSet{held}, nil, "waiting for the end of DaemonSet storage-system/disk-node (held by foregroundDeletion, x.example.com/hold)",
+		},
+		"pods": {left("a"), []string{"p on n1", "q on n2"}, "waiting for the end of Role storage-system/a; pods that are left: p on n1, q on n2"},
+		"many of them": {
+			left("1", "2", "3", "4", "5", "6", "7"), []string{"a", "b", "c", "d", "e", "f"},
+			"waiting for the end of Role storage-system/1, Role storage-system/2, Role storage-system/3, Role storage-system/4, Role storage-system/5 " +
+				"and 2 more; pods that are left: a, b, c, d, e and 1 more",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := waitingFor(tc.left, tc.pods); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestARemovalThatHasBegunGoesOn(t *testing.T) {
+	labelled := daemonSet()
+	labelled.Labels = ours(daemonSet()).Labels
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		change  func(cr *operatorv1.ClusterCSIDriver, s *trip)
+		want    bool
+	}{
+		"a driver that runs":           {[]client.Object{csiDriver(), ours(daemonSet())}, nil, false},
+		"nothing was installed":        {nil, nil, true},
+		"all of it is somebody else's": {[]client.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}}, nil, true},
+		"the cache does not show yet what was installed": {nil, func(_ *operatorv1.ClusterCSIDriver, s *trip) {
+			s.applier.Mutations.Remember(&unstructured.Unstructured{Object: map[string]any{"kind": "Role"}})
+		}, false},
+		"an administrator forces it": {[]client.Object{csiDriver()}, func(cr *operatorv1.ClusterCSIDriver, _ *trip) {
+			cr.Annotations = map[string]string{"operator.openshift.io/force-driver-removal": "true"}
+		}, true},
+		"an administrator does not force it": {[]client.Object{csiDriver()}, func(cr *operatorv1.ClusterCSIDriver, _ *trip) {
+			cr.Annotations = map[string]string{"operator.openshift.io/force-driver-removal": "false"}
+		}, false},
+		"the status says so": {[]client.Object{csiDriver()}, func(cr *operatorv1.ClusterCSIDriver, _ *trip) {
+			cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("Progressing", true, "Removing", "")}
+		}, true},
+		"the status says something else": {[]client.Object{csiDriver()}, func(cr *operatorv1.ClusterCSIDriver, _ *trip) {
+			cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("Progressing", true, "VolumesInUse", "")}
+		}, false},
+		"the node pods are being deleted":              {[]client.Object{csiDriver(), deleted(ours(daemonSet()))}, nil, true},
+		"somebody has deleted the DaemonSet":           {[]client.Object{csiDriver()}, nil, false},
+		"the DaemonSet is being deleted, but not ours": {[]client.Object{csiDriver(), deleted(labelled)}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), tc.objects...)
+			cr, _ := healthy()
+			if tc.change != nil {
+				tc.change(cr, trip)
+			}
+			if got, err := trip.begun(t.Context(), cr); err != nil || got != tc.want {
+				t.Errorf("it has begun: %t, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestADriverIsRemovedWhenNothingOfItIsLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		finalizers []string
+		objects    []client.Object
+		want       bool
+	}{
+		"nothing is left":                      {[]string{"other.example.com/x"}, nil, true},
+		"our finalizer":                        {[]string{disk().Finalizer()}, nil, false},
+		"a finalizer of a predecessor":         {[]string{"old.example.com/driver"}, nil, false},
+		"an object of ours":                    {nil, []client.Object{csiDriver()}, false},
+		"an object of the same name, not ours": {nil, []client.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, disk(), tc.objects...)
+			cr, _ := healthy()
+			cr.Finalizers = tc.finalizers
+			if got, err := trip.alreadyRemoved(t.Context(), cr); err != nil || got != tc.want {
+				t.Errorf("it is removed: %t, %v", got, err)
+			}
+		})
+	}
+}
+
+// using are a volume of the driver, and a pod that uses it.
+func using() []client.Object {
+	bound := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+	bound.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: diskName}
+	bound.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data"}
+	bound.Status.Phase = corev1.VolumeBound
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	return []client.Object{bound, pod}
+}
+
+const webUsesIt = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (1): shop/web. Delete them, or set " +
+	"annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver all the same"
+
+func TestADriverThatIsUsedStays(t *testing.T) {
+	trip := newTrip(t, disk(), append(using(), csiDriver(), infrastructure())...)
+	cr, _ := healthy()
+	// While it waits, an unmanaged driver is not kept up, so that nothing is applied.
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	result := trip.remove(t.Context(), cr, live{})
+	if result.err != nil {
+		t.Fatal(result.err)
+	}
+	if diff := cmp.Diff(removal{inUse: webUsesIt, blocking: 1}, result.removal, cmp.AllowUnexported(removal{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if result.again != status.LeastPause || len(trip.cluster.sent) > 0 {
+		t.Errorf("looks again in %s, sent %v", result.again, trip.cluster.sent)
+	}
+	trip.now = trip.now.Add(8 * time.Minute)
+	if result = trip.remove(t.Context(), cr, live{}); result.again != 2*time.Minute {
+		t.Errorf("after 8 minutes it looks again in %s", result.again)
+	}
+	trip.cluster.fails["list *v1.PersistentVolumeList"] = errors.New("no route")
+	result = trip.remove(t.Context(), cr, live{})
+	if result.err == nil || result.removal.inUse != webUsesIt || result.removal.blocking != 1 {
+		t.Errorf("what is not known is taken to be as it was: %+v, %v", result.removal, result.err)
+	}
+}
+
+func TestManyUsersAreCounted(t *testing.T) {
+	trip := newTrip(t, disk(), infrastructure())
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	var users []volume.User
+	for i := range 7 {
+		users = append(users, volume.User{Pod: fmt.Sprintf("shop/web-%d", i)})
+	}
+	got := trip.protect(t.Context(), cr, live{}, users).removal
+	const want = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (7): shop/web-0, shop/web-1, " +
+		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on " +
+		"ClusterCSIDriver disk.example.com to remove the driver all the same"
+	if got.inUse != want || got.blocking != 7 {
+		t.Errorf("%d: %s", got.blocking, got.inUse)
+	}
+}
+
+// Workloads go first, and everything else when their pods have gone.
+func TestARemovalGoesStepByStep(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-node-x"}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+	remove := func(objects ...client.Object) (outcome, []string) {
+		trip := newTrip(t, disk(), objects...)
+		trip.memory.inUse = inUse{message: "before", pods: 3}
+		cr, _ := healthy()
+		cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
+		result := trip.remove(t.Context(), cr, live{})
+		if result.err != nil {
+			t.Fatal(result.err)
+		}
+		if trip.memory.inUse.message != "" {
+			t.Error("what held it up before is not forgotten")
+		}
+		return result, trip.cluster.sent
+	}
+	result, sent := remove(csiDriver(), ours(daemonSet()), ours(deployment()), pod)
+	want := removal{
+		removing: true, remaining: 3,
+		waiting: "waiting for the end of DaemonSet storage-system/disk-node, Deployment storage-system/disk-controller; pods that are left: " +
+			"disk-node-x on node-1",
+	}
+	if diff := cmp.Diff(want, result.removal, cmp.AllowUnexported(removal{})); diff != "" {
+		t.Errorf("workloads -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"delete Deployment storage-system/disk-controller", "delete DaemonSet storage-system/disk-node"}, sent); diff != "" {
+		t.Errorf("workloads -want +got:\n%s", diff)
+	}
+	if result.again != 10*time.Second {
+		t.Errorf("looks again in %s", result.again)
+	}
+	result, sent = remove(csiDriver(), deleted(ours(daemonSet())), pod)
+	want = removal{
+		removing: true, remaining: 2,
+		waiting: "waiting for the end of DaemonSet storage-system/disk-node (held by foregroundDeletion); pods that are left: disk-node-x on node-1",
+	}
+	if diff := cmp.Diff(want, result.removal, cmp.AllowUnexported(removal{})); diff != "" || len(sent) > 0 {
+		t.Errorf("the end of pods -want +got:\n%s, sent %v", diff, sent)
+	}
+	result, sent = remove(csiDriver())
+	if diff := cmp.Diff([]string{"delete CSIDriver disk.example.com"}, sent); diff != "" || !result.removal.removing {
+		t.Errorf("the rest -want +got:\n%s, %+v", diff, result.removal)
+	}
+}
+
+func TestFinalizersGoLast(t *testing.T) {
+	trip := newTrip(t, disk())
+	cr, _ := healthy()
+	now := metav1.NewTime(began)
+	cr.DeletionTimestamp = &now
+	cr.Finalizers = []string{disk().Finalizer(), "old.example.com/driver"}
+	result := trip.remove(t.Context(), cr, live{})
+	if result.err != nil || !result.removal.removed || result.removal.removing || cr.Finalizers != nil {
+		t.Errorf("%+v, %v, finalizers %v", result.removal, result.err, cr.Finalizers)
+	}
+	want := []string{"patch ClusterCSIDriver disk.example.com " +
+		`{"metadata":{"finalizers":[],"resourceVersion":"70","uid":"cr-1"}}`}
+	if diff := cmp.Diff(want, trip.cluster.sent); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if result = trip.remove(t.Context(), cr, live{}); !result.removal.removed || len(trip.cluster.sent) != 1 {
+		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.sent)
+	}
+}
+
+func TestAFailureKeepsTheFinalizer(t *testing.T) {
+	for what, objects := range map[string][]client.Object{
+		"list *v1.PersistentVolumeList":      {csiDriver()},
+		"list *v1.PodList":                   {csiDriver(), ours(daemonSet())},
+		"get *v1.CSIDriver disk.example.com": {csiDriver()},
+	} {
+		t.Run(what, func(t *testing.T) {
+			trip := newTrip(t, disk(), objects...)
+			trip.cluster.fails[what] = errors.New("no route")
+			cr, _ := healthy()
+			if what != "list *v1.PersistentVolumeList" {
+				cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
+			}
+			result := trip.remove(t.Context(), cr, live{})
+			if result.err == nil && len(result.changes.With(apply.Failed)) == 0 || result.removal.removed {
+				t.Errorf("%+v, %v", result.removal, result.err)
+			}
+			for _, sent := range trip.cluster.sent {
+				if sent[:5] == "patch" {
+					t.Errorf("sent %s", sent)
+				}
+			}
+		})
+	}
+}

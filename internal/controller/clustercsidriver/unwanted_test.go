@@ -1,0 +1,111 @@
+package clustercsidriver
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
+
+// of is the Infrastructure of a platform; nil without one.
+func of(platform configv1.PlatformType) *configv1.Infrastructure {
+	found := infrastructure()
+	found.Status.PlatformStatus.Type = platform
+	return found
+}
+
+func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
+	const stays = "the driver stays although annotation storage.openshift.io/not-wanted is set: "
+	for name, tc := range map[string]struct {
+		cached, live *configv1.Infrastructure
+		unannotated  bool
+		removable    bool
+		deleted      bool
+		unserved     bool
+		state        operatorv1.ManagementState
+		want         verdict
+		err          string
+	}{
+		"no annotation":      {cached: of("GCP"), live: of("GCP"), unannotated: true},
+		"a removable driver": {cached: of("GCP"), live: of("GCP"), removable: true},
+		"it is deleted":      {cached: of("GCP"), live: of("GCP"), deleted: true},
+		"another platform": {
+			cached: of("GCP"), live: of("GCP"),
+			want: verdict{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+		},
+		"another platform, and removed": {
+			cached: of("GCP"), live: of("GCP"), state: operatorv1.Removed,
+			want: verdict{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+		},
+		"unmanaged": {
+			cached: of("GCP"), live: of("GCP"), state: operatorv1.Unmanaged,
+			want: verdict{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
+		},
+		"this platform": {
+			cached: of("AWS"), live: of("AWS"),
+			want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+		},
+		"a cache that lags behind": {
+			cached: of("GCP"), live: of("AWS"),
+			want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+		},
+		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"}},
+		"no platform":           {cached: of(""), live: of("GCP"), want: verdict{message: stays + "the Infrastructure names no platform"}},
+		"no platform any more":  {cached: of("GCP"), live: of(""), want: verdict{message: stays + "the Infrastructure names no platform"}},
+		"no OpenShift":          {unserved: true, want: verdict{message: stays + "the Infrastructure names no platform"}},
+		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
+		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := disk()
+			d.Removable = tc.removable
+			objects := func(infrastructure *configv1.Infrastructure) []client.Object {
+				if infrastructure == nil {
+					return nil
+				}
+				return []client.Object{infrastructure}
+			}
+			trip := newTrip(t, d, objects(tc.cached)...)
+			trip.Live = newCluster(t, objects(tc.live)...)
+			if tc.unserved {
+				trip.Kinds = nil
+			}
+			cr, _ := healthy()
+			cr.Spec.ManagementState = tc.state
+			if !tc.unannotated {
+				cr.Annotations = map[string]string{openshift.NotWantedAnnotation: "GCP"}
+			}
+			if tc.deleted {
+				now := metav1.NewTime(began)
+				cr.DeletionTimestamp = &now
+			}
+			got, err := trip.notWanted(t.Context(), cr)
+			if text := errors.Join(err); (text == nil) != (tc.err == "") || text != nil && text.Error() != tc.err {
+				t.Errorf("error %v, want %q", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is not known removes nothing: the driver is reported on, with the error.
+func TestAPlatformThatCantBeReadRemovesNothing(t *testing.T) {
+	d := disk()
+	d.Removable = false
+	trip := newTrip(t, d, of("GCP"))
+	trip.cluster.fails["get *v1.Infrastructure cluster"] = errors.New("no route")
+	cr, _ := healthy()
+	cr.Annotations = map[string]string{openshift.NotWantedAnnotation: "GCP"}
+	result := trip.follow(t.Context(), cr, live{})
+	if result.err == nil || result.removal != (removal{}) || result.unwanted.remove || len(trip.cluster.sent) > 0 {
+		t.Errorf("%+v, %v, sent %v", result.removal, result.err, trip.cluster.sent)
+	}
+}
