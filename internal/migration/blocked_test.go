@@ -1,0 +1,284 @@
+package migration
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const (
+	community = "aws-efs-operator"
+	openshift = "aws-efs-csi-driver-operator"
+)
+
+func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
+	olm, stopped, scaled := operatorOf("op", community), operatorOf("op", community), operatorOf("op", community)
+	olm.Labels = map[string]string{"olm.owner": "aws-efs-operator.v0.0.8"}
+	none := int32(0)
+	stopped.Spec.Replicas, scaled.Spec.Replicas = &none, &none
+	stopped.Status.Replicas = 0
+	copied := operatorOf("copy", openshift)
+	copied.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
+	copied.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
+	const waiting = "waiting for the end of Deployment op/aws-efs-operator, the community's operator, which would change the driver back: it replaces " +
+		"node pods at once, also where pods use volumes. To go on, "
+	const keep = ". Delete neither SharedVolumes nor their CustomResourceDefinition"
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		without string
+		want    string
+		shares  bool
+	}{
+		"none":            {},
+		"only this one":   {objects: []client.Object{operatorOf(here, openshift)}},
+		"the community's": {objects: []client.Object{operatorOf("op", community)}, want: waiting + "delete its Subscription and ClusterServiceVersion if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
+		"the community's, installed by OLM": {objects: []client.Object{olm}, want: waiting + "let OLM upgrade it to this operator: change the source of the " +
+			"Subscription of package aws-efs-operator in namespace op, and nothing else. If this operator is installed already, delete that " +
+			"Subscription instead, and then its ClusterServiceVersion: oc delete clusterserviceversion aws-efs-operator.v0.0.8 -n op" + keep},
+		"the community's, of which pods still end": {objects: []client.Object{scaled}, want: waiting + "delete its Subscription and ClusterServiceVersion " +
+			"if it has them, or else: oc delete deployment aws-efs-operator -n op" + keep},
+		"the community's, stopped":                {objects: []client.Object{stopped}},
+		"one that only has its name":              {objects: []client.Object{operatorOf("op", community)}, without: "op"},
+		"one of another name":                     {objects: []client.Object{operatorOf("op", "other")}},
+		"a copy that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), copied}},
+		"OpenShift's": {objects: []client.Object{operatorOf(here, openshift), operatorOf("a", openshift)}, shares: true,
+			want: "Deployments a/aws-efs-csi-driver-operator and openshift-cluster-csi-drivers/aws-efs-csi-driver-operator would undo each other's work; " +
+				"what is installed goes on running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package " +
+				"aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this " +
+				"ClusterCSIDriver"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, efs(t), tc.objects...)
+			m.without[tc.without] = true
+			state, err := m.Observe(t.Context(), managed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, state.Blocker); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if state.SharesStatus != tc.shares || state.Blocked() != (tc.want != "") || (state.Again != 0) != (tc.want != "") {
+				t.Errorf("shares the status: %t, again in %s", state.SharesStatus, state.Again)
+			}
+			if len(m.live.read) > 0 {
+				t.Errorf("the cluster is asked: %v", m.live.read)
+			}
+		})
+	}
+}
+
+// A pod of an operator works on for a while after its Deployment has gone.
+func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
+	pod := func(namespace, account string, change func(*corev1.Pod)) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: named(namespace, "operator-x")}
+		pod.Spec.ServiceAccountName, pod.Spec.NodeName = account, "node-1"
+		if change != nil {
+			change(pod)
+		}
+		return pod
+	}
+	younger := operatorOf("copy", openshift)
+	younger.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
+	younger.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		without string
+		want    string
+		shares  bool
+	}{
+		"the community's": {
+			objects: []client.Object{pod("op", community, nil)},
+			want:    "waiting for the end of Pod op/operator-x of the community's operator, which would change the driver back",
+		},
+		"OpenShift's": {
+			objects: []client.Object{pod("op", openshift, nil)}, shares: true,
+			want: "waiting for the end of Pod op/operator-x of OpenShift's operator, which would change the driver back",
+		},
+		"one that has ended":               {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
+		"one that never began":             {objects: []client.Object{pod("op", community, func(p *corev1.Pod) { p.Spec.NodeName = "" })}},
+		"one of an account without rights": {objects: []client.Object{pod("op", community, nil)}, without: "op"},
+		"one of another account":           {objects: []client.Object{pod("op", "other", nil)}},
+		"this one":                         {objects: []client.Object{pod(here, openshift, nil)}},
+		"the community's, in our namespace": {
+			objects: []client.Object{pod(here, community, nil)},
+			want:    "waiting for the end of Pod openshift-cluster-csi-drivers/operator-x of the community's operator, which would change the driver back",
+		},
+		"a copy's that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), younger, pod("copy", openshift, nil)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, efs(t), append(tc.objects, csiDriver("1"))...)
+			m.without[tc.without] = true
+			state, err := m.Observe(t.Context(), managed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state.Blocker != tc.want || state.SharesStatus != tc.shares {
+				t.Errorf("%q, shares the status: %t; want %q", state.Blocker, state.SharesStatus, tc.want)
+			}
+		})
+	}
+}
+
+// Two node pods on a node would take each other's sockets.
+func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
+	const waiting = "waiting for the end of 1 node pods of a former operator, as two on a node would take each other's sockets: "
+	plain := nodePod("other", "p", "efs-csi-node", "node-1")
+	plain.Spec.Volumes = nil
+	finished := nodePod("other", "p", "efs-csi-node", "node-1")
+	finished.Status.Phase = corev1.PodSucceeded
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"none": {},
+		"in another namespace": {
+			[]client.Object{nodePod("other", "p", "efs-csi-node", "node-1")},
+			waiting + "other/p. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no pod uses EFS volumes",
+		},
+		"in another namespace, of OpenShift's operator": {
+			[]client.Object{nodePod("other", "p", "aws-efs-csi-driver-node", "node-1")},
+			waiting + "other/p. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no pod uses EFS volumes",
+		},
+		"somebody's pod with such a label": {[]client.Object{plain}, ""},
+		"one that waits for a node":        {[]client.Object{nodePod("other", "p", "efs-csi-node", "")}, ""},
+		"one that has ended":               {[]client.Object{finished}, ""},
+		"one of another driver":            {[]client.Object{nodePod("other", "p", "other", "node-1")}, ""},
+		"in our namespace, of a DaemonSet that has gone": {
+			[]client.Object{controlled(nodePod(here, "p", "efs-csi-node", "node-1"), "gone")}, waiting + "openshift-cluster-csi-drivers/p",
+		},
+		"in our namespace, of nobody, which ours adopts": {[]client.Object{nodePod(here, "p", "efs-csi-node", "node-1")}, ""},
+		"in our namespace, of nobody, and on its way out": {
+			[]client.Object{going(nodePod(here, "p", "efs-csi-node", "node-1"))}, waiting + "openshift-cluster-csi-drivers/p",
+		},
+		"in our namespace under another name, for which ours wait": {
+			[]client.Object{controlled(nodePod(here, "p", "aws-efs-csi-driver-node", "node-1"), "gone")}, "",
+		},
+		"many": {
+			[]client.Object{
+				nodePod("other", "f", "efs-csi-node", "node-1"), nodePod("other", "e", "efs-csi-node", "node-2"), nodePod("other", "d", "efs-csi-node", "node-3"),
+				nodePod("other", "c", "efs-csi-node", "node-4"), nodePod("other", "b", "efs-csi-node", "node-5"), nodePod("other", "a", "efs-csi-node", "node-6"),
+			},
+			"waiting for the end of 6 node pods of a former operator, as two on a node would take each other's sockets: other/a, other/b, other/c, " +
+				"other/d, other/e and 1 more. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no " +
+				"pod uses EFS volumes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, efs(t), append(tc.objects, csiDriver("1"))...)
+			state, err := m.Observe(t.Context(), managed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, state.Blocker); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The DaemonSet that ours is made from goes on with its pods.
+func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
+	community := daemonSetOf(here, "efs-csi-node")
+	objects := []client.Object{controlled(nodePod(here, "p", "efs-csi-node", "node-1"), "efs-csi-node"), csiDriver("1")}
+	m := newMove(t, efs(t), objects...)
+	m.live.Client = newCluster(t, append(objects, community)...).Client
+	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() {
+		t.Errorf("%q, %v", state.Blocker, err)
+	}
+	// Once ours is there, nothing is looked for any more.
+	m.replaceObjects(t, append(objects, community, nodePod("other", "q", "efs-csi-node", "node-2"))...)
+	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() || len(m.live.read) > 0 {
+		t.Errorf("%q, %v, read %v", state.Blocker, err, m.live.read)
+	}
+}
+
+// In a namespace of its own a predecessor's pods are replaced one by one, if the operator may.
+func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
+	const waiting = "waiting for the end of 1 node pods of a former operator, as two on a node would take each other's sockets: " +
+		"openshift-aws-ebs-csi-driver/p. "
+	critical := int32(2000001000)
+	high := ebsPod(old, "p", "aws-ebs-csi-driver-node")
+	high.Spec.Priority = &critical
+	for name, tc := range map[string]struct {
+		pod      *corev1.Pod
+		may      bool
+		accepted bool
+		want     string
+	}{
+		"it may": {high, true, false, ""},
+		"it may not": {high, false, false, waiting + "To let this operator replace them one by one, bind ClusterRole aws-ebs-csi-driver-operator-role to its " +
+			"ServiceAccount openshift-cluster-csi-drivers/aws-ebs-csi-driver-operator in namespace openshift-aws-ebs-csi-driver, which the " +
+			"cluster-storage-operator does when it starts"},
+		"it may, but the scheduler would evict them": {
+			ebsPod(old, "p", "aws-ebs-csi-driver-node"), true, false,
+			waiting + "Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be mounted or unmounted " +
+				"meanwhile. Drain the nodes and delete DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node, or set annotation " +
+				"operator.openshift.io/accept-remount=true on ClusterCSIDriver ebs.csi.aws.com",
+		},
+		"it may, and that is accepted": {ebsPod(old, "p", "aws-ebs-csi-driver-node"), true, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, ebs(t), tc.pod)
+			m.cache.allowed[old] = tc.may
+			cr := managed()
+			if tc.accepted {
+				cr = managed(AcceptRemountAnnotation)
+			}
+			state, err := m.Observe(t.Context(), cr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, state.Blocker); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsInTheWayIsLookedAtLessAndLess(t *testing.T) {
+	m := newMove(t, efs(t), operatorOf("op", community))
+	for _, step := range []struct{ after, want time.Duration }{
+		{0, status.LeastPause}, {time.Minute, status.LeastPause}, {8 * time.Minute, 2 * time.Minute}, {time.Hour, status.MostPause},
+	} {
+		m.now = began.Add(step.after)
+		if state, err := m.Observe(t.Context(), managed()); err != nil || state.Again != step.want {
+			t.Errorf("after %s: again in %s, %v; want %s", step.after, state.Again, err, step.want)
+		}
+	}
+	m.Forget()
+	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Again != status.LeastPause {
+		t.Errorf("for the next ClusterCSIDriver: again in %s, %v", state.Again, err)
+	}
+}
+
+func TestWhatCantBeLookedForIsAnError(t *testing.T) {
+	for what, tc := range map[string]struct {
+		live bool
+		want string
+	}{
+		"list *v1.DeploymentList":           {false, "look for the community's operator: no route"},
+		"list *v1.DaemonSetList":            {false, "look for DaemonSets of the community's operator: no route"},
+		"get *v1.CSIDriver efs.csi.aws.com": {false, "read CSIDriver efs.csi.aws.com: read: no route"},
+		"get *v1.DaemonSet efs-csi-node":    {true, "read DaemonSet efs-csi-node: no route"},
+		"list *v1.PodList":                  {true, "look for pods of the community's operator: no route"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := newMove(t, efs(t), csiDriver("1"))
+			fails := m.cache.fails
+			if tc.live {
+				fails = m.live.fails
+			}
+			fails[what] = errors.New("no route")
+			if _, err := m.Observe(t.Context(), managed()); err == nil || err.Error() != tc.want {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
