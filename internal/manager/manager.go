@@ -44,6 +44,8 @@ type Options struct {
 	// LeaderElect lets one of several copies work at a time. LockName is the name of the Lease.
 	LeaderElect bool
 	LockName    string
+	// LeaderElectRetry is how often the Lease is renewed, and the other times are in proportion; 0 means OpenShift's times.
+	LeaderElectRetry time.Duration
 	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
 	MetricsAddress, HealthAddress string
 	// MetricsSecure serves metrics over HTTPS, to those whom the API server allows to get /metrics. MetricsCertDir holds
@@ -177,7 +179,7 @@ func New(
 	if err := checkCertificates(options); err != nil {
 		return nil, err
 	}
-	lease, renew, retry := leaderElection(singleNode)
+	lease, renew, retry := leaderElection(singleNode, options.LeaderElectRetry)
 	servers := newServerTLS()
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
@@ -228,8 +230,11 @@ func Filled(caches ...cache.Cache) healthz.Checker {
 	}
 }
 
-// leaderElection gives OpenShift's times: they survive a minute without API server, and on a single node its restart.
-func leaderElection(singleNode bool) (lease, renew, retry time.Duration) {
+// leaderElection gives OpenShift's times, unless others are wanted: they survive a minute without API server, and on a single node its restart.
+func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
+	if wanted > 0 {
+		return 5 * wanted, 4 * wanted, wanted
+	}
 	if singleNode {
 		return 270 * time.Second, 240 * time.Second, 60 * time.Second
 	}

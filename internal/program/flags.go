@@ -26,6 +26,8 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", "",
 		"`namespace` of the operator and what it looks after; default: that of the pod, or "+o.DefaultNamespace())
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "let one of several operators work at a time")
+	flags.DurationVar(&o.LeaderElectRetry, "leader-elect-retry-period", 0,
+		"how often the lease is renewed; it can be taken over after five times as long; default: OpenShift's times")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, 0 for none")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true,
 		"serve metrics over HTTPS, to those whom the API server allows to get /metrics; without it plain HTTP, to everybody")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -19,8 +20,6 @@ import (
 const (
 	// mostStorageMemory is the resident memory of the cluster-storage-operator in MiB.
 	mostStorageMemory = 50
-	// storageRenewals of the lease, every 26 s, span two minutes.
-	storageRenewals = 2*60/26 + 2
 	// pdOperator is the operator that is started on GCP.
 	pdOperator = "gcp-pd-csi-driver-operator"
 )
@@ -50,7 +49,7 @@ func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
 		}
 	})
 	reached := func() error { return cluster.Reached(t.Context(), env.ClusterRelease) }
-	env.Must(t, cluster.ApplyRelease(t.Context(), env.Release{Version: env.ClusterRelease}))
+	env.Must(t, cluster.ApplyRelease(t.Context(), env.Release{Version: env.ClusterRelease, Edit: shorten(t)}))
 	settled(t, cluster, env.CSOUser, 0, reached)
 	watches(t, cluster, 0, always())
 
@@ -70,10 +69,26 @@ func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
 		return errors.Join(err, reached())
 	})
 	watches(t, cluster, mark, slices.Concat(always(), withDriver()))
-	waitIdle(t, cluster, env.CSOUser, end, storageRenewals, "with a driver")
+	waitIdle(t, cluster, env.CSOUser, end, renewals, "with a driver")
 	waitIdle(t, cluster, env.DriverOperatorUser(pdOperator), end, 1, "with an installed driver")
 	if memory, known := resident(t, processOf(t, cluster)); known && memory > mostStorageMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostStorageMemory)
+	}
+}
+
+// shorten gives the cluster-storage-operator a lease that is renewed often.
+func shorten(t *testing.T) func(*unstructured.Unstructured) bool {
+	return func(object *unstructured.Unstructured) bool {
+		if object.GetKind() != "Deployment" || object.GetName() != env.CSO {
+			return true
+		}
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		env.Must(t, err)
+		first, _ := containers[0].(map[string]any)
+		args, _ := first["args"].([]any)
+		first["args"] = append(args, shortLease)
+		env.Must(t, unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"))
+		return true
 	}
 }
 
