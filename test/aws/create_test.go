@@ -14,6 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // shareOptions are those of a creation that neither pauses nor has to hurry.
@@ -268,12 +269,12 @@ func TestCreateMakesOneThoughAllAnswersAreLostOnce(t *testing.T) {
 	c := newCloud(t)
 	c.VPC(of(infra))
 	lost := map[string]bool{}
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if !call.Writes() || lost[call.Action] {
 			return nil
 		}
 		lost[call.Action] = true
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			send()
 			return nil
 		}
@@ -290,13 +291,13 @@ func TestAZoneThatEFSDoesNotSupportIsLeftOut(t *testing.T) {
 	c := newCloud(t)
 	_, subnets := c.VPC(of(infra))
 	refused := false
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if refused || call.Action != "elasticfilesystem:CreateMountTarget" {
 			return nil
 		}
 		refused = true
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, 400, "UnsupportedAvailabilityZone", "not in "+subnets[0])
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, 400, "UnsupportedAvailabilityZone", "not in "+subnets[0])
 		}
 	})
 	if share := c.create(); len(share.MountTargets) != 2 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // little makes a little of everything: one regional file system as "efs create" makes it, with two access points.
@@ -35,12 +36,12 @@ func (c *cloud) theirs() []string {
 }
 
 // endAt ends a run at a request, which has arrived at AWS by then or not.
-func endAt(number int, arrives bool, end context.CancelFunc) func(env.AWSCall) env.AWSFault {
-	return func(call env.AWSCall) env.AWSFault {
+func endAt(number int, arrives bool, end context.CancelFunc) func(fakeaws.Call) fakeaws.Fault {
+	return func(call fakeaws.Call) fakeaws.Fault {
 		if call.Number != number {
 			return nil
 		}
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			if arrives {
 				send()
 			}
@@ -63,35 +64,35 @@ func some(t *testing.T, dice *rand.Rand, n int) []int {
 }
 
 // denied refuses an action as AWS does to somebody who lacks a right.
-func denied(action string) *env.AWSAnswer {
+func denied(action string) *fakeaws.Answer {
 	status, code := http.StatusForbidden, "AccessDeniedException"
 	if strings.HasPrefix(action, "ec2:") {
 		code = "UnauthorizedOperation"
 	}
-	return env.AWSError(action, status, code, "User: arn:aws:sts::123456789012:assumed-role/ci is not authorized to perform: "+action)
+	return fakeaws.Error(action, status, code, "User: arn:aws:sts::123456789012:assumed-role/ci is not authorized to perform: "+action)
 }
 
 // busy is how AWS says that there are too many requests.
-func busy(action string) *env.AWSAnswer {
+func busy(action string) *fakeaws.Answer {
 	if strings.HasPrefix(action, "ec2:") {
-		return env.AWSError(action, http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
+		return fakeaws.Error(action, http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
 	}
-	return env.AWSError(action, http.StatusTooManyRequests, "ThrottlingException", "Rate exceeded")
+	return fakeaws.Error(action, http.StatusTooManyRequests, "ThrottlingException", "Rate exceeded")
 }
 
 // weather makes a share of all calls go wrong in one of the ways in which AWS and networks do.
-func weather(dice *rand.Rand, share float64) func(env.AWSCall) env.AWSFault {
-	return func(call env.AWSCall) env.AWSFault {
+func weather(dice *rand.Rand, share float64) func(fakeaws.Call) fakeaws.Fault {
+	return func(call fakeaws.Call) fakeaws.Fault {
 		if dice.Float64() >= share {
 			return nil
 		}
 		kind := dice.IntN(6)
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			switch kind {
 			case 0:
 				return busy(call.Action)
 			case 1:
-				return env.AWSError(call.Action, http.StatusInternalServerError, "InternalError", "An internal error has occurred")
+				return fakeaws.Error(call.Action, http.StatusInternalServerError, "InternalError", "An internal error has occurred")
 			case 2: // It does not arrive.
 				return nil
 			case 3: // It is done, but the answer is lost.
@@ -104,7 +105,7 @@ func weather(dice *rand.Rand, share float64) func(env.AWSCall) env.AWSFault {
 				}
 				return nil
 			}
-			return env.AWSError(call.Action, http.StatusBadRequest, "Throttling", "Rate exceeded")
+			return fakeaws.Error(call.Action, http.StatusBadRequest, "Throttling", "Rate exceeded")
 		}
 	}
 }
@@ -160,12 +161,12 @@ func TestRequestsThatHangAreSentAgain(t *testing.T) {
 	c.little()
 	release, hung := make(chan struct{}), map[string]bool{}
 	t.Cleanup(func() { close(release) })
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if hung[call.Action] || (!call.Writes() && call.Action != "elasticfilesystem:DescribeFileSystems") {
 			return nil
 		}
 		hung[call.Action] = true
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
 			<-release
 			return nil
 		}
@@ -190,11 +191,11 @@ func TestAMissingRightIsNamedAndCostsOneCall(t *testing.T) {
 			c.Reset(t)
 			c.little()
 			left := c.theirs()
-			c.Set(func(call env.AWSCall) env.AWSFault {
+			c.Set(func(call fakeaws.Call) fakeaws.Fault {
 				if call.Action != action {
 					return nil
 				}
-				return func(func() *env.AWSAnswer) *env.AWSAnswer { return denied(action) }
+				return func(func() *fakeaws.Answer) *fakeaws.Answer { return denied(action) }
 			})
 			report, err := efscleanup.Run(t.Context(), options())
 			switch {
@@ -234,13 +235,13 @@ func TestWhatIsInUseIsTriedAgain(t *testing.T) {
 		"elasticfilesystem:DeleteFileSystem": "FileSystemInUse", "ec2:DeleteSecurityGroup": "DependencyViolation",
 		"elasticfilesystem:DeleteMountTarget": "DependencyTimeout",
 	}
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		tries[call.Action]++
 		if codes[call.Action] == "" || tries[call.Action] > 3 {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusConflict, codes[call.Action], "it is in use")
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusConflict, codes[call.Action], "it is in use")
 		}
 	})
 	report := c.cleanup()
@@ -251,12 +252,12 @@ func TestWhatIsInUseIsTriedAgain(t *testing.T) {
 func TestWhatIsInUseForLongIsReported(t *testing.T) {
 	c := newCloud(t)
 	mine := c.little()
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Action != "ec2:DeleteSecurityGroup" {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusBadRequest, "DependencyViolation", "it is in use")
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusBadRequest, "DependencyViolation", "it is in use")
 		}
 	})
 	// The first ones may be over before the file system has gone.
@@ -275,11 +276,11 @@ func TestWhatIsInUseForLongIsReported(t *testing.T) {
 func TestThrottlingThatDoesNotEndIsAFailure(t *testing.T) {
 	c := newCloud(t)
 	mine := c.little()
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer { return busy(call.Action) }
+		return func(func() *fakeaws.Answer) *fakeaws.Answer { return busy(call.Action) }
 	})
 	report := c.cleanup()
 	want(t, report, efscleanup.HasFailed)
@@ -296,12 +297,12 @@ func TestWhatIsStillListedAfterItsDeletionIsNoTrouble(t *testing.T) {
 	c := newCloud(t)
 	c.little()
 	left := c.theirs()
-	first, served := map[string]*env.AWSAnswer{}, map[string]int{}
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	first, served := map[string]*fakeaws.Answer{}, map[string]int{}
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Writes() || call.Object != "" || strings.HasPrefix(call.Action, "sts:") {
 			return nil
 		}
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			served[call.Action]++
 			if first[call.Action] == nil {
 				first[call.Action] = send()
@@ -329,12 +330,12 @@ func TestADeletionThatHasNotHappenedIsRepeated(t *testing.T) {
 	c := newCloud(t)
 	left := c.theirs()
 	point, promised := c.AccessPoint(left[0], of(infra)), false
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if promised || call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
 		}
 		promised = true
-		return func(func() *env.AWSAnswer) *env.AWSAnswer { return &env.AWSAnswer{Status: http.StatusNoContent} }
+		return func(func() *fakeaws.Answer) *fakeaws.Answer { return &fakeaws.Answer{Status: http.StatusNoContent} }
 	})
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 func wantIn(t *testing.T, text string, parts ...string) {
@@ -23,14 +24,14 @@ func wantIn(t *testing.T, text string, parts ...string) {
 }
 
 // before calls something once, just before the first call of an action on an object, "" for any.
-func before(action, object string, do func()) func(env.AWSCall) env.AWSFault {
+func before(action, object string, do func()) func(fakeaws.Call) fakeaws.Fault {
 	done := false
-	return func(call env.AWSCall) env.AWSFault {
+	return func(call fakeaws.Call) fakeaws.Fault {
 		if done || call.Action != action || (object != "" && call.Object != object) {
 			return nil
 		}
 		done = true
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			do()
 			return send()
 		}
@@ -116,11 +117,11 @@ func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
 func TestAFileSystemStaysIfItsAccessPointIsRefusedThoughTheListSaysOtherwise(t *testing.T) {
 	c := newCloud(t)
 	mine := c.little()
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Action != "elasticfilesystem:DescribeAccessPoints" || call.Object != mine.points[0] {
 			return nil
 		}
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			answer := send()
 			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "cluster/"+infra, "cluster/"+other))
 			return answer
@@ -135,8 +136,8 @@ func TestAFileSystemStaysIfItsAccessPointIsRefusedThoughTheListSaysOtherwise(t *
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	c := newCloud(t)
 	mine := c.furnish(infra)
-	elsewhere := func(env.AWSCall) env.AWSFault {
-		return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+	elsewhere := func(fakeaws.Call) fakeaws.Fault {
+		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			answer := send()
 			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "elasticfilesystem:us-east-1:", "elasticfilesystem:eu-west-1:"))
 			return answer
@@ -144,7 +145,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change  func(*efscleanup.Options)
-		disturb func(env.AWSCall) env.AWSFault
+		disturb func(fakeaws.Call) fakeaws.Fault
 		says    string
 		calls   int
 	}{
@@ -220,13 +221,13 @@ func TestWhatHasFailedIsNotDeletedBecauseAListLacksIt(t *testing.T) {
 			c := newCloud(t)
 			made := c.little()
 			tried := false
-			c.Set(func(call env.AWSCall) env.AWSFault {
+			c.Set(func(call fakeaws.Call) fakeaws.Fault {
 				switch {
 				case call.Action == test.deletes:
 					tried = true
-					return func(func() *env.AWSAnswer) *env.AWSAnswer { return denied(call.Action) }
+					return func(func() *fakeaws.Answer) *fakeaws.Answer { return denied(call.Action) }
 				case tried && call.Action == test.lists && call.Object == "":
-					return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+					return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 						answer := send()
 						answer.Body = []byte(test.empty)
 						return answer

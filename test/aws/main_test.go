@@ -11,6 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const (
@@ -18,24 +19,24 @@ const (
 	// other is a cluster whose ID begins with that of infra, short one with which that of infra begins.
 	other   = "dev-x7k2p-2"
 	short   = "dev-x7k"
-	account = env.AWSAccount
-	region  = env.AWSRegion
+	account = fakeaws.Account
+	region  = fakeaws.Region
 )
 
 // moto is the endpoint of the stand-in, which all tests use one after the other.
 var moto string
 
 func TestMain(m *testing.M) {
-	for _, variable := range env.AWSVariables() {
+	for _, variable := range fakeaws.Variables() {
 		key, value, _ := strings.Cut(variable, "=")
 		_ = os.Setenv(key, value)
 	}
 	for _, variable := range os.Environ() {
-		if key, _, _ := strings.Cut(variable, "="); strings.HasPrefix(key, "AWS_") && !slices.Contains(env.AWSVariables(), variable) {
+		if key, _, _ := strings.Cut(variable, "="); strings.HasPrefix(key, "AWS_") && !slices.Contains(fakeaws.Variables(), variable) {
 			_ = os.Unsetenv(key)
 		}
 	}
-	endpoint, stop, err := env.ServeAWS()
+	endpoint, stop, err := fakeaws.Serve()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -47,11 +48,11 @@ func TestMain(m *testing.M) {
 }
 
 // cloud is an empty AWS that the programs of a test take for the real one.
-type cloud struct{ *env.Cloud }
+type cloud struct{ *fakeaws.Cloud }
 
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
-	c := env.NewCloud(t, moto)
+	c := fakeaws.NewCloud(t, moto)
 	t.Setenv("AWS_ENDPOINT_URL", c.URL)
 	return &cloud{c}
 }
@@ -59,10 +60,10 @@ func newCloud(t *testing.T) *cloud {
 // in is the same for a subtest, which then is the one that fails.
 func (c *cloud) in(t *testing.T) *cloud { return &cloud{c.In(t)} }
 
-type tags = env.Tags
+type tags = fakeaws.Tags
 
 // of are the tags of what a cluster owns.
-func of(infraID string, more ...string) tags { return env.OwnedBy(infraID, more...) }
+func of(infraID string, more ...string) tags { return fakeaws.OwnedBy(infraID, more...) }
 
 // options are those of a cleanup that neither pauses nor has to hurry.
 func options(more ...func(*efscleanup.Options)) efscleanup.Options {

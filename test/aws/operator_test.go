@@ -16,6 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const (
@@ -130,9 +131,9 @@ func TestTheOperatorWorksWithKeysAndWithARole(t *testing.T) {
 func TestARoleThatDoesNotTrustTheOperatorIsOneRefusedRequestForEachCall(t *testing.T) {
 	c := newCloud(t)
 	client := c.operator("role_arn = " + role)
-	c.Set(func(call env.AWSCall) env.AWSFault {
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusForbidden, "AccessDenied", "Not authorized to perform "+exchange)
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusForbidden, "AccessDenied", "Not authorized to perform "+exchange)
 		}
 	})
 	_, err := client.AccessPoints(t.Context(), "")
@@ -153,11 +154,11 @@ func TestNobodyWaitsLongerThanTheirContextForCredentials(t *testing.T) {
 	c := newCloud(t)
 	client := c.operator("role_arn = " + role)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	c.Set(func(env.AWSCall) env.AWSFault {
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
+	c.Set(func(fakeaws.Call) fakeaws.Fault {
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
 			close(arrived)
 			<-release
-			return env.AWSError(exchange, http.StatusForbidden, "AccessDenied", "too late")
+			return fakeaws.Error(exchange, http.StatusForbidden, "AccessDenied", "too late")
 		}
 	})
 	ctx, end := context.WithCancel(t.Context())
@@ -179,24 +180,26 @@ func TestNobodyWaitsLongerThanTheirContextForCredentials(t *testing.T) {
 func TestNoErrorHasASecret(t *testing.T) {
 	c := newCloud(t)
 	given := regexp.MustCompile(`<(?:SecretAccessKey|SessionToken)>([^<]+)<`)
-	faults := map[string]func(call env.AWSCall) *env.AWSAnswer{
-		"denied":    func(call env.AWSCall) *env.AWSAnswer { return denied(call.Action) },
-		"throttled": func(call env.AWSCall) *env.AWSAnswer { return busy(call.Action) },
-		"broken": func(call env.AWSCall) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusInternalServerError, "InternalServerError", "no luck")
+	faults := map[string]func(call fakeaws.Call) *fakeaws.Answer{
+		"denied":    func(call fakeaws.Call) *fakeaws.Answer { return denied(call.Action) },
+		"throttled": func(call fakeaws.Call) *fakeaws.Answer { return busy(call.Action) },
+		"broken": func(call fakeaws.Call) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusInternalServerError, "InternalServerError", "no luck")
 		},
-		"not AWS":      func(env.AWSCall) *env.AWSAnswer { return &env.AWSAnswer{Status: http.StatusOK, Body: []byte("<html>")} },
-		"disconnected": func(env.AWSCall) *env.AWSAnswer { return nil },
-		"expired token": func(call env.AWSCall) *env.AWSAnswer {
-			return env.AWSError(call.Action, 400, "ExpiredToken", "expired")
+		"not AWS": func(fakeaws.Call) *fakeaws.Answer {
+			return &fakeaws.Answer{Status: http.StatusOK, Body: []byte("<html>")}
+		},
+		"disconnected": func(fakeaws.Call) *fakeaws.Answer { return nil },
+		"expired token": func(call fakeaws.Call) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, 400, "ExpiredToken", "expired")
 		},
 	}
 	for name, fault := range faults {
 		for file, failing := range map[string]string{keys: "elasticfilesystem:", "role_arn = " + role: exchange, "role_arn = " + role + "\n": "elasticfilesystem:"} {
 			t.Run(fmt.Sprintf("%s: %s with %s", name, failing, strings.Fields(file)[0]), func(t *testing.T) {
 				secrets := []string{"key-very-secret", token}
-				c.Set(func(call env.AWSCall) env.AWSFault {
-					return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+				c.Set(func(call fakeaws.Call) fakeaws.Fault {
+					return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 						if strings.HasPrefix(call.Action, failing) {
 							return fault(call)
 						}

@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // program is the command line of bin/efs with the flags that all tests need.
@@ -75,11 +76,11 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 
 	c.Retag(foreign, "kubernetes.io/cluster/"+other, "")
 	c.Retag(foreign, "kubernetes.io/cluster/"+infra, "owned")
-	c.Set(func(call env.AWSCall) env.AWSFault {
+	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer { return denied(call.Action) }
+		return func(func() *fakeaws.Answer) *fakeaws.Answer { return denied(call.Action) }
 	})
 	if code, out, _ = run(t, c.program("cleanup", "--yes")); code != 1 {
 		t.Errorf("without a right it ends with %d, want 1", code)
@@ -180,11 +181,11 @@ func TestAKilledCleanupCanBeRunAgain(t *testing.T) {
 		c.little()
 		left := c.theirs()
 		command, started := c.program("cleanup", "--yes", "--wait"), make(chan *os.Process, 1)
-		c.Set(func(call env.AWSCall) env.AWSFault {
+		c.Set(func(call fakeaws.Call) fakeaws.Fault {
 			if call.Number != number {
 				return nil
 			}
-			return func(send func() *env.AWSAnswer) *env.AWSAnswer {
+			return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 				send()
 				_ = (<-started).Kill()
 				return nil

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const (
@@ -77,24 +78,24 @@ func TestWhatIsWrongInAWSIsToldUntilItIsMended(t *testing.T) {
 func (w *wrong) crowd() {
 	w.t.Helper()
 	for range 51 {
-		w.owned = append(w.owned, w.AccessPoint(w.crowded, env.OwnedBy(w.infra, driverTag, "true", "team", "a")))
+		w.owned = append(w.owned, w.AccessPoint(w.crowded, fakeaws.OwnedBy(w.infra, driverTag, "true", "team", "a")))
 	}
 	w.used = w.owned[0]
-	tags := []env.Tags{env.OwnedBy(w.infra+"-2", "cost", "theirs"), env.OwnedBy("other"), {"team": "b"}}
+	tags := []fakeaws.Tags{fakeaws.OwnedBy(w.infra+"-2", "cost", "theirs"), fakeaws.OwnedBy("other"), {"team": "b"}}
 	for i := range 249 {
 		w.foreign = append(w.foreign, w.AccessPoint(w.crowded, tags[i%len(tags)]))
 	}
 }
 
 // tags are those of all access points of a file system.
-func (w *wrong) tags() map[string]env.Tags {
+func (w *wrong) tags() map[string]fakeaws.Tags {
 	w.t.Helper()
 	// moto does not page.
 	list, err := w.EFS.DescribeAccessPoints(w.t.Context(), &efs.DescribeAccessPointsInput{FileSystemId: &w.crowded})
 	env.Must(w.t, err)
-	all := map[string]env.Tags{}
+	all := map[string]fakeaws.Tags{}
 	for _, point := range list.AccessPoints {
-		tags := env.Tags{}
+		tags := fakeaws.Tags{}
 		for _, tag := range point.Tags {
 			tags[sdk.ToString(tag.Key)] = sdk.ToString(tag.Value)
 		}
@@ -105,10 +106,10 @@ func (w *wrong) tags() map[string]env.Tags {
 
 // tagged checks the tags of our access points besides those that they were made with, and that no others have changed. A call is counted
 // before AWS has carried it out.
-func (w *wrong) tagged(before map[string]env.Tags, want env.Tags) func() error {
+func (w *wrong) tagged(before map[string]fakeaws.Tags, want fakeaws.Tags) func() error {
 	expected := maps.Clone(before)
 	for _, id := range w.owned {
-		expected[id] = env.OwnedBy(w.infra, driverTag, "true", "team", "a")
+		expected[id] = fakeaws.OwnedBy(w.infra, driverTag, "true", "team", "a")
 		maps.Copy(expected[id], want)
 	}
 	return func() error {
@@ -121,7 +122,7 @@ func (w *wrong) tagged(before map[string]env.Tags, want env.Tags) func() error {
 
 func (w *wrong) accessPoints() {
 	before := w.tags()
-	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "1", "old": "x"}))
+	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "1", "old": "x"}))
 	w.Set(nil)
 	w.start("ACCESS_POINT_LIMIT=320")
 	one := fmt.Sprintf("{driver=%q,file_system=%q}", driverName, w.crowded)
@@ -131,7 +132,7 @@ func (w *wrong) accessPoints() {
 		w.metric("csi_operator_access_points"+one, 300), w.metric("csi_operator_access_points_limit"+one, 320),
 		w.metric("csi_operator_access_points_unused"+one, 50), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
 	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0),
-		w.tagged(before, env.Tags{"cost": "1", "old": "x"}))
+		w.tagged(before, fakeaws.Tags{"cost": "1", "old": "x"}))
 	env.Quiet(w.t, w.world.operator)
 	// The other file system has one page of access points.
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4, tagResource: len(w.owned)})
@@ -146,18 +147,18 @@ func (w *wrong) tagsAfterRestart() {
 	}
 	w.owned = w.owned[:11]
 	before := w.tags()
-	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "2"}))
+	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.Set(nil)
 	w.start()
 	w.until("tags changed and removed", w.count(tagResource, len(w.owned)), w.count(untagResource, len(w.owned)),
 		// The driver may still make some with the old one.
-		w.remembered(`{"accessPointTags":["cost","old"]}`), w.tagged(before, env.Tags{"cost": "2"}))
+		w.remembered(`{"accessPointTags":["cost","old"]}`), w.tagged(before, fakeaws.Tags{"cost": "2"}))
 }
 
 // deniedTags goes on where no access point has lost a tag.
 func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
-	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "3"}))
+	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "3"}))
 	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
 		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.told(driverName, "PermissionMissing", tagResource),
 		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
@@ -170,12 +171,12 @@ func (w *wrong) deniedTags() {
 		w.t.Errorf("the calls are %v", w.Calls())
 	}
 	// What was wanted before is what is there.
-	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "2"}))
+	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.until("nothing outdated", w.says("AccessPointsUnused"), w.not("AccessPointTagsOutdated"), w.not("OptionalPermissionMissing"))
 	w.Set(denied(untagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), nil))
 	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points"), w.says("OptionalPermissionMissing", untagResource))
-	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), env.Tags{"cost": "2"}))
+	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.until("nothing outdated", w.not("AccessPointTagsOutdated"))
 	if count := w.Count(untagResource); count > 3 || len(w.Calls()) != count {
 		w.t.Errorf("the calls are %v", w.Calls())

@@ -12,6 +12,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // pool has the clusters of the tests. In each the administrator is responsible for credentials: no test has any that it has not made.
@@ -29,7 +30,7 @@ func prepare(ctx context.Context, cluster *env.Cluster) error {
 		return err
 	}
 	// It ends with this process.
-	moto, _, err := env.ServeAWS()
+	moto, _, err := fakeaws.Serve()
 	motos.Store(cluster, moto)
 	return errors.Join(err, cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const exchange = "sts:AssumeRoleWithWebIdentity"
@@ -76,12 +77,12 @@ func TestWhatDoesNotNeedAWSWorksWithoutIt(t *testing.T) {
 	env.Must(t, s.silent())
 
 	const bad = "AKIABAD"
-	s.Set(func(call env.AWSCall) env.AWSFault {
+	s.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Key != bad {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusForbidden, "UnrecognizedClientException", "The security token included in the request is invalid.")
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusForbidden, "UnrecognizedClientException", "The security token included in the request is invalid.")
 		}
 	})
 	s.rotate(secret, bad)
@@ -105,7 +106,7 @@ func TestWhatDoesNotNeedAWSWorksWithoutIt(t *testing.T) {
 	nowhere := s.share("nowhere", id, point)
 	s.until("nothing said without a region", s.silent, s.ready(nowhere, ""), s.ready(down, ""))
 	s.sent(map[string]int{})
-	s.region(env.AWSRegion)
+	s.region(fakeaws.Region)
 	s.until("the region is back", s.ready(nowhere, "True/OneZone"), s.ready(down, "True/OneZone"))
 	env.Must(t, s.cluster.Client.Delete(t.Context(), secret))
 	s.until("nothing said without credentials", s.silent, s.ready(nowhere, ""), s.ready(down, ""))
@@ -127,7 +128,7 @@ func (s *scene) region(name string) {
 	}
 	env.Must(s.t, set(name))
 	s.t.Cleanup(func() {
-		if err := set(env.AWSRegion); err != nil {
+		if err := set(fakeaws.Region); err != nil {
 			s.t.Error(err)
 		}
 	})
@@ -230,7 +231,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
 	s := open(t, "removed")
 	id := s.system("b", "b")
-	s.AccessPoint(id, env.OwnedBy(s.infra, driverTag, "true"))
+	s.AccessPoint(id, fakeaws.OwnedBy(s.infra, driverTag, "true"))
 	s.class("class", id)
 	s.credentials()
 	s.Set(nil)
@@ -238,7 +239,7 @@ func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
 		env.Must(t, s.cluster.ResourceTags(context.Background(), nil))
 		env.Must(t, client.IgnoreAlreadyExists(s.cluster.Client.Create(context.Background(), env.EFS(operatorv1.Managed))))
 	})
-	env.Must(t, s.cluster.ResourceTags(t.Context(), env.Tags{"cost": "1"}))
+	env.Must(t, s.cluster.ResourceTags(t.Context(), fakeaws.Tags{"cost": "1"}))
 	s.state(operatorv1.Unmanaged)
 	s.start()
 	s.until("AWS looked at", s.only("OneZoneStorageClass", "AccessPointsUnused"))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const (
@@ -44,7 +45,7 @@ func problems() []string {
 
 // scene is a cluster, an empty AWS, and an operator, for one test.
 type scene struct {
-	*env.Cloud
+	*fakeaws.Cloud
 	t         *testing.T
 	cluster   *env.Cluster
 	namespace string
@@ -64,7 +65,7 @@ func open(t *testing.T, namespace string) *scene {
 	t.Helper()
 	cluster := pool.Lend(t)
 	moto, _ := motos.Load(cluster)
-	s := &scene{Cloud: env.NewCloud(t, moto.(string)), t: t, cluster: cluster, namespace: namespace, world: &world{}}
+	s := &scene{Cloud: fakeaws.NewCloud(t, moto.(string)), t: t, cluster: cluster, namespace: namespace, world: &world{}}
 	var err error
 	s.infra, err = s.cluster.InfraID(t.Context())
 	env.Must(t, err)
@@ -89,7 +90,7 @@ func (s *scene) in(t *testing.T) *scene {
 func (s *scene) start(environment ...string) {
 	s.t.Helper()
 	s.stop()
-	operator, err := s.cluster.StartOperator(context.Background(), []string{"--leader-elect=false"}, env.WithAWS(s.AWSProxy, environment...))
+	operator, err := s.cluster.StartOperator(context.Background(), []string{"--leader-elect=false"}, fakeaws.With(s.Proxy, environment...))
 	env.Must(s.t, err)
 	s.world.operator = operator
 }
@@ -157,7 +158,7 @@ func (s *scene) system(zone string, targets ...string) string {
 		s.world.subnets = map[string]string{"a": subnets[0], "b": subnets[1], "c": subnets[2], "d": s.Subnet(vpc, "d", "10.0.9.0/24", nil)}
 	}
 	if zone != "" {
-		zone = env.AWSRegion + zone
+		zone = fakeaws.Region + zone
 	}
 	id := s.FileSystem(nil, zone)
 	for _, target := range targets {
@@ -373,13 +374,13 @@ func (s *scene) sent(want map[string]int) {
 }
 
 // denied makes AWS refuse these actions.
-func denied(actions ...string) func(env.AWSCall) env.AWSFault {
-	return func(call env.AWSCall) env.AWSFault {
+func denied(actions ...string) func(fakeaws.Call) fakeaws.Fault {
+	return func(call fakeaws.Call) fakeaws.Fault {
 		if !slices.Contains(actions, call.Action) {
 			return nil
 		}
-		return func(func() *env.AWSAnswer) *env.AWSAnswer {
-			return env.AWSError(call.Action, http.StatusForbidden, "AccessDeniedException", "User is not authorized to perform: "+call.Action)
+		return func(func() *fakeaws.Answer) *fakeaws.Answer {
+			return fakeaws.Error(call.Action, http.StatusForbidden, "AccessDeniedException", "User is not authorized to perform: "+call.Action)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c *Cluster) InfraID(ctx context.Context) (string, error) {
 }
 
 // ResourceTags makes these the tags that the Infrastructure wants objects in AWS to have; nil for none.
-func (c *Cluster) ResourceTags(ctx context.Context, tags Tags) error {
+func (c *Cluster) ResourceTags(ctx context.Context, tags map[string]string) error {
 	var list []configv1.AWSResourceTag
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		list = append(list, configv1.AWSResourceTag{Key: key, Value: tags[key]})

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long a condition may take on a slow machine. It is not what users wait for; that is measured by make
+// Patience is how long a condition may take on a slow machine. It is not what users wait for; that is measured by make
 // bench.
-const patience = 2 * time.Minute
+const Patience = 2 * time.Minute
 
 // Await polls until check returns nil. The error of the last try says what was missing.
 func Await(ctx context.Context, what string, check func() error) error {
-	return AwaitFor(ctx, patience, what, check)
+	return AwaitFor(ctx, Patience, what, check)
 }
 
 // AwaitFor is Await with a time of its own.

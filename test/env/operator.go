@@ -233,7 +233,7 @@ func runLogged(binary string, args, environment []string) (*Operator, error) {
 
 // defaults is an environment in which the operator runs and reaches no AWS, with what is given, which wins.
 func defaults(environment []string) []string {
-	all := append(withoutAWS(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
+	all := append(WithoutAWS(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
 	for variable, image := range Images() {
 		all = append(all, variable+"="+image)
 	}
@@ -247,10 +247,14 @@ const haltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
 // run starts a program with exactly this environment.
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
 	command := exec.Command(binary, args...)
+	if filepath.Base(filepath.Dir(binary)) == "race" {
+		// Collecting garbage is dear with the race detector, and nobody measures the memory of such a program.
+		environment = append([]string{"GOGC=400"}, environment...)
+	}
 	command.Env = environment
 	command.Stdout, command.Stderr = log, log
 	if !outlive {
-		dieWithParent(command)
+		DieWithParent(command)
 	}
 	operator := &Operator{Log: log.Name(), command: command, done: make(chan struct{})}
 	if err := command.Start(); err != nil {
@@ -324,7 +328,7 @@ func (o *Operator) end(signal syscall.Signal) error {
 		_ = o.command.Process.Signal(signal)
 		select {
 		case <-o.done:
-		case <-time.After(patience):
+		case <-time.After(Patience):
 			_ = o.command.Process.Kill()
 			<-o.done
 		}

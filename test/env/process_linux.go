@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent ends the process when the test dies without ending it.
-func dieWithParent(command *exec.Cmd) {
+// DieWithParent ends the process when the test dies without ending it.
+func DieWithParent(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

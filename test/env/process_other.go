@@ -4,5 +4,5 @@ package env
 
 import "os/exec"
 
-// dieWithParent can do nothing here: only Linux tells a child of its parent's death.
-func dieWithParent(*exec.Cmd) {}
+// DieWithParent can do nothing here: only Linux tells a child of its parent's death.
+func DieWithParent(*exec.Cmd) {}

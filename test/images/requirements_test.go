@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 const (
@@ -85,7 +86,7 @@ func TestTheRequirementsDifferFromUpstreamOnlyWithAReason(t *testing.T) {
 func TestTheRequirementsFitRHEL9(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
-	uv, err := env.Venv("uv")
+	uv, err := fakeaws.Venv("uv")
 	env.Must(t, err)
 	command := exec.CommandContext(t.Context(), uv, "pip", "compile", "--quiet", "--no-config", "--system-certs", "--no-header", "--no-annotate",
 		"--python-version", "3.9", "--no-python-downloads", "--only-binary", ":all:",
@@ -130,29 +131,29 @@ func TestEFSUtilsCallsWorkWithWhatIsInstalled(t *testing.T) {
 	run(t, nil, python, "-m", "pip", "install", "--quiet", "botocore==1.34.140", "urllib3<1.27")
 	run(t, nil, python, "-m", "pip", "check")
 
-	if got := run(t, env.AWSVariables(), python, filepath.Join(root, check)); !strings.Contains(got, "botocore 1.34.140 has clients for efs and ec2") {
+	if got := run(t, fakeaws.Variables(), python, filepath.Join(root, check)); !strings.Contains(got, "botocore 1.34.140 has clients for efs and ec2") {
 		t.Errorf("the check that the image makes says %q", got)
 	}
 
-	endpoint := env.StartAWS(t)
-	python3, err := env.Venv("python")
+	endpoint := fakeaws.Start(t)
+	python3, err := fakeaws.Venv("python")
 	env.Must(t, err)
 	const region = "us-east-1"
 	var made struct {
 		FileSystem string            `json:"fileSystem"`
 		Addresses  map[string]string `json:"addresses"`
 	}
-	env.Must(t, json.Unmarshal([]byte(run(t, env.AWSVariables(), python3, "testdata/file_system.py", endpoint, region)), &made))
+	env.Must(t, json.Unmarshal([]byte(run(t, fakeaws.Variables(), python3, "testdata/file_system.py", endpoint, region)), &made))
 	if len(made.Addresses) != 2 {
 		t.Fatalf("mount targets are %v", made)
 	}
 	for zone, address := range made.Addresses {
-		if got := strings.TrimSpace(run(t, env.AWSVariables(), python, filepath.Join(root, check), endpoint, region, made.FileSystem, zone)); got != address {
+		if got := strings.TrimSpace(run(t, fakeaws.Variables(), python, filepath.Join(root, check), endpoint, region, made.FileSystem, zone)); got != address {
 			t.Errorf("the mount target in %s is %q, want %s", zone, got, address)
 		}
 	}
 	command := exec.CommandContext(t.Context(), python, filepath.Join(root, check), endpoint, region, made.FileSystem, region+"c")
-	command.Env = env.AWSVariables()
+	command.Env = fakeaws.Variables()
 	output, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(output), "has no mount target in us-east-1c") || !strings.Contains(string(output), "us-east-1a, us-east-1b") {
 		t.Errorf("a zone without a mount target: %v\n%s", err, output)

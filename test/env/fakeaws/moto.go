@@ -1,4 +1,6 @@
-package env
+// Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and
+// disturbs those that a test wants disturbed.
+package fakeaws
 
 import (
 	"bufio"
@@ -10,17 +12,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // Venv is the path of a program in the virtual environment with what tests need of PyPI.
 func Venv(program string) (string, error) {
-	root, err := Root()
+	root, err := env.Root()
 	if err != nil {
 		return "", err
 	}
@@ -31,18 +33,18 @@ func Venv(program string) (string, error) {
 	return path, nil
 }
 
-// StartAWS starts a stand-in for AWS that knows EFS and EC2 and has nothing in it, and returns its endpoint. It takes any
+// Start starts a stand-in for AWS that knows EFS and EC2 and has nothing in it, and returns its endpoint. It takes any
 // credentials. It ends with the test.
-func StartAWS(t *testing.T) string {
+func Start(t *testing.T) string {
 	t.Helper()
-	endpoint, stop, err := ServeAWS()
-	Must(t, err)
+	endpoint, stop, err := Serve()
+	env.Must(t, err)
 	t.Cleanup(stop)
 	return endpoint
 }
 
-// ServeAWS starts the same for all tests of a package. Whoever starts it calls stop; it also ends with the process.
-func ServeAWS() (endpoint string, stop func(), err error) {
+// Serve starts the same for all tests of a package. Whoever starts it calls stop; it also ends with the process.
+func Serve() (endpoint string, stop func(), err error) {
 	program, err := Venv("moto_server")
 	if err != nil {
 		return "", nil, err
@@ -50,7 +52,7 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 	command := exec.Command(program, "--host", "127.0.0.1", "--port", "0")
 	// It would read thousands of images of machines whenever it is emptied.
 	command.Env = append(os.Environ(), "MOTO_EC2_LOAD_DEFAULT_AMIS=false")
-	dieWithParent(command)
+	env.DieWithParent(command)
 	output, err := command.StderrPipe()
 	if err != nil {
 		return "", nil, fmt.Errorf("start the stand-in for AWS: %w", err)
@@ -60,7 +62,7 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 	}
 	stop = func() { _, _ = command.Process.Kill(), command.Wait() }
 	// One that says nothing is ended, which ends the reading.
-	late := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	late := time.AfterFunc(env.Patience, func() { _ = command.Process.Kill() })
 	endpoint, err = endpointIn(output)
 	late.Stop()
 	if err == nil {
@@ -78,9 +80,9 @@ func ServeAWS() (endpoint string, stop func(), err error) {
 // awaitSTS has the stand-in load what it needs for STS, which takes seconds on a busy machine. An operator waits for AWS no longer
 // than that. What it needs for EFS and EC2 is loaded when a test makes something there.
 func awaitSTS(endpoint string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), env.Patience)
 	defer cancel()
-	service := sts.New(sts.Options{Region: AWSRegion, BaseEndpoint: &endpoint, Credentials: madeUpKey()})
+	service := sts.New(sts.Options{Region: Region, BaseEndpoint: &endpoint, Credentials: madeUpKey()})
 	if _, err := service.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); err != nil {
 		return fmt.Errorf("ask the stand-in for AWS: %w", err)
 	}
@@ -99,27 +101,13 @@ func endpointIn(output io.Reader) (string, error) {
 	return "", fmt.Errorf("the stand-in for AWS ended before it listened: %q", lines)
 }
 
-// AWSVariables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
+// Variables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
 // proxy between. Whoever does not say where the stand-in is reaches nobody.
-func AWSVariables() []string {
-	return append(withoutAWS(), "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing")
+func Variables() []string {
+	return append(env.WithoutAWS(), "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing")
 }
 
-// withoutAWS is the environment of this process without its access to AWS.
-func withoutAWS() []string {
-	others := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "AWS_") })
-	return append(others, noAWS()...)
-}
-
-// noAWS keeps a program away from AWS: there is a port at which nobody listens, and no place with credentials.
-func noAWS() []string {
-	return []string{
-		"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
-		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1",
-	}
-}
-
-// WithAWS is the environment of an operator for which the proxy is AWS, as NAME=value, with what is given besides.
-func WithAWS(proxy *AWSProxy, more ...string) []string {
+// With is the environment of an operator for which the proxy is AWS, as NAME=value, with what is given besides.
+func With(proxy *Proxy, more ...string) []string {
 	return append([]string{"AWS_ENDPOINT_URL=" + proxy.URL}, more...)
 }

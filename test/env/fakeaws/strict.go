@@ -1,4 +1,4 @@
-package env
+package fakeaws
 
 import (
 	"encoding/json"
@@ -13,10 +13,10 @@ const (
 )
 
 // strict passes a call on as AWS would treat it.
-func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer {
+func (p *Proxy) strict(call Call, r *http.Request, body []byte) *Answer {
 	query := r.URL.Query()
-	send := func() *AWSAnswer { return p.pass(r.Method, r.URL.RequestURI(), r.Header, body) }
-	read := func(kind, key string) *AWSAnswer {
+	send := func() *Answer { return p.pass(r.Method, r.URL.RequestURI(), r.Header, body) }
+	read := func(kind, key string) *Answer {
 		return p.pass(http.MethodGet, "/2015-02-01/"+kind+"?"+url.Values{key: {call.Object}}.Encode(), r.Header, nil)
 	}
 	switch call.Action {
@@ -24,15 +24,15 @@ func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer
 		return page(send(), query)
 	case "elasticfilesystem:DeleteAccessPoint":
 		if p.deleted[call.Object] {
-			return AWSError(call.Action, http.StatusNotFound, "AccessPointNotFound", "access point "+call.Object+" does not exist")
+			return Error(call.Action, http.StatusNotFound, "AccessPointNotFound", "access point "+call.Object+" does not exist")
 		}
 		p.deleted[call.Object] = true
 	case "elasticfilesystem:DeleteFileSystem":
 		if points := read("access-points", "FileSystemId"); strings.Contains(string(points.Body), `"fsap-`) {
-			return AWSError(call.Action, http.StatusConflict, "FileSystemInUse", "it has access points")
+			return Error(call.Action, http.StatusConflict, "FileSystemInUse", "it has access points")
 		}
 		if targets := read("mount-targets", "FileSystemId"); strings.Contains(string(targets.Body), `"fsmt-`) {
-			return AWSError(call.Action, http.StatusConflict, "FileSystemInUse", "it has mount targets")
+			return Error(call.Action, http.StatusConflict, "FileSystemInUse", "it has mount targets")
 		}
 		return p.slowly(call, send)
 	case "elasticfilesystem:DeleteMountTarget":
@@ -56,24 +56,24 @@ func (p *AWSProxy) strict(call AWSCall, r *http.Request, body []byte) *AWSAnswer
 		form := url.Values{"Action": {"DescribeNetworkInterfaces"}, "Version": {"2016-11-15"}, "Filter.1.Name": {"group-id"},
 			"Filter.1.Value.1": {call.Object}}
 		if users := p.pass(http.MethodPost, "/", r.Header, []byte(form.Encode())); strings.Contains(string(users.Body), ">eni-") {
-			return AWSError(call.Action, http.StatusBadRequest, "DependencyViolation", "resource "+call.Object+" has a dependent object")
+			return Error(call.Action, http.StatusBadRequest, "DependencyViolation", "resource "+call.Object+" has a dependent object")
 		}
 	}
 	return send()
 }
 
 // slowly lets a deletion begin; looks end it.
-func (p *AWSProxy) slowly(call AWSCall, send func() *AWSAnswer) *AWSAnswer {
+func (p *Proxy) slowly(call Call, send func() *Answer) *Answer {
 	_, begun := p.left[call.Object]
 	if p.Slow == 0 || (begun && !p.coming[call.Object]) {
 		return send()
 	}
 	p.left[call.Object], p.coming[call.Object] = p.Slow, false
-	return &AWSAnswer{Status: http.StatusNoContent}
+	return &Answer{Status: http.StatusNoContent}
 }
 
 // begin lets a creation begin; looks end it.
-func (p *AWSProxy) begin(answer *AWSAnswer) *AWSAnswer {
+func (p *Proxy) begin(answer *Answer) *Answer {
 	var made map[string]any
 	if p.Slow == 0 || answer.Status >= 300 || json.Unmarshal(answer.Body, &made) != nil {
 		return answer
@@ -89,7 +89,7 @@ func (p *AWSProxy) begin(answer *AWSAnswer) *AWSAnswer {
 }
 
 // look shows the states of what is coming or going, one look nearer to its end.
-func (p *AWSProxy) look(call AWSCall, answer *AWSAnswer, list, key, kind string, header http.Header) *AWSAnswer {
+func (p *Proxy) look(call Call, answer *Answer, list, key, kind string, header http.Header) *Answer {
 	var content map[string]any
 	if len(p.left) == 0 || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &content) != nil {
 		return answer
@@ -120,7 +120,7 @@ func (p *AWSProxy) look(call AWSCall, answer *AWSAnswer, list, key, kind string,
 		shown = append(shown, object)
 	}
 	if call.Object != "" && len(shown) == 0 && len(objects) > 0 && list == "FileSystems" {
-		return AWSError(call.Action, http.StatusNotFound, "FileSystemNotFound", "file system "+call.Object+" does not exist")
+		return Error(call.Action, http.StatusNotFound, "FileSystemNotFound", "file system "+call.Object+" does not exist")
 	}
 	content[list] = shown
 	answer.Body, _ = json.Marshal(content)

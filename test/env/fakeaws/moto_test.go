@@ -1,10 +1,11 @@
-package env_test
+package fakeaws_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // Whoever runs the tests may be logged in to AWS.
@@ -16,7 +17,7 @@ func TestNoOperatorReachesAWSUnlessATestWantsItTo(t *testing.T) {
 	}
 	for want, environment := range map[string][]string{
 		"http://127.0.0.1:1":    nil,
-		"http://127.0.0.1:2345": env.WithAWS(&env.AWSProxy{URL: "http://127.0.0.1:2345"}, "AWS_REGION=us-east-1"),
+		"http://127.0.0.1:2345": fakeaws.With(&fakeaws.Proxy{URL: "http://127.0.0.1:2345"}, "AWS_REGION=us-east-1"),
 	} {
 		program, err := env.RunFile("env", nil, environment)
 		env.Must(t, err)

@@ -1,4 +1,4 @@
-package env
+package fakeaws
 
 import (
 	"bytes"
@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// AWSCall is a request to AWS.
-type AWSCall struct {
+// Call is a request to AWS.
+type Call struct {
 	// Number counts from 1, repeated requests included.
 	Number int
 	// Action is what IAM policies call it, such as elasticfilesystem:DeleteFileSystem.
@@ -30,12 +32,12 @@ type AWSCall struct {
 }
 
 // Writes is true if the call may change something.
-func (c AWSCall) Writes() bool {
+func (c Call) Writes() bool {
 	return !regexp.MustCompile(`:(Describe|Get|List|Assume)`).MatchString(c.Action)
 }
 
-// AWSAnswer is what a request is answered with.
-type AWSAnswer struct {
+// Answer is what a request is answered with.
+type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -43,13 +45,13 @@ type AWSAnswer struct {
 	CutOff bool
 }
 
-// AWSFault answers a call in place of AWS; send passes it on all the same. A nil answer breaks the connection.
-type AWSFault func(send func() *AWSAnswer) *AWSAnswer
+// Fault answers a call in place of AWS; send passes it on all the same. A nil answer breaks the connection.
+type Fault func(send func() *Answer) *Answer
 
-// AWSProxy stands between a program and moto. It does what AWS does and moto does not: it pages access points, lets mount targets
+// Proxy stands between a program and moto. It does what AWS does and moto does not: it pages access points, lets mount targets
 // and file systems take their time to come and go, and refuses what still is in use. It counts what passes, and disturbs what it
 // is told to. Any number of programs can use it at once. Its order is stricter than that of AWS in one point: a file system with access points is in use as well.
-type AWSProxy struct {
+type Proxy struct {
 	URL string
 	// Slow is how often a file system or a mount target is looked at until it is available, or gone. It is set before programs start.
 	Slow int
@@ -59,8 +61,8 @@ type AWSProxy struct {
 	client *http.Client
 
 	mutex   sync.Mutex
-	calls   []AWSCall
-	disturb func(AWSCall) AWSFault
+	calls   []Call
+	disturb func(Call) Fault
 	// left is how many looks an object takes to come or to go; coming tells which.
 	left   map[string]int
 	coming map[string]bool
@@ -68,10 +70,10 @@ type AWSProxy struct {
 	deleted map[string]bool
 }
 
-// NewAWSProxy starts one in front of moto, which it empties. It ends with the test.
-func NewAWSProxy(t *testing.T, moto string) *AWSProxy {
+// NewProxy starts one in front of moto, which it empties. It ends with the test.
+func NewProxy(t *testing.T, moto string) *Proxy {
 	t.Helper()
-	p := &AWSProxy{moto: moto, client: oneByOne()}
+	p := &Proxy{moto: moto, client: oneByOne()}
 	p.Reset(t)
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -91,11 +93,11 @@ func oneByOne() *http.Client {
 }
 
 // Reset empties moto and forgets all calls and disturbances.
-func (p *AWSProxy) Reset(t *testing.T) {
+func (p *Proxy) Reset(t *testing.T) {
 	t.Helper()
 	answer, err := p.client.Post(p.moto+"/moto-api/reset", "text/plain", nil)
-	Must(t, err)
-	Must(t, answer.Body.Close())
+	env.Must(t, err)
+	env.Must(t, answer.Body.Close())
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.calls, p.disturb = nil, nil
@@ -103,21 +105,21 @@ func (p *AWSProxy) Reset(t *testing.T) {
 }
 
 // Set replaces what disturbs, nil for nothing, and counts anew.
-func (p *AWSProxy) Set(disturb func(AWSCall) AWSFault) {
+func (p *Proxy) Set(disturb func(Call) Fault) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.calls, p.disturb = nil, disturb
 }
 
 // Calls are those since Set or Reset.
-func (p *AWSProxy) Calls() []AWSCall {
+func (p *Proxy) Calls() []Call {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	return append([]AWSCall(nil), p.calls...)
+	return append([]Call(nil), p.calls...)
 }
 
 // Count is how many calls of an action there were since Set or Reset.
-func (p *AWSProxy) Count(action string) int {
+func (p *Proxy) Count(action string) int {
 	count := 0
 	for _, call := range p.Calls() {
 		if call.Action == action {
@@ -128,34 +130,34 @@ func (p *AWSProxy) Count(action string) int {
 }
 
 // ServeHTTP answers a request. One at a time, so that moto is as AWS says it is.
-func (p *AWSProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		Drop(w)
+		env.Drop(w)
 		return
 	}
 	call := callOf(r, body)
 	p.mutex.Lock()
 	call.Number = len(p.calls) + 1
 	p.calls = append(p.calls, call)
-	var fault AWSFault
+	var fault Fault
 	if p.disturb != nil {
 		fault = p.disturb(call)
 	}
 	p.mutex.Unlock()
-	send := func() *AWSAnswer {
+	send := func() *Answer {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
 		return p.strict(call, r, body)
 	}
-	var answer *AWSAnswer
+	var answer *Answer
 	if fault != nil {
 		answer = fault(send)
 	} else {
 		answer = send()
 	}
 	if answer == nil {
-		Drop(w)
+		env.Drop(w)
 		return
 	}
 	for key, values := range answer.Header {
@@ -168,28 +170,28 @@ func (p *AWSProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(answer.Status)
 		_, _ = w.Write(answer.Body[:len(answer.Body)/2])
 		_ = http.NewResponseController(w).Flush()
-		Drop(w)
+		env.Drop(w)
 		return
 	}
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)
 }
 
-// AWSError is an answer that is an error, as the service of the action writes it.
-func AWSError(action string, status int, code, message string) *AWSAnswer {
+// Error is an answer that is an error, as the service of the action writes it.
+func Error(action string, status int, code, message string) *Answer {
 	if strings.HasPrefix(action, "elasticfilesystem:") {
 		body, _ := json.Marshal(map[string]string{"ErrorCode": code, "Message": message})
-		return &AWSAnswer{Status: status, Body: body, Header: http.Header{"X-Amzn-Errortype": {code}, "Content-Type": {"application/json"}}}
+		return &Answer{Status: status, Body: body, Header: http.Header{"X-Amzn-Errortype": {code}, "Content-Type": {"application/json"}}}
 	}
 	text := fmt.Sprintf(`<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>1</RequestID></Response>`, code, message)
 	if strings.HasPrefix(action, "sts:") {
 		text = fmt.Sprintf(`<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>`, code, message)
 	}
-	return &AWSAnswer{Status: status, Body: []byte(text), Header: http.Header{"Content-Type": {"text/xml"}}}
+	return &Answer{Status: status, Body: []byte(text), Header: http.Header{"Content-Type": {"text/xml"}}}
 }
 
 // callOf reads from a request which call it is.
-func callOf(r *http.Request, body []byte) AWSCall {
+func callOf(r *http.Request, body []byte) Call {
 	// Such as "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/20260101/us-east-1/ec2/aws4_request, SignedHeaders=...".
 	signed := regexp.MustCompile(`Credential=([^/]*)/[^/]*/[^/]*/([^/]*)/`).FindStringSubmatch(r.Header.Get("Authorization"))
 	if signed == nil {
@@ -199,10 +201,10 @@ func callOf(r *http.Request, body []byte) AWSCall {
 	key, service := signed[1], signed[2]
 	if rest, efs := strings.CutPrefix(r.URL.Path, "/2015-02-01/"); efs {
 		action, object := efsCall(r, rest)
-		return AWSCall{Action: action, Object: object, Key: key}
+		return Call{Action: action, Object: object, Key: key}
 	}
 	form, _ := url.ParseQuery(string(body))
-	return AWSCall{Action: service + ":" + form.Get("Action"), Object: cmp.Or(form.Get("GroupId"), form.Get("GroupId.1")), Key: key}
+	return Call{Action: service + ":" + form.Get("Action"), Object: cmp.Or(form.Get("GroupId"), form.Get("GroupId.1")), Key: key}
 }
 
 // efsCall reads the same from the path of a request to EFS.
@@ -224,9 +226,9 @@ func efsCall(r *http.Request, path string) (action, object string) {
 }
 
 // pass sends a request to moto. If moto breaks, it answers as AWS does when it breaks.
-func (p *AWSProxy) pass(method, address string, header http.Header, body []byte) *AWSAnswer {
-	broken := func(err error) *AWSAnswer {
-		return &AWSAnswer{Status: http.StatusBadGateway, Header: http.Header{}, Body: []byte(err.Error())}
+func (p *Proxy) pass(method, address string, header http.Header, body []byte) *Answer {
+	broken := func(err error) *Answer {
+		return &Answer{Status: http.StatusBadGateway, Header: http.Header{}, Body: []byte(err.Error())}
 	}
 	request, err := http.NewRequest(method, p.moto+address, bytes.NewReader(body))
 	if err != nil {
@@ -246,11 +248,11 @@ func (p *AWSProxy) pass(method, address string, header http.Header, body []byte)
 	if err != nil {
 		return broken(err)
 	}
-	return &AWSAnswer{Status: answer.StatusCode, Header: answer.Header, Body: content}
+	return &Answer{Status: answer.StatusCode, Header: answer.Header, Body: content}
 }
 
 // page cuts an answer with all access points to the page that was asked for.
-func page(answer *AWSAnswer, query url.Values) *AWSAnswer {
+func page(answer *Answer, query url.Values) *Answer {
 	var all struct{ AccessPoints []json.RawMessage }
 	if json.Unmarshal(answer.Body, &all) != nil || answer.Status != http.StatusOK {
 		return answer

@@ -1,4 +1,4 @@
-package env
+package fakeaws
 
 import (
 	"context"
@@ -19,12 +19,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	efstypes "github.com/aws/aws-sdk-go-v2/service/efs/types"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // Where the stand-in for AWS keeps what tests make.
 const (
-	AWSRegion  = "us-east-1"
-	AWSAccount = "123456789012"
+	Region  = "us-east-1"
+	Account = "123456789012"
 )
 
 // tries is how often a request is sent whose answer gets lost on the way.
@@ -33,7 +35,7 @@ const tries = 5
 // Cloud is an empty AWS for one test: the proxy is what the programs see, the clients see all as it is. What it makes, it makes once,
 // whatever happens to the answers.
 type Cloud struct {
-	*AWSProxy
+	*Proxy
 	// T is the test that fails if something can't be made.
 	T   *testing.T
 	EFS *efs.Client
@@ -45,7 +47,7 @@ type Cloud struct {
 // NewCloud empties moto and puts a proxy in front of it.
 func NewCloud(t *testing.T, moto string) *Cloud {
 	t.Helper()
-	c := &Cloud{AWSProxy: NewAWSProxy(t, moto), T: t, HTTP: oneByOne()}
+	c := &Cloud{Proxy: NewProxy(t, moto), T: t, HTTP: oneByOne()}
 	again := retry.IsErrorRetryableFunc(func(err error) sdk.Ternary {
 		if lost(err) {
 			return sdk.TrueTernary
@@ -53,7 +55,7 @@ func NewCloud(t *testing.T, moto string) *Cloud {
 		return sdk.UnknownTernary
 	})
 	settings := sdk.Config{
-		Region: AWSRegion, BaseEndpoint: &moto, HTTPClient: c.HTTP,
+		Region: Region, BaseEndpoint: &moto, HTTPClient: c.HTTP,
 		Credentials: madeUpKey(),
 		Retryer: func() sdk.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -97,7 +99,7 @@ func (c *Cloud) once(create, find func(context.Context) (string, error)) string 
 			problem = err
 			id, err = find(c.T.Context())
 		}
-		Must(c.T, err)
+		env.Must(c.T, err)
 		if id != "" {
 			return id
 		}
@@ -185,7 +187,7 @@ func (c *Cloud) Subnet(vpc, zone, block string, tags Tags) string {
 	c.T.Helper()
 	return c.once(func(ctx context.Context) (string, error) {
 		made, err := c.EC2.CreateSubnet(ctx, &ec2.CreateSubnetInput{
-			VpcId: &vpc, CidrBlock: &block, AvailabilityZone: sdk.String(AWSRegion + zone), TagSpecifications: tags.ec2(ec2types.ResourceTypeSubnet),
+			VpcId: &vpc, CidrBlock: &block, AvailabilityZone: sdk.String(Region + zone), TagSpecifications: tags.ec2(ec2types.ResourceTypeSubnet),
 		}, onceEC2)
 		if err != nil {
 			return "", err
@@ -299,11 +301,11 @@ func (c *Cloud) Retag(id, key, value string) {
 	c.T.Helper()
 	if value != "" {
 		_, err := c.EFS.TagResource(c.T.Context(), &efs.TagResourceInput{ResourceId: &id, Tags: Tags{key: value}.efs()})
-		Must(c.T, err)
+		env.Must(c.T, err)
 		return
 	}
 	_, err := c.EFS.UntagResource(c.T.Context(), &efs.UntagResourceInput{ResourceId: &id, TagKeys: []string{key}})
-	Must(c.T, err)
+	env.Must(c.T, err)
 }
 
 // All lists what there is, as IDs; of networks, only security groups, and no default ones.
@@ -313,23 +315,23 @@ func (c *Cloud) All() []string {
 	systems := efs.NewDescribeFileSystemsPaginator(c.EFS, &efs.DescribeFileSystemsInput{})
 	for systems.HasMorePages() {
 		page, err := systems.NextPage(c.T.Context())
-		Must(c.T, err)
+		env.Must(c.T, err)
 		for _, system := range page.FileSystems {
 			found = append(found, *system.FileSystemId)
 			targets, err := c.EFS.DescribeMountTargets(c.T.Context(), &efs.DescribeMountTargetsInput{FileSystemId: system.FileSystemId})
-			Must(c.T, err)
+			env.Must(c.T, err)
 			for _, target := range targets.MountTargets {
 				found = append(found, *target.MountTargetId)
 			}
 		}
 	}
 	points, err := c.EFS.DescribeAccessPoints(c.T.Context(), &efs.DescribeAccessPointsInput{})
-	Must(c.T, err)
+	env.Must(c.T, err)
 	for _, point := range points.AccessPoints {
 		found = append(found, *point.AccessPointId)
 	}
 	groups, err := c.EC2.DescribeSecurityGroups(c.T.Context(), &ec2.DescribeSecurityGroupsInput{})
-	Must(c.T, err)
+	env.Must(c.T, err)
 	for _, group := range groups.SecurityGroups {
 		if *group.GroupName != "default" {
 			found = append(found, *group.GroupId)

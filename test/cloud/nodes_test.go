@@ -1,4 +1,4 @@
-package env
+package cloud
 
 import (
 	"context"
@@ -10,14 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// Zones are those over which a devcluster spreads its nodes: with three masters, master-0 and worker-0 are in the first, master-1 and
-// worker-1 in the second, and so on.
-func Zones() []string { return []string{AWSRegion + "a", AWSRegion + "b", AWSRegion + "c"} }
-
-// AddNode makes a worker in a zone, like the worker that exists, and waits until it is ready.
-func (c *Cluster) AddNode(ctx context.Context, name, zone string) error {
+// addNode makes a worker in a zone, like the worker that exists, and waits until it is ready.
+func addNode(ctx context.Context, c *env.Cluster, name, zone string) error {
 	like := &corev1.Node{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: "worker-0"}, like); err != nil {
 		return fmt.Errorf("add node %s: %w", name, err)
@@ -32,7 +30,7 @@ func (c *Cluster) AddNode(ctx context.Context, name, zone string) error {
 	if err := c.Client.Create(ctx, node); err != nil {
 		return fmt.Errorf("add node %s: %w", name, err)
 	}
-	return Await(ctx, "node "+name+" ready", func() error {
+	return env.Await(ctx, "node "+name+" ready", func() error {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 			return err
 		}
@@ -45,27 +43,13 @@ func (c *Cluster) AddNode(ctx context.Context, name, zone string) error {
 	})
 }
 
-// MoveNode changes the zone of a node; an empty one takes the label away.
-func (c *Cluster) MoveNode(ctx context.Context, name, zone string) error {
-	value := "null"
-	if zone != "" {
-		value = fmt.Sprintf("%q", zone)
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, corev1.LabelTopologyZone, value)
-	if err := c.Client.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("move node %s to zone %q: %w", name, zone, err)
-	}
-	return nil
-}
-
-// RemoveNode takes a node away with its pods, for which Kubernetes would take a minute.
-func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
+// removeNode takes a node away with its pods, for which Kubernetes would take a minute.
+func removeNode(ctx context.Context, c *env.Cluster, name string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := c.Client.Delete(ctx, node); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove node %s: %w", name, err)
 	}
-	return Await(ctx, "node "+name+" gone with its pods", func() error {
+	return env.Await(ctx, "node "+name+" gone with its pods", func() error {
 		pods := &corev1.PodList{}
 		if err := c.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
 			return err
