@@ -18,13 +18,15 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // community makes a cluster in which OLM has installed the community's operator, and a pod uses a SharedVolume of it.
-func community(t *testing.T) (*scene, env.CSV, *corev1.Pod) {
+func community(t *testing.T) (*scene, fakeolm.CSV, *corev1.Pod) {
 	t.Helper()
 	s := open(t, communityNamespace)
-	old, err := s.CommunityCSV(s.namespace)
+	old, err := fakeolm.CommunityCSV(s.Cluster, s.namespace)
 	env.Must(t, err)
 	text, err := os.ReadFile(filepath.Join(root(t), olm.StoredFile))
 	env.Must(t, err)
@@ -32,7 +34,7 @@ func community(t *testing.T) (*scene, env.CSV, *corev1.Pod) {
 	env.Must(t, s.olm.Install(t.Context(), old, s.namespace))
 	definition, err := s.DefinitionUID(t.Context())
 	env.Must(t, err)
-	env.Must(t, s.Put(t.Context(), env.CommunityName, env.Community(s.namespace, definition)...))
+	env.Must(t, s.Put(t.Context(), env.CommunityName, predecessors.Community(s.namespace, definition)...))
 	env.Must(t, s.Namespace(t.Context(), "shop"))
 	_, err = s.PutCommunityVolume(t.Context(), "shop", "data", false)
 	env.Must(t, err)
@@ -72,7 +74,7 @@ func (s *scene) oldPodsOn(ctx context.Context, nodes ...string) error {
 	}
 	var found []string
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.ServiceAccountName == env.CommunityAccount && pod.Status.Phase == corev1.PodRunning {
+		if pod := &pods.Items[i]; pod.Spec.ServiceAccountName == predecessors.CommunityAccount && pod.Status.Phase == corev1.PodRunning {
 			found = append(found, pod.Spec.NodeName)
 		}
 	}
@@ -112,7 +114,7 @@ func (s *scene) keptIdentities(t *testing.T) map[string]string {
 
 // takesOver creates the ClusterCSIDriver and follows the take-over: free nodes first, that of the application when the administrator
 // accepts it.
-func (s *scene) takesOver(t *testing.T, csv env.CSV, app *corev1.Pod) {
+func (s *scene) takesOver(t *testing.T, csv fakeolm.CSV, app *corev1.Pod) {
 	t.Helper()
 	kept := s.keptIdentities(t)
 	s.ask(t, csv)
@@ -134,7 +136,7 @@ func (s *scene) takesOver(t *testing.T, csv env.CSV, app *corev1.Pod) {
 		secrets := &corev1.SecretList{}
 		err := s.Client.List(t.Context(), secrets, client.InNamespace(s.namespace))
 		for i := range secrets.Items {
-			if strings.HasPrefix(secrets.Items[i].Name, env.CommunityAccount+"-dockercfg-") {
+			if strings.HasPrefix(secrets.Items[i].Name, predecessors.CommunityAccount+"-dockercfg-") {
 				err = errors.Join(err, errors.New(secrets.Items[i].Name+" is left"))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 const (
@@ -23,13 +24,13 @@ const (
 )
 
 // ask creates the ClusterCSIDriver that the console offers when the operator is installed.
-func (s *scene) ask(t *testing.T, csv env.CSV) {
+func (s *scene) ask(t *testing.T, csv fakeolm.CSV) {
 	t.Helper()
 	env.Must(t, s.Client.Create(t.Context(), annotated(t, csv, initAnnotation)))
 }
 
 // at checks that the driver of a version is rolled out.
-func (s *scene) at(ctx context.Context, csv env.CSV) error {
+func (s *scene) at(ctx context.Context, csv fakeolm.CSV) error {
 	if err := s.Settled(ctx); err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *scene) hasImagesOf(t *testing.T, r release.Release) {
 }
 
 // share makes the SharedVolume of the examples in a namespace of its own, and a pod that uses it.
-func (s *scene) share(t *testing.T, csv env.CSV) *corev1.Pod {
+func (s *scene) share(t *testing.T, csv fakeolm.CSV) *corev1.Pod {
 	t.Helper()
 	env.Must(t, s.Namespace(t.Context(), "shop"))
 	// A new installation denies SharedVolumes that no list allows.

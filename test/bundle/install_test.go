@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 const (
@@ -76,7 +77,7 @@ func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *test
 }
 
 // upgrade goes to the next version as the catalog has it. Only workloads change, and node pods one after the other.
-func (s *scene) upgrade(t *testing.T, from, to env.CSV) {
+func (s *scene) upgrade(t *testing.T, from, to fakeolm.CSV) {
 	t.Helper()
 	resolves(t, from, own(), to)
 	kept, mark, pods := s.identities(t), s.mark(t), s.pods(t)
@@ -103,7 +104,7 @@ func (s *scene) upgrade(t *testing.T, from, to env.CSV) {
 }
 
 // leavesTheDriver uninstalls the operator. Of what OLM has made, nothing is left but what users have; all else is as it was.
-func (s *scene) leavesTheDriver(t *testing.T, csv env.CSV) {
+func (s *scene) leavesTheDriver(t *testing.T, csv fakeolm.CSV) {
 	t.Helper()
 	pods, kept := s.pods(t), s.operands(t)
 	s.uninstall(t, csv.Name)
@@ -152,7 +153,7 @@ func dataKinds() []string {
 }
 
 // operatorGone checks that nothing of the operator's own is left: what the ClusterServiceVersion has made, and the manifests.
-func (s *scene) operatorGone(ctx context.Context, csv env.CSV) error {
+func (s *scene) operatorGone(ctx context.Context, csv fakeolm.CSV) error {
 	objects, err := csv.Objects(s.namespace, nil)
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func (s *scene) operatorGone(ctx context.Context, csv env.CSV) error {
 }
 
 // nothingOf checks that nothing says that it goes with a ClusterServiceVersion.
-func (s *scene) nothingOf(ctx context.Context, csv env.CSV) error {
+func (s *scene) nothingOf(ctx context.Context, csv fakeolm.CSV) error {
 	var left error
 	for _, list := range []client.ObjectList{
 		&corev1.ServiceAccountList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},

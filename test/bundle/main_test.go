@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 const (
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 // scene is a cluster with OLM.
 type scene struct {
 	*env.Cluster
-	olm *env.OLM
+	olm *fakeolm.OLM
 	// namespace is where the operator is installed.
 	namespace string
 	// since is the place in the audit log from which on requests count.
@@ -51,7 +52,7 @@ func open(t *testing.T, namespace string, flags ...string) *scene {
 	t.Helper()
 	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
 	env.Must(t, err)
-	s := &scene{Cluster: cluster, olm: env.NewOLM(cluster), namespace: namespace}
+	s := &scene{Cluster: cluster, olm: fakeolm.New(cluster), namespace: namespace}
 	t.Cleanup(func() {
 		if operator := s.olm.Operator(); t.Failed() && operator != nil {
 			t.Logf("the operator printed:\n%s", env.LastLines(operator.Output()))
@@ -108,15 +109,15 @@ func committed(t *testing.T, p olm.Package) olm.Files {
 }
 
 // read is a bundle as OLM reads it.
-func read(t *testing.T, files olm.Files) env.CSV {
+func read(t *testing.T, files olm.Files) fakeolm.CSV {
 	t.Helper()
-	csv, err := env.ReadBundle(files)
+	csv, err := fakeolm.ReadBundle(files)
 	env.Must(t, err)
 	return csv
 }
 
 // released is what the repository releases, and its bundle of our own package.
-func released(t *testing.T) (release.Release, env.CSV) {
+func released(t *testing.T) (release.Release, fakeolm.CSV) {
 	t.Helper()
 	current, err := release.Load(os.DirFS(root(t)))
 	env.Must(t, err)
@@ -124,7 +125,7 @@ func released(t *testing.T) (release.Release, env.CSV) {
 }
 
 // previous is a release before that, and its bundle.
-func previous(t *testing.T) (release.Release, env.CSV) {
+func previous(t *testing.T) (release.Release, fakeolm.CSV) {
 	t.Helper()
 	repository := os.DirFS(root(t))
 	older, err := release.LoadAt(repository, semver.MustParse("5.0.9"))
@@ -135,7 +136,7 @@ func previous(t *testing.T) (release.Release, env.CSV) {
 }
 
 // resolves checks what the catalog has as the upgrade of an installed version, for a Subscription to a package.
-func resolves(t *testing.T, installed env.CSV, p olm.Package, want env.CSV) {
+func resolves(t *testing.T, installed fakeolm.CSV, p olm.Package, want fakeolm.CSV) {
 	t.Helper()
 	catalog, err := olm.ReadFiles(os.DirFS(root(t)), path.Join(olm.Catalog, p.Name))
 	env.Must(t, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 const (
@@ -47,7 +48,7 @@ func (s *scene) accept(ctx context.Context, object *unstructured.Unstructured) e
 }
 
 // examples are those of a ClusterServiceVersion, in the order in which the console shows them.
-func examples(t *testing.T, csv env.CSV) []*unstructured.Unstructured {
+func examples(t *testing.T, csv fakeolm.CSV) []*unstructured.Unstructured {
 	t.Helper()
 	var found []*unstructured.Unstructured
 	env.Must(t, json.Unmarshal([]byte(csv.Annotations[examplesAnnotation]), &found))
@@ -55,7 +56,7 @@ func examples(t *testing.T, csv env.CSV) []*unstructured.Unstructured {
 }
 
 // annotated is the object in an annotation.
-func annotated(t *testing.T, csv env.CSV, annotation string) *unstructured.Unstructured {
+func annotated(t *testing.T, csv fakeolm.CSV, annotation string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	env.Must(t, json.Unmarshal([]byte(csv.Annotations[annotation]), &object.Object))
@@ -111,7 +112,7 @@ func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
 }
 
 // takesExamples checks that users can create what the console offers them.
-func (s *scene) takesExamples(t *testing.T, csv env.CSV) {
+func (s *scene) takesExamples(t *testing.T, csv fakeolm.CSV) {
 	t.Helper()
 	shown := map[string]bool{}
 	for _, example := range append(examples(t, csv), annotated(t, csv, initAnnotation)) {

@@ -13,6 +13,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 // What the operator asks the cloud-credential-operator for, and in which annotation of a pod the answer shows.
@@ -44,7 +45,7 @@ func (s *scene) requests(t *testing.T, want map[string]string) {
 
 // followsRoles sets, changes and removes roles in the environment of the Subscription. Requests follow, and pods whose Secret
 // changes are started anew, once and no others.
-func (s *scene) followsRoles(t *testing.T, csv env.CSV) {
+func (s *scene) followsRoles(t *testing.T, csv fakeolm.CSV) {
 	t.Helper()
 	settled := func() error { return s.at(t.Context(), csv) }
 	for _, change := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 	"github.com/csi-operators/csi-operators/test/rights"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // thirdParty is a driver that is shipped for OLM.
 type thirdParty struct {
-	csv env.CSV
+	csv fakeolm.CSV
 	// driver is its CSI name, operator that of its operator, and program what runs as that.
 	driver, operator, program string
 }
@@ -96,7 +97,7 @@ func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 
 	env.Must(t, s.olm.Install(t.Context(), efs, s.namespace))
 	env.Must(t, s.olm.Install(t.Context(), sample, s.namespace))
-	for _, csv := range []env.CSV{efs, sample} {
+	for _, csv := range []fakeolm.CSV{efs, sample} {
 		s.ask(t, csv)
 	}
 	env.Eventually(t, "both drivers installed", func() error {

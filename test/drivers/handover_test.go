@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // acceptRemount is the annotation by which an administrator lets nodes in use go on.
@@ -59,7 +60,7 @@ func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
 	env.Quiet(t, operator)
 	requests, err := h.cluster.Audit.Since(mark, "system:serviceaccount:"+env.OperatorNamespace+":"+h.driver.Operator)
 	env.Must(t, err)
-	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == env.FormerEBSNamespace }); len(requests) > 0 {
+	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == predecessors.FormerEBSNamespace }); len(requests) > 0 {
 		t.Errorf("requests to the old namespace after the end:\n%s", env.Describe(requests))
 	}
 	h.clear(t, operator, apps)
@@ -174,7 +175,7 @@ func TestAnOperatorWithoutRightsInTheOldNamespaceWaits(t *testing.T) {
 	h.begin(t)
 	operator := h.operate(t)
 	env.Eventually(t, "what to do", func() error {
-		return h.says(t.Context(), "Waiting", "6 node pods", "bind ClusterRole aws-ebs-csi-driver-operator-role", "namespace "+env.FormerEBSNamespace)
+		return h.says(t.Context(), "Waiting", "6 node pods", "bind ClusterRole aws-ebs-csi-driver-operator-role", "namespace "+predecessors.FormerEBSNamespace)
 	})
 	env.Quiet(t, operator)
 	env.Must(t, errors.Join(h.cluster.Gone(t.Context(), h.daemonSet()), h.cluster.Gone(t.Context(), h.deployment())))
@@ -189,7 +190,7 @@ func TestAnOperatorWithoutRightsInTheOldNamespaceWaits(t *testing.T) {
 // Old pods that the scheduler would evict for ours are not handed over one by one. Nobody loses anything that he has not given up.
 func TestPodsThatOursWouldEvictAreLeftAlone(t *testing.T) {
 	h := newHandover(t)
-	_, err := h.cluster.Kubectl(t.Context(), "-n", env.FormerEBSNamespace, "patch", "daemonset", env.EBSNode, "--type=json", "-p",
+	_, err := h.cluster.Kubectl(t.Context(), "-n", predecessors.FormerEBSNamespace, "patch", "daemonset", predecessors.EBSNode, "--type=json", "-p",
 		`[{"op":"remove","path":"/spec/template/spec/priorityClassName"}]`)
 	env.Must(t, err)
 	env.Eventually(t, "old pods without priority", func() error { return h.rolledOut(t.Context()) })

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // Every test of this file relies on clean: the cluster must be the same before and after, object by object.
@@ -174,7 +175,7 @@ func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
 func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
 	cluster, operator := installed(t)
 	const legacy = "aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController"
-	other := env.OpenShiftOperator("default")
+	other := predecessors.OpenShiftOperator("default")
 	var deployment client.Object
 	for _, object := range other {
 		if _, is := object.(*appsv1.Deployment); is {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // A take-over needs rights of its own. What it must do, and must never do, is tested in test/takeover.
@@ -21,10 +22,10 @@ func TestATakeOverNeedsNoOtherRights(t *testing.T) {
 	cluster := clean(t)
 	definition, err := cluster.DefinitionUID(t.Context())
 	env.Must(t, err)
-	old := env.Community(env.OperatorNamespace, definition)
+	old := predecessors.Community(env.OperatorNamespace, definition)
 	// The one that OpenShift ships, on no node.
 	idle := &appsv1.DaemonSet{}
-	for _, object := range env.OpenShift(env.OperatorNamespace) {
+	for _, object := range predecessors.OpenShift(env.OperatorNamespace) {
 		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
 			idle = daemonSet
 			idle.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/nowhere": "true"}
@@ -39,7 +40,7 @@ func TestATakeOverNeedsNoOtherRights(t *testing.T) {
 	})
 	// What an earlier version of this operator made, with the binding of the provisioner under its old name.
 	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
-	env.Must(t, cluster.Put(t.Context(), env.OperatorName, binding, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", env.NodeAccount)))
+	env.Must(t, cluster.Put(t.Context(), env.OperatorName, binding, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))
 	env.Must(t, cluster.Put(t.Context(), env.CommunityName, append(old, idle)...))
 	env.Eventually(t, "the old driver runs", func() error { return ready(t.Context(), cluster) })
 	operate(t, cluster)
@@ -60,7 +61,7 @@ func TestATakeOverNeedsNoOtherRights(t *testing.T) {
 // A ClusterRoleBinding that gives others rights as well is theirs.
 func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
 	cluster := clean(t)
-	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", env.NodeAccount)))
+	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))
 	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
 	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"})
 	keep(t, cluster, binding)

@@ -41,7 +41,7 @@ func (c *Cluster) Accept(ctx context.Context, object *unstructured.Unstructured)
 
 // acceptStatus is Accept for the status of an object that exists.
 func (c *Cluster) acceptStatus(ctx context.Context, object *unstructured.Unstructured, status any) error {
-	patch := newObject(object.GetAPIVersion(), object.GetKind(), object.GetNamespace(), object.GetName())
+	patch := NewObject(object.GetAPIVersion(), object.GetKind(), object.GetNamespace(), object.GetName())
 	patch.Object["status"] = status
 	answer := patch.DeepCopy()
 	err := c.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(answer),

@@ -21,7 +21,7 @@ func (c *Cluster) Served(ctx context.Context, names ...string) error {
 }
 
 func (c *Cluster) serves(ctx context.Context, name string) error {
-	definition := newObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
+	definition := NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
 		return err
 	}

@@ -45,5 +45,5 @@ func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver, args
 	for _, variable := range d.Images() {
 		environment = append(environment, variable+"=registry.example/"+variable+":1.0.0")
 	}
-	return c.outsidePod(ctx, binary, OperatorNamespace, d.Operator, append([]string{"--driver", d.Name, "--leader-elect=false"}, args...), environment)
+	return c.OutsidePod(ctx, binary, OperatorNamespace, d.Operator, append([]string{"--driver", d.Name, "--leader-elect=false"}, args...), environment)
 }

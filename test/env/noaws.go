@@ -9,11 +9,11 @@ import (
 // WithoutAWS is the environment of this process without its access to AWS.
 func WithoutAWS() []string {
 	others := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "AWS_") })
-	return append(others, noAWS()...)
+	return append(others, NoAWS()...)
 }
 
-// noAWS keeps a program away from AWS: there is a port at which nobody listens, and no place with credentials.
-func noAWS() []string {
+// NoAWS keeps a program away from AWS: there is a port at which nobody listens, and no place with credentials.
+func NoAWS() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
 		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1",

@@ -151,12 +151,12 @@ func (c *Cluster) StartOperatorIn(ctx context.Context, namespace string, args, e
 	if err != nil {
 		return nil, err
 	}
-	return c.outsidePod(ctx, binary, namespace, OperatorName, args, defaults(environment))
+	return c.OutsidePod(ctx, binary, namespace, OperatorName, args, defaults(environment))
 }
 
-// outsidePod starts the operator under a ServiceAccount, with the flags that a process outside a pod needs. Arguments that are
+// OutsidePod starts the operator under a ServiceAccount, with the flags that a process outside a pod needs. Arguments that are
 // given win over them.
-func (c *Cluster) outsidePod(ctx context.Context, binary, namespace, account string, args, environment []string) (*Operator, error) {
+func (c *Cluster) OutsidePod(ctx context.Context, binary, namespace, account string, args, environment []string) (*Operator, error) {
 	kubeconfig, err := c.AccountKubeconfig(ctx, namespace, account)
 	if err != nil {
 		return nil, err
@@ -233,16 +233,16 @@ func runLogged(binary string, args, environment []string) (*Operator, error) {
 
 // defaults is an environment in which the operator runs and reaches no AWS, with what is given, which wins.
 func defaults(environment []string) []string {
-	all := append(WithoutAWS(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", haltOnRace)
+	all := append(WithoutAWS(), "OPERAND_IMAGE_VERSION=1.0.0", "OPERATOR_IMAGE_VERSION=1.0.0", "KUBECONFIG=", HaltOnRace)
 	for variable, image := range Images() {
 		all = append(all, variable+"="+image)
 	}
 	return append(all, environment...)
 }
 
-// haltOnRace ends a program with the race detector at the first race. At its end the program waits a moment for a race that is just being
+// HaltOnRace ends a program with the race detector at the first race. At its end the program waits a moment for a race that is just being
 // reported, and not a second, which is the default: tests end hundreds of programs.
-const haltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
+const HaltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
 
 // run starts a program with exactly this environment.
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {

@@ -29,8 +29,8 @@ const (
 	profile    = "include.release.openshift.io/self-managed-high-availability"
 	createOnly = "release.openshift.io/create-only"
 	toDelete   = "release.openshift.io/delete"
-	// versionOperator is the name under which the cluster-version operator writes.
-	versionOperator = "cluster-version-operator"
+	// VersionOperator is the name under which the cluster-version operator writes.
+	VersionOperator = "cluster-version-operator"
 )
 
 // ClusterRelease is the release that a devcluster's own configuration speaks of.
@@ -90,7 +90,7 @@ func (c *Cluster) applyManifest(ctx context.Context, object *unstructured.Unstru
 	}
 	status, hasStatus := object.Object["status"].(map[string]any)
 	delete(object.Object, "status")
-	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(versionOperator), client.ForceOwnership)
+	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(VersionOperator), client.ForceOwnership)
 	if err != nil || object.GetKind() != "ClusterOperator" || !hasStatus {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *Cluster) applyManifest(ctx context.Context, object *unstructured.Unstru
 			Group: text("group"), Resource: text("resource"), Namespace: text("namespace"), Name: text("name"),
 		})
 	}
-	return c.Client.Status().Patch(ctx, operator, client.MergeFrom(before), client.FieldOwner(versionOperator))
+	return c.Client.Status().Patch(ctx, operator, client.MergeFrom(before), client.FieldOwner(VersionOperator))
 }
 
 // Objects are the manifests of some kinds.

@@ -12,16 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sampledApp is the label of the node pods of both operators.
-const sampledApp = "efs-csi-node"
+// What node pods are told by: the label of those of the community and of ours, that of OpenShift's, and their accounts.
+const (
+	sampledApp          = "efs-csi-node"
+	openShiftApp        = "aws-efs-csi-driver-node"
+	ourAccount          = "aws-efs-csi-driver-node-sa"
+	communityAccount    = "efs-csi-sa"
+	communityDriverName = "efs.csi.aws.com"
+)
 
 // sample looks at the driver of EFS, and at controllers.
 func sample(budget int, projects ...string) *Sampler {
 	isPlugin := func(pod *corev1.Pod) bool {
-		return pod.Labels["app"] == sampledApp || pod.Labels["app"] == OpenShiftDaemonSet
+		return pod.Labels["app"] == sampledApp || pod.Labels["app"] == openShiftApp
 	}
 	isOld := func(pod *corev1.Pod) bool {
-		return pod.Labels["app"] != sampledApp || pod.Spec.ServiceAccountName != NodeAccount
+		return pod.Labels["app"] != sampledApp || pod.Spec.ServiceAccountName != ourAccount
 	}
 	return NewSampler(Sampled{
 		Driver: communityDriverName, IsPlugin: isPlugin, IsOld: isOld, Controller: "controller", Budget: budget, Projects: projects,
@@ -50,15 +56,15 @@ func plugin(name, node, app, account string) *corev1.Pod {
 }
 
 func oldPlugin(node string) *corev1.Pod {
-	return plugin("old-"+node, node, sampledApp, CommunityAccount)
+	return plugin("old-"+node, node, sampledApp, communityAccount)
 }
 
 func newPlugin(node string) *corev1.Pod {
-	return plugin("new-"+node, node, sampledApp, NodeAccount)
+	return plugin("new-"+node, node, sampledApp, ourAccount)
 }
 
 func openShiftPlugin(node string) *corev1.Pod {
-	return plugin("openshift-"+node, node, OpenShiftDaemonSet, NodeAccount)
+	return plugin("openshift-"+node, node, openShiftApp, ourAccount)
 }
 
 // controller is a controller's pod that has a node.

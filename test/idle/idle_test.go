@@ -1,5 +1,5 @@
 // Package idle counts what the operator costs: the requests of an installation, and those of doing nothing. Counts come
-// from the audit log. The package has a control plane to itself, so that nobody else
+// from the audit log. Each test has a control plane to itself, so that nobody else
 // makes the operator work.
 package idle
 
@@ -36,6 +36,7 @@ const (
 )
 
 func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
+	t.Parallel()
 	cluster, err := env.Start(t.Context(), "--nodes", "12")
 	env.Must(t, err)
 	t.Cleanup(func() {

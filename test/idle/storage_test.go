@@ -38,6 +38,7 @@ func withDriver() []string {
 }
 
 func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
+	t.Parallel()
 	// The race detector would need memory of its own.
 	programs, err := env.ReleasePrograms(false, env.ClusterRelease)
 	env.Must(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )
 
 // applied is all that anybody applies to a cluster, by where it comes from: every golden variant, the manifests of the release, the
@@ -73,7 +74,7 @@ func bundled(root string, p olm.Package, all map[string][]*unstructured.Unstruct
 	if err != nil {
 		return err
 	}
-	csv, err := env.ReadBundle(files)
+	csv, err := fakeolm.ReadBundle(files)
 	if err != nil {
 		return err
 	}

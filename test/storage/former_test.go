@@ -19,13 +19,14 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // OpenShift's own operators ran the driver until the release was applied.
 func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 	s := fresh(t, configv1.AWSPlatformType)
 	t.Cleanup(s.forgetFormerCSO)
-	env.Must(t, s.PutFormerCSO(t.Context()))
+	env.Must(t, predecessors.PutFormerCSO(t.Context(), s.Cluster))
 	kept := s.keptOfFormerCSO()
 	leftovers, open := s.leftoversOfFormerCSO()
 	journal := s.record()
@@ -39,7 +40,7 @@ func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 		}
 	}
 	for _, condition := range s.storage().Status.Conditions {
-		if slices.Contains(env.FormerStale(), condition.Type) {
+		if slices.Contains(predecessors.FormerStale(), condition.Type) {
 			t.Errorf("condition %s is still there: it is %s", condition.Type, condition.Status)
 		}
 	}
@@ -75,7 +76,7 @@ func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPo
 		&appsv1.Deployment{ObjectMeta: in(env.CSONamespace, "volume-data-source-validator"), Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "validator", Image: "quay.example/openshift/validator:" + env.FormerVersion}},
+				Containers: []corev1.Container{{Name: "validator", Image: "quay.example/openshift/validator:" + predecessors.FormerVersion}},
 			}},
 		}},
 		&corev1.ConfigMap{ObjectMeta: in(env.CSONamespace, "cluster-storage-operator-config")},
@@ -91,7 +92,7 @@ func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPo
 	// An earlier test may have left ours.
 	env.Must(s.t, client.IgnoreNotFound(s.Client.Delete(s.t.Context(), open.DeepCopy())))
 	env.Must(s.t, s.Client.Create(s.t.Context(), open, client.FieldOwner("cluster-version-operator")))
-	return append(leftovers, &rbacv1.Role{ObjectMeta: in(catalogue.Namespace, env.FormerEBSOperator+"-role")}), open
+	return append(leftovers, &rbacv1.Role{ObjectMeta: in(catalogue.Namespace, predecessors.FormerEBSOperator+"-role")}), open
 }
 
 // checkFormerCSO reads what has happened since OpenShift's operators reported last.
@@ -114,7 +115,7 @@ func (j *journal) checkFormerCSO(t *testing.T) {
 			}
 		}
 		progressing := env.OperatorCondition(now.operator, configv1.OperatorProgressing).Status == configv1.ConditionTrue
-		waited = waited || progressing && now.versionIn("operator") == env.FormerVersion
+		waited = waited || progressing && now.versionIn("operator") == predecessors.FormerVersion
 	})
 	if !waited {
 		t.Error("the ClusterOperator was never Progressing at the version of OpenShift's operator")
@@ -126,7 +127,7 @@ func (j *journal) checkFormerCSO(t *testing.T) {
 func (s *scene) keptOfFormerCSO() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
-	for _, object := range env.FormerCSO() {
+	for _, object := range predecessors.FormerCSO() {
 		switch object.(type) {
 		case *rbacv1.RoleBinding, *rbacv1.Role:
 			continue
@@ -155,7 +156,7 @@ func (s *scene) bindsTheRoleOfTheRelease(entry catalogue.Entry) {
 
 // forgetFormerCSO removes what no other test expects, after the context of the test has ended.
 func (s *scene) forgetFormerCSO() {
-	for _, object := range env.FormerCSO() {
+	for _, object := range predecessors.FormerCSO() {
 		if _, role := object.(*rbacv1.Role); role {
 			if err := client.IgnoreNotFound(s.Client.Delete(context.Background(), object)); err != nil {
 				s.t.Error(err)

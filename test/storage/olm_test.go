@@ -21,6 +21,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // odd is where an administrator has let OLM install operators.
@@ -40,7 +41,7 @@ func entryOf(t *testing.T, name string) catalogue.Entry {
 
 // former gives the cluster OLM's API and a stand-in for OLM and an operator that it has installed. All of it goes with the test, so that
 // the others see a cluster without OLM.
-func (s *scene) former(driver, finalizer string) *env.FormerOperator {
+func (s *scene) former(driver, finalizer string) *predecessors.FormerOperator {
 	s.t.Helper()
 	env.Must(s.t, s.ApplyFile(s.t.Context(), "testdata/olm.yaml"))
 	definitions := []string{
@@ -54,7 +55,7 @@ func (s *scene) former(driver, finalizer string) *env.FormerOperator {
 		if err != nil {
 			s.t.Error(err)
 		}
-		if err := s.RemoveFormerEBS(ctx); err != nil {
+		if err := predecessors.RemoveFormerEBS(ctx, s.Cluster); err != nil {
 			s.t.Error(err)
 		}
 		_, err = s.Kubectl(ctx, "delete", "deployments", "--all", "-n", odd)
@@ -62,17 +63,17 @@ func (s *scene) former(driver, finalizer string) *env.FormerOperator {
 			s.t.Error(err)
 		}
 	})
-	return s.FollowFormerOperator(s.t, entryOf(s.t, driver), odd, finalizer)
+	return predecessors.FollowFormerOperator(s.t, s.Cluster, entryOf(s.t, driver), odd, finalizer)
 }
 
 // ebs is the EBS operator of OpenShift 4.5.
-func (s *scene) ebs() *env.FormerOperator {
+func (s *scene) ebs() *predecessors.FormerOperator {
 	s.t.Helper()
 	return s.former("ebs.csi.aws.com", "operator.csi.openshift.io")
 }
 
 // manila is the Manila operator of OpenShift 4.5.
-func (s *scene) manila() *env.FormerOperator {
+func (s *scene) manila() *predecessors.FormerOperator {
 	s.t.Helper()
 	return s.former("manila.csi.openstack.org", "finalizer.manila.csi.openshift.io")
 }
@@ -95,12 +96,12 @@ func (s *scene) hasSettings(driver string) error {
 func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	s := fresh(t, configv1.AWSPlatformType)
 	former := s.ebs()
-	env.Must(t, errors.Join(s.PutFormerEBS(t.Context()), former.Install(t.Context(), settings()), s.Namespace(t.Context(), "shop")))
+	env.Must(t, errors.Join(predecessors.PutFormerEBS(t.Context(), s.Cluster), former.Install(t.Context(), settings()), s.Namespace(t.Context(), "shop")))
 	t.Cleanup(func() { s.forget("shop") })
-	env.Must(t, s.PutVolume(t.Context(), env.EBSDriver, "shop", "data"))
+	env.Must(t, s.PutVolume(t.Context(), predecessors.EBSDriver, "shop", "data"))
 	app := s.RunPod(t, env.Application("shop", "web", "worker-0", "data"))
 	kept := s.identity()
-	sampler := env.SampleEBS(1, "shop")
+	sampler := predecessors.SampleEBS(1, "shop")
 	stop := sampler.Follow(t, s.Cluster)
 	// Somebody keeps the Subscription: nothing after it may go.
 	subscription := former.Subscriptions()[0]
@@ -109,7 +110,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	s.install(env.Release{Version: release})
 	s.says("AWSEBSOLMOperatorRemovalProgressing", operatorv1.ConditionTrue, "Subscription "+client.ObjectKeyFromObject(subscription).String())
 	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "OLM")
-	env.Must(t, s.hasSettings(env.EBSDriver))
+	env.Must(t, s.hasSettings(predecessors.EBSDriver))
 	configuration := former.Configuration()
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration), configuration))
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(former.Deployment()), former.Deployment()))
@@ -125,9 +126,9 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	sampler.Expect(app)
 	env.Must(t, s.Client.Delete(t.Context(), app))
 	s.reach(release)
-	env.Must(t, errors.Join(s.oldPlugins(), s.hasSettings(env.EBSDriver)))
+	env.Must(t, errors.Join(s.oldPlugins(), s.hasSettings(predecessors.EBSDriver)))
 	s.eventually("no rights are left in the old namespace", func() error {
-		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: env.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}})
+		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}})
 	})
 	if diff := cmp.Diff(kept, s.identity()); diff != "" {
 		t.Errorf("what has no namespace (-before +after):\n%s", diff)
@@ -191,7 +192,7 @@ const tenantNamespace = "tenant-of-olm"
 // olmTenant is an operator of another package, and a Deployment that claims to be of the old operator and of that one.
 type olmTenant struct{ objects []client.Object }
 
-func (s *scene) tenantOfOLM(former *env.FormerOperator) *olmTenant {
+func (s *scene) tenantOfOLM(former *predecessors.FormerOperator) *olmTenant {
 	s.t.Helper()
 	env.Must(s.t, s.Namespace(s.t.Context(), tenantNamespace))
 	version := &unstructured.Unstructured{}
@@ -203,7 +204,7 @@ func (s *scene) tenantOfOLM(former *env.FormerOperator) *olmTenant {
 	deployment := former.Deployment()
 	deployment.Namespace = tenantNamespace
 	deployment.Labels["olm.owner"], deployment.Labels["olm.owner.namespace"] = version.GetName(), tenantNamespace
-	deployment.OwnerReferences = []metav1.OwnerReference{env.OwnerOf(version)}
+	deployment.OwnerReferences = []metav1.OwnerReference{predecessors.OwnerOf(version)}
 	// It has no pods: those would have to be waited for, as nobody can tell whose they are.
 	none := int32(0)
 	deployment.Spec.Replicas = &none
@@ -232,7 +233,7 @@ func (o *olmTenant) keeps(s *scene) {
 func (s *scene) identity() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
-	for _, object := range env.FormerEBS() {
+	for _, object := range predecessors.FormerEBS() {
 		if object.GetNamespace() == "" {
 			env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))
 			found[fmt.Sprintf("%T %s", object, object.GetName())] = object.GetUID()
@@ -244,7 +245,7 @@ func (s *scene) identity() map[string]types.UID {
 // oldPlugins checks that these nodes, and no others, have a plugin in the old namespace.
 func (s *scene) oldPlugins(nodes ...string) error {
 	pods := &corev1.PodList{}
-	if err := s.Client.List(s.t.Context(), pods, client.InNamespace(env.FormerEBSNamespace)); err != nil {
+	if err := s.Client.List(s.t.Context(), pods, client.InNamespace(predecessors.FormerEBSNamespace)); err != nil {
 		return err
 	}
 	var have []string

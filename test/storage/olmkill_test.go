@@ -24,6 +24,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // moments are how many times the program is killed at least.
@@ -35,10 +36,10 @@ func TestAReplacementOfOLMsOperatorOutlivesKills(t *testing.T) {
 	t.Run("EBS", func(t *testing.T) {
 		s := fresh(t, configv1.AWSPlatformType)
 		former := s.ebs()
-		env.Must(t, s.PutFormerEBS(t.Context()))
+		env.Must(t, predecessors.PutFormerEBS(t.Context(), s.Cluster))
 		k := s.outside("csi-driver-operator")
-		k.binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: env.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}}
-		k.driver = env.FormerEBS()
+		k.binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}}
+		k.driver = predecessors.FormerEBS()
 		k.outlives(former)
 	})
 	t.Run("Manila", func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestAReplacementOfOLMsOperatorOutlivesKills(t *testing.T) {
 }
 
 // outlives is the test for one operator.
-func (k *killable) outlives(former *env.FormerOperator) {
+func (k *killable) outlives(former *predecessors.FormerOperator) {
 	t := k.t
 	// One that nobody kills shows what the others have to reach, and how many writes that takes.
 	env.Must(t, former.Install(t.Context(), settings()))
@@ -163,21 +164,21 @@ func (k *killable) stop(program *env.Operator) {
 }
 
 // replaces finds the writes by which an operator that OLM installed is replaced.
-func replaces(former *env.FormerOperator) func(*http.Request) bool {
+func replaces(former *predecessors.FormerOperator) func(*http.Request) bool {
 	parts := []string{
-		"operators.coreos.com/v1alpha1", "csi.openshift.io/v1alpha1", env.FormerEBSNamespace, "/clustercsidrivers/" + former.Entry.Name,
+		"operators.coreos.com/v1alpha1", "csi.openshift.io/v1alpha1", predecessors.FormerEBSNamespace, "/clustercsidrivers/" + former.Entry.Name,
 	}
 	return func(r *http.Request) bool {
 		return env.IsWrite(r) && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(r.URL.Path, part) })
 	}
 }
 
-func (k *killable) deployment(former *env.FormerOperator) *appsv1.Deployment {
+func (k *killable) deployment(former *predecessors.FormerOperator) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}
 }
 
 // replaced checks that the old operator has gone, and that the new one is there.
-func (k *killable) replaced(former *env.FormerOperator) error {
+func (k *killable) replaced(former *predecessors.FormerOperator) error {
 	if err := former.Gone(k.t.Context()); err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (k *killable) replaced(former *env.FormerOperator) error {
 }
 
 // made are the objects that the replacement makes.
-func (k *killable) made(former *env.FormerOperator) []client.Object {
+func (k *killable) made(former *predecessors.FormerOperator) []client.Object {
 	made := []client.Object{k.deployment(former), env.CR(former.Entry.Name, "")}
 	if k.binding != nil {
 		made = append(made, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: k.binding.Namespace, Name: k.binding.Name}})
@@ -195,7 +196,7 @@ func (k *killable) made(former *env.FormerOperator) []client.Object {
 }
 
 // end is what there is at the end: the settings, the rights in the old namespace, what runs there, and the new operator.
-func (k *killable) end(former *env.FormerOperator) map[string]string {
+func (k *killable) end(former *predecessors.FormerOperator) map[string]string {
 	k.t.Helper()
 	found := map[string]string{}
 	for _, object := range k.made(former) {
@@ -224,7 +225,7 @@ func (k *killable) end(former *env.FormerOperator) map[string]string {
 }
 
 // clear takes away what the replacement has made.
-func (k *killable) clear(former *env.FormerOperator) {
+func (k *killable) clear(former *predecessors.FormerOperator) {
 	k.t.Helper()
 	for _, object := range k.made(former) {
 		env.Must(k.t, client.IgnoreNotFound(k.Client.Delete(k.t.Context(), object)))

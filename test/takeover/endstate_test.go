@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 func (s *scene) daemonSet() *appsv1.DaemonSet {
@@ -35,11 +36,11 @@ func storageClass() *storagev1.StorageClass {
 }
 
 func (s *scene) account() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: env.CommunityAccount}}
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: predecessors.CommunityAccount}}
 }
 
 func constraints() *securityv1.SecurityContextConstraints {
-	return &securityv1.SecurityContextConstraints{ObjectMeta: metav1.ObjectMeta{Name: env.CommunitySCC}}
+	return &securityv1.SecurityContextConstraints{ObjectMeta: metav1.ObjectMeta{Name: predecessors.CommunitySCC}}
 }
 
 // commonBinding is the one in whose place ours has a name of its own.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
@@ -20,7 +21,7 @@ func TestATakeOverOutlivesKills(t *testing.T) {
 
 func TestATakeOverFromOpenShiftOutlivesKills(t *testing.T) {
 	t.Parallel()
-	outlive(t, env.Rounds(t)*2/5, env.OpenShift("openshift-operators"))
+	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"))
 }
 
 func outlive(t *testing.T, kills int, driver []client.Object) {

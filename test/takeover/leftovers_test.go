@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // leftover is a state in which a cluster may be when the old operator is gone.
@@ -46,18 +47,18 @@ func leftovers() []leftover {
 		{name: "nothing is damaged", damage: none},
 		{name: "the old operator is scaled to 0", damage: func(t *testing.T, s *scene) {
 			t.Helper()
-			for _, object := range env.CommunityOperator(s.namespace) {
+			for _, object := range predecessors.CommunityOperator(s.namespace) {
 				scale(object, 0)
 				env.Must(t, s.Put(t.Context(), "olm", object))
 			}
 		}},
 		{name: "the old operator is half removed", damage: func(t *testing.T, s *scene) {
 			t.Helper()
-			env.Must(t, s.Client.Delete(t.Context(), deploymentAmong(t, env.CommunityOperator(s.namespace))))
+			env.Must(t, s.Client.Delete(t.Context(), deploymentAmong(t, predecessors.CommunityOperator(s.namespace))))
 		}},
 		{name: "the old operator is removed", damage: func(t *testing.T, s *scene) {
 			t.Helper()
-			for _, object := range env.CommunityOperator(s.namespace) {
+			for _, object := range predecessors.CommunityOperator(s.namespace) {
 				env.Must(t, client.IgnoreNotFound(s.Client.Delete(t.Context(), object)))
 			}
 		}},

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 const (
@@ -61,10 +62,10 @@ func newSampler(budget int, projects ...string) *env.Sampler {
 
 // isPlugin is true for the node pods of any operator.
 func isPlugin(pod *corev1.Pod) bool {
-	return pod.Labels["app"] == nodeDaemonSet || pod.Labels["app"] == env.OpenShiftDaemonSet
+	return pod.Labels["app"] == nodeDaemonSet || pod.Labels["app"] == predecessors.OpenShiftDaemonSet
 }
 
 // isOld is true for node pods of an operator before ours.
 func isOld(pod *corev1.Pod) bool {
-	return pod.Labels["app"] != nodeDaemonSet || pod.Spec.ServiceAccountName != env.NodeAccount
+	return pod.Labels["app"] != nodeDaemonSet || pod.Spec.ServiceAccountName != predecessors.NodeAccount
 }

@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // There the ClusterCSIDriver exists already, and our operator takes the place of the other one under its name. Its node pods have
 // another name: they can't be adopted, only followed.
 func TestOpenShiftsDriverIsTakenOver(t *testing.T) {
 	t.Parallel()
-	s := before(t, many, env.OperatorNamespace, append(env.OpenShift(env.OperatorNamespace), administratorsClass())...)
+	s := before(t, many, env.OperatorNamespace, append(predecessors.OpenShift(env.OperatorNamespace), administratorsClass())...)
 	s.openShiftCR(t)
 	apps := []*corev1.Pod{
 		s.application(t, "shop", "web-0", s.workers[1]), s.application(t, "lab", "model-0", s.workers[8]),
@@ -69,7 +70,7 @@ func administratorsClass() client.Object {
 }
 
 func (s *scene) openShiftDaemonSet() *appsv1.DaemonSet {
-	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: env.OpenShiftDaemonSet}}
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: predecessors.OpenShiftDaemonSet}}
 }
 
 func (s *scene) controller() *appsv1.Deployment {
@@ -77,7 +78,7 @@ func (s *scene) controller() *appsv1.Deployment {
 }
 
 func (s *scene) nodeAccount() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: env.NodeAccount}}
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: predecessors.NodeAccount}}
 }
 
 func (s *scene) metricsService() *corev1.Service {
@@ -88,9 +89,9 @@ func (s *scene) metricsService() *corev1.Service {
 func (s *scene) openShiftCR(t *testing.T) {
 	t.Helper()
 	cr := env.EFS(operatorv1.Managed)
-	cr.Finalizers = env.OpenShiftFinalizers()
+	cr.Finalizers = predecessors.OpenShiftFinalizers()
 	env.Must(t, s.Client.Create(t.Context(), cr))
-	cr.Status.Conditions = env.OpenShiftConditions()
+	cr.Status.Conditions = predecessors.OpenShiftConditions()
 	env.Must(t, s.Client.Status().Update(t.Context(), cr))
 }
 
@@ -101,7 +102,7 @@ func (s *scene) legacyGone(ctx context.Context) error {
 		return err
 	}
 	var found []error
-	for _, finalizer := range env.OpenShiftFinalizers() {
+	for _, finalizer := range predecessors.OpenShiftFinalizers() {
 		if slices.Contains(cr.Finalizers, finalizer) {
 			found = append(found, errors.New("finalizer "+finalizer))
 		}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // Whoever deletes the ClusterCSIDriver in the middle of a take-over gets rid of the driver, whosever pods are left of it, but
@@ -18,7 +19,7 @@ import (
 func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	for name, driver := range map[string][]client.Object{
-		"the community's": nil, "OpenShift's": env.OpenShift("openshift-operators"),
+		"the community's": nil, "OpenShift's": predecessors.OpenShift("openshift-operators"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +52,7 @@ func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
 // Unmanaged means that nothing is touched, and so nothing is taken over. The status tells what the predecessor runs.
 func TestNothingIsTakenOverUnmanaged(t *testing.T) {
 	t.Parallel()
-	s := before(t, few, "openshift-operators", env.OpenShift("openshift-operators")...)
+	s := before(t, few, "openshift-operators", predecessors.OpenShift("openshift-operators")...)
 	env.Eventually(t, "the old controller runs", func() error {
 		return errors.Join(s.replicas(t.Context(), s.controller(), 2), s.holdsOnly(t.Context(), s.nodesOf(t)...))
 	})

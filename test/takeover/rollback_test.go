@@ -17,6 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // The steps of the guide for a take-over that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
@@ -43,7 +44,7 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	env.Must(t, err)
 	// From here on the old operator rolls its pods out as it always did, and does not count nodes.
 	s.sampler.Uncounted()
-	env.Must(t, s.Put(t.Context(), env.CommunityName, append(s.community(t), env.CommunityOperator(s.namespace)...)...))
+	env.Must(t, s.Put(t.Context(), env.CommunityName, append(s.community(t), predecessors.CommunityOperator(s.namespace)...)...))
 	env.Eventually(t, "the old driver on all workers", func() error {
 		return errors.Join(s.runs(t.Context(), s.daemonSet()), s.holdsOnly(t.Context(), s.workers...))
 	})
@@ -66,7 +67,7 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 	}
 
 	// The second try goes all the way.
-	for _, object := range env.CommunityOperator(s.namespace) {
+	for _, object := range predecessors.CommunityOperator(s.namespace) {
 		env.Must(t, s.Client.Delete(t.Context(), object))
 	}
 	s.sampler.Counted(1)
@@ -123,7 +124,7 @@ func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
 // The commands of the guide, while OpenShift's operator does what its source does. No two nodes lack a plugin at a time.
 func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 	t.Parallel()
-	s := before(t, few, env.OperatorNamespace, env.OpenShift(env.OperatorNamespace)...)
+	s := before(t, few, env.OperatorNamespace, predecessors.OpenShift(env.OperatorNamespace)...)
 	s.openShiftCR(t)
 	plan := s.dryRun(t, "--kubeconfig", s.Kubeconfig())
 	if len(plan.Kept) != 1 || !strings.Contains(plan.Kept[0], "DELETE_ACCESS_POINT_ROOT_DIR=true") {
@@ -141,7 +142,7 @@ func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 	s.openShiftStarts(t, steps)
 	pods := &corev1.PodList{}
 	env.Eventually(t, "its node pods wait for ours", func() error {
-		if err := s.Client.List(t.Context(), pods, client.InNamespace(s.namespace), client.MatchingLabels{"app": env.OpenShiftDaemonSet}); err != nil {
+		if err := s.Client.List(t.Context(), pods, client.InNamespace(s.namespace), client.MatchingLabels{"app": predecessors.OpenShiftDaemonSet}); err != nil {
 			return err
 		}
 		for i := range pods.Items {
@@ -157,7 +158,7 @@ func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 	steps("--cascade=orphan")
 	env.Must(t, s.runs(t.Context(), s.openShiftDaemonSet()))
 	steps("efs-csi-provisioner-binding", "delete crd")
-	env.Eventually(t, "a round without a failure", func() error { return s.SyncOpenShift(t.Context(), s.namespace) })
+	env.Eventually(t, "a round without a failure", func() error { return predecessors.SyncOpenShift(t.Context(), s.Cluster, s.namespace) })
 	s.onlyOpenShifts(t)
 	if _, most := s.sampler.Counts(t, s.Cluster); most != 1 {
 		t.Errorf("%d nodes lacked a plugin at a time", most)
@@ -213,21 +214,21 @@ func (s *scene) openShiftStarts(t *testing.T, steps func(...string)) {
 				return errors.New("not yet")
 			}
 			// What fails is tested below.
-			_ = s.SyncOpenShift(ctx, s.namespace)
+			_ = predecessors.SyncOpenShift(ctx, s.Cluster, s.namespace)
 			return nil
 		})
 	})
 	steps("managementState\":\"Managed")
 	group.Wait()
 	cancel()
-	env.Must(t, s.SyncOpenShift(t.Context(), s.namespace))
+	env.Must(t, predecessors.SyncOpenShift(t.Context(), s.Cluster, s.namespace))
 }
 
 // onlyOpenShifts checks that nothing is left of this operator that OpenShift's does not know.
 func (s *scene) onlyOpenShifts(t *testing.T) {
 	t.Helper()
 	known := map[string]bool{}
-	for _, object := range env.OpenShift(s.namespace) {
+	for _, object := range predecessors.OpenShift(s.namespace) {
 		kind, err := apiutil.GVKForObject(object, s.Scheme)
 		env.Must(t, err)
 		known[kind.Kind+" "+object.GetName()] = true

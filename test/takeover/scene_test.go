@@ -17,6 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // scene is a cluster with an old driver and with applications that use it.
@@ -75,7 +76,7 @@ func (s *scene) community(t *testing.T) []client.Object {
 	t.Helper()
 	uid, err := s.DefinitionUID(t.Context())
 	env.Must(t, err)
-	return env.Community(s.namespace, uid)
+	return predecessors.Community(s.namespace, uid)
 }
 
 func (s *scene) nodesOf(t *testing.T, selection ...client.ListOption) []string {

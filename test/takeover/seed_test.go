@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // The workflow that the enhancement promised: the new operator finds what the old one has left, waits for the ClusterCSIDriver, and
@@ -68,7 +69,7 @@ func (s *scene) oldPackage(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
 	csv := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "aws-efs-operator.v0.0.8"}}
 	env.Must(t, s.Client.Create(t.Context(), csv))
-	for _, object := range env.CommunityOperator(s.namespace) {
+	for _, object := range predecessors.CommunityOperator(s.namespace) {
 		if object.GetNamespace() != "" {
 			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: csv.Name, UID: csv.UID}})
 		}
@@ -186,7 +187,7 @@ func (s *scene) uninstallOldPackage(t *testing.T, csv *corev1.ConfigMap) {
 	before, err := s.uidsOfOperands(t.Context())
 	env.Must(t, err)
 	env.Must(t, s.Client.Delete(t.Context(), csv))
-	for _, object := range env.CommunityOperator(s.namespace) {
+	for _, object := range predecessors.CommunityOperator(s.namespace) {
 		if object.GetNamespace() == "" {
 			env.Must(t, s.Client.Delete(t.Context(), object))
 			continue

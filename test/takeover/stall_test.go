@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // If new pods do not become ready, the old ones of other nodes stay: a bad image must not take the driver from the whole cluster.
@@ -73,7 +74,7 @@ func (s *scene) holdReadiness(t *testing.T) {
 				},
 			}}},
 			Validations: []admissionv1.Validation{{
-				Expression: `request.userInfo.username != "kwok" || object.spec.serviceAccountName != "` + env.NodeAccount +
+				Expression: `request.userInfo.username != "kwok" || object.spec.serviceAccountName != "` + predecessors.NodeAccount +
 					`" || !object.spec.nodeName.startsWith("worker")`,
 			}},
 		},
@@ -85,7 +86,7 @@ func (s *scene) holdReadiness(t *testing.T) {
 		},
 	}))
 	// The API server needs a moment to know its policies. A pod that looks like ours shows when it does.
-	env.Must(t, s.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: env.NodeAccount}}))
+	env.Must(t, s.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: predecessors.NodeAccount}}))
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "kwok", Groups: []string{"system:masters"}}
 	kubelet, err := client.New(config, client.Options{Scheme: s.Scheme})
@@ -93,7 +94,7 @@ func (s *scene) holdReadiness(t *testing.T) {
 	probe := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "probe"},
 		Spec: corev1.PodSpec{
-			NodeName: s.workers[0], ServiceAccountName: env.NodeAccount, Containers: []corev1.Container{{Name: "none", Image: "registry.example/none:1"}},
+			NodeName: s.workers[0], ServiceAccountName: predecessors.NodeAccount, Containers: []corev1.Container{{Name: "none", Image: "registry.example/none:1"}},
 		},
 	}
 	env.Must(t, s.Client.Create(t.Context(), probe))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // Two operators that look after the same objects would undo each other's work for ever. Which of them is to go is for the
@@ -23,10 +24,10 @@ func TestNothingIsTakenOverWhileTheOldOperatorRuns(t *testing.T) {
 		at       string
 	}{
 		"the community's": {
-			operator: env.CommunityOperator("openshift-operators"), at: "openshift-operators/" + env.CommunityName,
+			operator: predecessors.CommunityOperator("openshift-operators"), at: "openshift-operators/" + env.CommunityName,
 		},
 		"OpenShift's, in another namespace": {
-			operator: env.OpenShiftOperator(other), at: other + "/" + env.OperatorName,
+			operator: predecessors.OpenShiftOperator(other), at: other + "/" + env.OperatorName,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 		name    string
 		objects []client.Object
 	}{
-		{nodeDaemonSet, env.Community(other, uid)}, {env.OpenShiftDaemonSet, env.OpenShift(other)},
+		{nodeDaemonSet, predecessors.Community(other, uid)}, {predecessors.OpenShiftDaemonSet, predecessors.OpenShift(other)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			// Without credentials: those of the old driver would go to its namespace, which is not ours to change.
@@ -132,7 +133,7 @@ func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
 	const other = "storage-operators"
 	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))
-	for _, object := range env.Community(other, "none") {
+	for _, object := range predecessors.Community(other, "none") {
 		if daemonSet, ok := object.(*appsv1.DaemonSet); ok {
 			daemonSet.OwnerReferences = nil
 			daemonSet.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/nowhere": ""}
@@ -148,7 +149,7 @@ func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
 func identityOf(objects []client.Object) client.Object {
 	var account client.Object
 	for _, object := range objects {
-		if name := object.GetName(); name == env.CommunityAccount || name == env.NodeAccount {
+		if name := object.GetName(); name == predecessors.CommunityAccount || name == predecessors.NodeAccount {
 			account = object
 		}
 	}

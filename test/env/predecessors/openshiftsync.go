@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	"context"
@@ -14,21 +14,23 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // SyncOpenShift does what OpenShift's operator does in one round with the objects of its driver, as openshift/csi-operator f7f9dc59 does it
 // with its vendored library-go: labels and annotations are merged, all else is set by an update, nothing but a CSIDriver is ever made anew, and
 // what fails is told at the end (pkg/operator/resource/resourceapply/rbac.go, storage.go and generic.go;
 // pkg/operator/staticresourcecontroller/static_resource_controller.go). It puts its finalizers on the ClusterCSIDriver.
-func (c *Cluster) SyncOpenShift(ctx context.Context, namespace string) error {
+func SyncOpenShift(ctx context.Context, c *env.Cluster, namespace string) error {
 	var problems []error
 	for _, object := range OpenShift(namespace) {
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.syncOpenShift(ctx, object) })
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return syncOpenShift(ctx, c, object) })
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%T %s: %w", object, object.GetName(), err))
 		}
 	}
-	cr := EFS("")
+	cr := env.EFS("")
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
 			return err
@@ -38,12 +40,12 @@ func (c *Cluster) SyncOpenShift(ctx context.Context, namespace string) error {
 				cr.Finalizers = append(cr.Finalizers, finalizer)
 			}
 		}
-		return c.Client.Update(ctx, cr, client.FieldOwner(OperatorName))
+		return c.Client.Update(ctx, cr, client.FieldOwner(env.OperatorName))
 	})
 	return errors.Join(append(problems, err)...)
 }
 
-func (c *Cluster) syncOpenShift(ctx context.Context, object client.Object) error {
+func syncOpenShift(ctx context.Context, c *env.Cluster, object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, c.Scheme)
 	if err != nil {
 		return err
@@ -59,7 +61,7 @@ func (c *Cluster) syncOpenShift(ctx context.Context, object client.Object) error
 	unstructured.RemoveNestedField(wanted.Object, "metadata", "creationTimestamp")
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(object), live)
 	if apierrors.IsNotFound(err) {
-		return c.Client.Create(ctx, wanted, client.FieldOwner(OperatorName))
+		return c.Client.Create(ctx, wanted, client.FieldOwner(env.OperatorName))
 	}
 	if err != nil {
 		return err
@@ -69,7 +71,7 @@ func (c *Cluster) syncOpenShift(ctx context.Context, object client.Object) error
 		if err := c.Client.Delete(ctx, live); err != nil {
 			return err
 		}
-		return c.Client.Create(ctx, wanted, client.FieldOwner(OperatorName))
+		return c.Client.Create(ctx, wanted, client.FieldOwner(env.OperatorName))
 	}
 	merged := func(have, want map[string]string) map[string]string {
 		all := map[string]string{}
@@ -91,5 +93,5 @@ func (c *Cluster) syncOpenShift(ctx context.Context, object client.Object) error
 			live.Object[field] = value
 		}
 	}
-	return c.Client.Update(ctx, live, client.FieldOwner(OperatorName))
+	return c.Client.Update(ctx, live, client.FieldOwner(env.OperatorName))
 }

@@ -1,4 +1,4 @@
-package env
+package fakeolm
 
 import (
 	"crypto/sha256"
@@ -15,11 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
 // CSV is a ClusterServiceVersion with the other manifests of its bundle.
@@ -141,7 +142,7 @@ func (v CSV) Objects(namespace string, environment []corev1.EnvVar) ([]*unstruct
 	}
 	condition := corev1.EnvVar{Name: "OPERATOR_CONDITION_NAME", Value: v.Name}
 	for _, wanted := range v.Install.Deployments {
-		deployment := newObject("apps/v1", "Deployment", namespace, wanted.Name)
+		deployment := env.NewObject("apps/v1", "Deployment", namespace, wanted.Name)
 		deployment.Object["spec"] = runtime.DeepCopyJSON(wanted.Spec)
 		for key, value := range wanted.Label {
 			if err := unstructured.SetNestedField(deployment.Object, value, "metadata", "labels", key); err != nil {
@@ -164,13 +165,13 @@ func (v CSV) rights(kind, namespace string, granted permission) []*unstructured.
 		space = ""
 	}
 	name := v.generate(kind, granted)
-	role := newObject(group+"/v1", kind, space, name)
+	role := env.NewObject(group+"/v1", kind, space, name)
 	role.Object["rules"] = runtime.DeepCopyJSONValue(granted.Rules)
-	binding := newObject(group+"/v1", kind+"Binding", space, name)
+	binding := env.NewObject(group+"/v1", kind+"Binding", space, name)
 	binding.Object["roleRef"] = map[string]any{"apiGroup": group, "kind": kind, "name": name}
 	binding.Object["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "namespace": namespace, "name": granted.ServiceAccountName}}
 	return []*unstructured.Unstructured{
-		v.own(newObject("v1", "ServiceAccount", namespace, granted.ServiceAccountName), namespace), v.own(role, namespace), v.own(binding, namespace),
+		v.own(env.NewObject("v1", "ServiceAccount", namespace, granted.ServiceAccountName), namespace), v.own(role, namespace), v.own(binding, namespace),
 	}
 }
 
@@ -220,18 +221,10 @@ func setEnvironment(deployment *unstructured.Unstructured, environment []corev1.
 	return unstructured.SetNestedSlice(deployment.Object, containers, path...)
 }
 
-func newObject(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
-	object.SetNamespace(namespace)
-	object.SetName(name)
-	return object
-}
-
 // CommunityCSV is what OLM has of the community's operator in a namespace.
-func (c *Cluster) CommunityCSV(namespace string) (CSV, error) {
-	csv := CSV{Name: CommunityName + ".v0.0.8", Version: semver.MustParse("0.0.8"), Owns: []string{SharedVolumesCRD}}
-	for _, object := range CommunityOperator(namespace) {
+func CommunityCSV(c *env.Cluster, namespace string) (CSV, error) {
+	csv := CSV{Name: env.CommunityName + ".v0.0.8", Version: semver.MustParse("0.0.8"), Owns: []string{env.SharedVolumesCRD}}
+	for _, object := range predecessors.CommunityOperator(namespace) {
 		kind, err := apiutil.GVKForObject(object, c.Scheme)
 		if err != nil {
 			return csv, err

@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 const (
@@ -33,14 +34,14 @@ type FormerOperator struct {
 	Entry                catalogue.Entry
 	Namespace, Finalizer string
 
-	cluster *Cluster
+	cluster *env.Cluster
 	mutex   sync.Mutex
 	found   []string
 }
 
 // FollowFormerOperator makes the stand-ins work until the test ends, and fails the test if they saw what must never happen. The kinds
 // must be there.
-func (c *Cluster) FollowFormerOperator(t *testing.T, entry catalogue.Entry, namespace, finalizer string) *FormerOperator {
+func FollowFormerOperator(t *testing.T, c *env.Cluster, entry catalogue.Entry, namespace, finalizer string) *FormerOperator {
 	t.Helper()
 	f := &FormerOperator{Entry: entry, Namespace: namespace, Finalizer: finalizer, cluster: c}
 	// The context of a test ends before its last checks.
@@ -136,7 +137,7 @@ func (f *FormerOperator) Install(ctx context.Context, settings map[string]any) e
 			return fmt.Errorf("install the former operator of %s: %w", f.Entry.Title, err)
 		}
 	}
-	return Await(ctx, "the former operator runs", func() error {
+	return env.Await(ctx, "the former operator runs", func() error {
 		deployment := f.Deployment()
 		if err := f.cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
 			return err

@@ -1,101 +1,42 @@
-package env
+// Package predecessors has what operators before this one have left in a cluster: the community's, OpenShift's of several versions, and
+// those that OLM installed. It also stands in for those that still run.
+package predecessors
 
 import (
-	"context"
-	"fmt"
-
 	securityv1 "github.com/openshift/api/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // What the community's operator calls itself and what it makes.
 const (
-	CommunityName       = "aws-efs-operator"
-	CommunityLabel      = "openshift.io/aws-efs-operator-owned"
 	CommunityAccount    = "efs-csi-sa"
 	CommunitySCC        = "efs-csi-scc"
-	SharedVolumesCRD    = "sharedvolumes.aws-efs.managed.openshift.io"
 	communityDriverName = "efs.csi.aws.com"
 )
-
-// Put creates objects as somebody, whose name is that of the field manager. What exists is updated to the same, as an
-// operator does that finds its objects changed.
-func (c *Cluster) Put(ctx context.Context, manager string, objects ...client.Object) error {
-	for _, wanted := range objects {
-		object, ok := wanted.DeepCopyObject().(client.Object)
-		if !ok {
-			return fmt.Errorf("%T is no object", wanted)
-		}
-		err := c.Client.Create(ctx, object, client.FieldOwner(manager))
-		if apierrors.IsAlreadyExists(err) {
-			// Kubernetes reports in it at any time.
-			err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.putBack(ctx, manager, wanted) })
-		}
-		if err != nil {
-			return fmt.Errorf("make %T %s: %w", wanted, wanted.GetName(), err)
-		}
-	}
-	return nil
-}
-
-func (c *Cluster) putBack(ctx context.Context, manager string, wanted client.Object) error {
-	live, ok := wanted.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is no object", wanted)
-	}
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
-		return err
-	}
-	object, ok := wanted.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is no object", wanted)
-	}
-	object.SetUID(live.GetUID())
-	object.SetResourceVersion(live.GetResourceVersion())
-	return c.Client.Update(ctx, object, client.FieldOwner(manager))
-}
-
-// DefinitionUID is that of the definition of SharedVolumes.
-func (c *Cluster) DefinitionUID(ctx context.Context) (types.UID, error) {
-	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: SharedVolumesCRD}}
-	definition.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	definition.APIVersion = "apiextensions.k8s.io/v1"
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
-		return "", fmt.Errorf("definition of SharedVolumes: %w", err)
-	}
-	return definition.UID, nil
-}
-
-// OfDefinition is the reference by which the community's objects go with the definition of SharedVolumes.
-func OfDefinition(definition types.UID) metav1.OwnerReference {
-	return metav1.OwnerReference{
-		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: SharedVolumesCRD, UID: definition,
-	}
-}
 
 // Community is the driver as the community's operator installs it in a namespace: its objects in the order in which it makes
 // them.
 func Community(namespace string, definition types.UID) []client.Object {
 	named := func(name, namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
-			Name: name, Namespace: namespace, Labels: map[string]string{CommunityLabel: "true"},
-			OwnerReferences: []metav1.OwnerReference{OfDefinition(definition)},
+			Name: name, Namespace: namespace, Labels: map[string]string{env.CommunityLabel: "true"},
+			OwnerReferences: []metav1.OwnerReference{env.OfDefinition(definition)},
 		}
 	}
 	daemonSet := communityDaemonSet()
 	daemonSet.ObjectMeta = named("efs-csi-node", namespace)
 	constraints := communityConstraints(namespace)
 	constraints.ObjectMeta = named(CommunitySCC, "")
-	constraints.Annotations = map[string]string{"kubernetes.io/description": "for the node pods of the EFS driver"}
+	constraints.Annotations = map[string]string{"kubernetes.io/description": "for the node pods of the env.EFS driver"}
 	remove, immediate := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: named(CommunityAccount, namespace)},
@@ -191,7 +132,7 @@ func communityDaemonSet() *appsv1.DaemonSet {
 // CommunityOperator is the community's operator itself. Its account may do nearly everything, and its fake pods do nothing.
 func CommunityOperator(namespace string) []client.Object {
 	all := []string{"*"}
-	return oldOperator(namespace, CommunityName, CommunityName, "quay.io/app-sre/aws-efs-operator:9c87267", []rbacv1.PolicyRule{
+	return oldOperator(namespace, env.CommunityName, env.CommunityName, "quay.io/app-sre/aws-efs-operator:9c87267", []rbacv1.PolicyRule{
 		{APIGroups: []string{"aws-efs.managed.openshift.io"}, Resources: all, Verbs: all},
 		{APIGroups: []string{""}, Verbs: all, Resources: []string{
 			"pods", "services", "persistentvolumes", "persistentvolumeclaims", "events", "configmaps", "secrets", "serviceaccounts",

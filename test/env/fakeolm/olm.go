@@ -1,4 +1,6 @@
-package env
+// Package fakeolm stands in for OLM: it installs what bundles say, runs operators as their Deployments ask for, and refuses what OLM
+// would refuse.
+package fakeolm
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 const (
@@ -39,7 +43,7 @@ const (
 // arguments and environment of the Deployment as the API server returns it; see startPod for what differs. Other operators run if
 // Runs says so.
 type OLM struct {
-	cluster   *Cluster
+	cluster   *env.Cluster
 	installed map[string]*installation
 	// pods are those of the operators that run as processes; ours is the first.
 	pods []*pod
@@ -52,9 +56,9 @@ type installation struct {
 	environment []corev1.EnvVar
 }
 
-// NewOLM is a stand-in that has installed nothing.
-func NewOLM(cluster *Cluster) *OLM {
-	return &OLM{cluster: cluster, installed: map[string]*installation{}, pods: []*pod{{name: OperatorName, command: OperatorName}}}
+// New is a stand-in that has installed nothing.
+func New(cluster *env.Cluster) *OLM {
+	return &OLM{cluster: cluster, installed: map[string]*installation{}, pods: []*pod{{name: env.OperatorName, command: env.OperatorName}}}
 }
 
 // Runs makes the stand-in run a program for the Deployment of another operator, whose container has that command.
@@ -96,10 +100,10 @@ func (o *OLM) Uninstall(ctx context.Context, name string) error {
 }
 
 // Operator is the process of the operator that was installed last; nil if there is none.
-func (o *OLM) Operator() *Operator { return o.OperatorOf(OperatorName) }
+func (o *OLM) Operator() *env.Operator { return o.OperatorOf(env.OperatorName) }
 
 // OperatorOf is the process for a Deployment; nil if there is none.
-func (o *OLM) OperatorOf(deployment string) *Operator {
+func (o *OLM) OperatorOf(deployment string) *env.Operator {
 	for _, pod := range o.pods {
 		if pod.name == deployment {
 			return pod.process
@@ -197,7 +201,7 @@ func (o *OLM) serves(csv CSV) error {
 func (o *OLM) define(ctx context.Context, definition *unstructured.Unstructured) error {
 	err := o.cluster.Client.Create(ctx, definition, client.FieldOwner(olmManager))
 	if apierrors.IsAlreadyExists(err) {
-		live := newObject(definition.GetAPIVersion(), definition.GetKind(), "", definition.GetName())
+		live := env.NewObject(definition.GetAPIVersion(), definition.GetKind(), "", definition.GetName())
 		if err := o.cluster.Client.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
 			return err
 		}

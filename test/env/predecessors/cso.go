@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // FormerVersion is the release of OpenShift whose operators FormerCSO leaves behind.
@@ -23,9 +25,9 @@ const FormerVersion = "4.20.0"
 func FormerCSO() []client.Object {
 	const operator = FormerEBSOperator
 	in := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: OperatorNamespace, Name: name}
+		return metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: name}
 	}
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: OperatorNamespace, Name: operator}}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.OperatorNamespace, Name: operator}}
 	refer := func(kind, name string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 	}
@@ -41,7 +43,7 @@ func FormerCSO() []client.Object {
 			ObjectMeta: metav1.ObjectMeta{Name: operator + "-clusterrolebinding"}, Subjects: subjects,
 			RoleRef: refer("ClusterRole", operator+"-clusterrole"),
 		},
-		CR(EBSDriver, operatorv1.Managed),
+		env.CR(EBSDriver, operatorv1.Managed),
 		&storagev1.CSIDriver{
 			ObjectMeta: metav1.ObjectMeta{Name: EBSDriver, Annotations: map[string]string{"csi.openshift.io/managed": "true"}},
 			Spec: storagev1.CSIDriverSpec{
@@ -96,19 +98,19 @@ func formerWorkloadsOfEBS(in func(string) metav1.ObjectMeta) []client.Object {
 
 // PutFormerCSO makes all of FormerCSO, waits until it runs, and puts the reports of OpenShift's operators: everything is well, but for
 // conditions that were left as they were when their controllers ended.
-func (c *Cluster) PutFormerCSO(ctx context.Context) error {
-	if err := errors.Join(c.Namespace(ctx, CSONamespace), c.Namespace(ctx, OperatorNamespace)); err != nil {
+func PutFormerCSO(ctx context.Context, c *env.Cluster) error {
+	if err := errors.Join(c.Namespace(ctx, env.CSONamespace), c.Namespace(ctx, env.OperatorNamespace)); err != nil {
 		return err
 	}
-	if err := c.Put(ctx, CSO, FormerCSO()...); err != nil {
+	if err := c.Put(ctx, env.CSO, FormerCSO()...); err != nil {
 		return err
 	}
-	err := Await(ctx, "the driver of OpenShift runs", func() error {
+	err := env.Await(ctx, "the driver of OpenShift runs", func() error {
 		daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: EBSNode}, daemonSet); err != nil {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: env.OperatorNamespace, Name: EBSNode}, daemonSet); err != nil {
 			return err
 		}
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: EBSController}, deployment); err != nil {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: env.OperatorNamespace, Name: EBSController}, deployment); err != nil {
 			return err
 		}
 		nodes := daemonSet.Status
@@ -120,11 +122,11 @@ func (c *Cluster) PutFormerCSO(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.putFormerReports(ctx)
+	return putFormerReports(ctx, c)
 }
 
-func (c *Cluster) putFormerReports(ctx context.Context) error {
-	driver := CR(EBSDriver, "")
+func putFormerReports(ctx context.Context, c *env.Cluster) error {
+	driver := env.CR(EBSDriver, "")
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(driver), driver); err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (c *Cluster) putFormerReports(ctx context.Context) error {
 	)...)
 	storage := &operatorv1.Storage{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	storage.Spec.ManagementState = operatorv1.Managed
-	if err := c.Client.Create(ctx, storage, client.FieldOwner(versionOperator)); err != nil {
+	if err := c.Client.Create(ctx, storage, client.FieldOwner(env.VersionOperator)); err != nil {
 		return err
 	}
 	storage.Status.Conditions = append(formerConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, formerHealthy()...)...),
@@ -148,7 +150,7 @@ func (c *Cluster) putFormerReports(ctx context.Context) error {
 		"DefaultStorageClassControllerDegraded", "CSIDriverStarterDegraded", "ManagementStateDegraded",
 	)...)
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "storage"}}
-	if err := c.Client.Create(ctx, operator, client.FieldOwner(versionOperator)); err != nil {
+	if err := c.Client.Create(ctx, operator, client.FieldOwner(env.VersionOperator)); err != nil {
 		return err
 	}
 	now := metav1.Now()
@@ -162,7 +164,7 @@ func (c *Cluster) putFormerReports(ctx context.Context) error {
 	}
 	operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: FormerVersion}}
 	for _, object := range []client.Object{driver, storage, operator} {
-		if err := c.Client.Status().Update(ctx, object, client.FieldOwner(CSO)); err != nil {
+		if err := c.Client.Status().Update(ctx, object, client.FieldOwner(env.CSO)); err != nil {
 			return fmt.Errorf("report as OpenShift's operators in %T %s: %w", object, object.GetName(), err)
 		}
 	}

@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // What the EBS operator of OpenShift 4.5 calls itself and what it makes. OLM ran it anywhere, and it ran the driver in a namespace of
@@ -93,14 +94,14 @@ func formerEBSWorkloads() []client.Object {
 }
 
 // PutFormerEBS makes the driver of OpenShift 4.5, as its operator did, and waits until it runs.
-func (c *Cluster) PutFormerEBS(ctx context.Context) error {
+func PutFormerEBS(ctx context.Context, c *env.Cluster) error {
 	if err := c.Namespace(ctx, FormerEBSNamespace); err != nil {
 		return err
 	}
 	if err := c.Put(ctx, FormerEBSOperator, FormerEBS()...); err != nil {
 		return err
 	}
-	return Await(ctx, "the former driver runs", func() error {
+	return env.Await(ctx, "the former driver runs", func() error {
 		daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: FormerEBSNamespace, Name: EBSNode}, daemonSet); err != nil {
 			return err
@@ -116,53 +117,19 @@ func (c *Cluster) PutFormerEBS(ctx context.Context) error {
 	})
 }
 
-// PutVolume makes a volume of a driver, and a claim that is bound to it.
-func (c *Cluster) PutVolume(ctx context.Context, driver, namespace, claim string) error {
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	modes, none := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ""
-	name := namespace + "-" + claim
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: claim},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "vol-" + name},
-		},
-	}}
-	bound := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claim},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &none, VolumeName: name, Resources: corev1.VolumeResourceRequirements{Requests: size},
-		},
-	}
-	for _, object := range []client.Object{volume, bound} {
-		if err := c.Client.Create(ctx, object); err != nil {
-			return fmt.Errorf("volume of %s: %w", driver, err)
-		}
-	}
-	return Await(ctx, "claim "+claim+" bound", func() error {
-		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(bound), bound); err != nil {
-			return err
-		}
-		if bound.Status.Phase != corev1.ClaimBound {
-			return fmt.Errorf("it is %s", bound.Status.Phase)
-		}
-		return nil
-	})
-}
-
 // IsFormerEBS is true for pods in the namespace that OpenShift 4.5 gave the driver.
 func IsFormerEBS(pod *corev1.Pod) bool { return pod.Namespace == FormerEBSNamespace }
 
 // SampleEBS looks at the EBS driver, and at the applications of projects.
-func SampleEBS(budget int, projects ...string) *Sampler {
-	return NewSampler(Sampled{
+func SampleEBS(budget int, projects ...string) *env.Sampler {
+	return env.NewSampler(env.Sampled{
 		Driver: EBSDriver, Controller: EBSController, Budget: budget, Projects: projects, IsOld: IsFormerEBS,
 		IsPlugin: func(pod *corev1.Pod) bool { return pod.Labels["app"] == EBSNode },
 	})
 }
 
 // RemoveFormerEBS deletes what may be left of the driver of OpenShift 4.5 in its namespace, which stays.
-func (c *Cluster) RemoveFormerEBS(ctx context.Context) error {
+func RemoveFormerEBS(ctx context.Context, c *env.Cluster) error {
 	for _, object := range FormerEBS() {
 		if object.GetNamespace() == "" {
 			continue
@@ -171,7 +138,7 @@ func (c *Cluster) RemoveFormerEBS(ctx context.Context) error {
 			return fmt.Errorf("remove the former driver: %w", err)
 		}
 	}
-	return Await(ctx, "no pods of the former driver", func() error {
+	return env.Await(ctx, "no pods of the former driver", func() error {
 		pods := &corev1.PodList{}
 		if err := c.Client.List(ctx, pods, client.InNamespace(FormerEBSNamespace)); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package env
+package fakeolm
 
 import (
 	"context"
@@ -12,20 +12,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // pod is the process that stands for the one pod of an operator's Deployment.
 type pod struct {
 	// name is that of the Deployment, command what its container must run, and binary the program that is run; none means ours.
 	name, command, binary string
-	process               *Operator
+	process               *env.Operator
 	// template is what the process was started by, and namespace where.
 	template, namespace string
 }
 
 // follow makes the process what the Deployment in a namespace asks for. As with strategy Recreate, the old one has
 // ended before a new one starts. What is in other namespaces stays.
-func (p *pod) follow(ctx context.Context, cluster *Cluster, namespace string) error {
+func (p *pod) follow(ctx context.Context, cluster *env.Cluster, namespace string) error {
 	deployment := &appsv1.Deployment{}
 	err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, deployment)
 	if apierrors.IsNotFound(err) {
@@ -48,7 +50,7 @@ func (p *pod) follow(ctx context.Context, cluster *Cluster, namespace string) er
 		return err
 	}
 	p.template, p.namespace = string(template), namespace
-	p.process, err = cluster.startPod(ctx, namespace, *p, deployment.Spec.Template.Spec)
+	p.process, err = startPod(ctx, cluster, namespace, *p, deployment.Spec.Template.Spec)
 	return err
 }
 
@@ -64,7 +66,7 @@ func (p *pod) stop() error {
 // startPod runs the operator's program with the arguments and the environment of a pod, and nothing else of this process'
 // environment; but it reaches no AWS. A process outside a pod needs an address and a token of the API server and its namespace as flags, shares its ports
 // with others, and has no volume with a certificate for the metrics, so that they are served without.
-func (c *Cluster) startPod(ctx context.Context, namespace string, wanted pod, spec corev1.PodSpec) (*Operator, error) {
+func startPod(ctx context.Context, c *env.Cluster, namespace string, wanted pod, spec corev1.PodSpec) (*env.Operator, error) {
 	if len(spec.Containers) != 1 {
 		return nil, fmt.Errorf("the operator's pod has %d containers", len(spec.Containers))
 	}
@@ -72,7 +74,7 @@ func (c *Cluster) startPod(ctx context.Context, namespace string, wanted pod, sp
 	if !slices.Equal(container.Command, []string{wanted.command}) || len(container.Args) == 0 || container.Args[0] != "start" {
 		return nil, fmt.Errorf("command %v with arguments %v is not how the operator starts", container.Command, container.Args)
 	}
-	environment := append(noAWS(), haltOnRace)
+	environment := append(env.NoAWS(), env.HaltOnRace)
 	for _, variable := range container.Env {
 		if variable.ValueFrom != nil {
 			return nil, errors.New("nobody fills in " + variable.Name)
@@ -83,9 +85,9 @@ func (c *Cluster) startPod(ctx context.Context, namespace string, wanted pod, sp
 	binary := wanted.binary
 	if binary == "" {
 		var err error
-		if binary, err = Binary(c.Operator); err != nil {
+		if binary, err = env.Binary(c.Operator); err != nil {
 			return nil, err
 		}
 	}
-	return c.outsidePod(ctx, binary, namespace, spec.ServiceAccountName, args, environment)
+	return c.OutsidePod(ctx, binary, namespace, spec.ServiceAccountName, args, environment)
 }

@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // What OpenShift's operator makes is called as ours is, but for its node pods.
@@ -67,8 +68,8 @@ func OpenShift(namespace string) []client.Object {
 // OpenShiftOperator is OpenShift's operator itself. In our own namespace it would be ours, by its names.
 func OpenShiftOperator(namespace string) []client.Object {
 	all := []string{"*"}
-	const role = OperatorName + ".v4.16.0-8k2d"
-	return oldOperator(namespace, OperatorName, role, "registry.example/openshift-aws-efs-csi-driver-operator:4.16", []rbacv1.PolicyRule{
+	const role = env.OperatorName + ".v4.16.0-8k2d"
+	return oldOperator(namespace, env.OperatorName, role, "registry.example/openshift-aws-efs-csi-driver-operator:4.16", []rbacv1.PolicyRule{
 		{
 			APIGroups: []string{operatorv1.GroupName}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
 			Resources: []string{"clustercsidrivers", "clustercsidrivers/status"},

@@ -1,4 +1,4 @@
-package env
+package predecessors
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
