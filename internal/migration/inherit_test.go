@@ -31,7 +31,7 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 		want    map[string]string
 	}{
 		"its generation is in the status": {
-			[]client.Object{on}, generationOf("deployments", here, "aws-efs-csi-driver-controller"), false, map[string]string{rootDir: "true"},
+			[]client.Object{on}, generationOf("deployments", here), false, map[string]string{rootDir: "true"},
 		},
 		"its DaemonSet is there": {
 			[]client.Object{on, daemonSetOf(here, "aws-efs-csi-driver-node")}, nil, false, map[string]string{rootDir: "true"},
@@ -40,14 +40,14 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 		"nothing shows that it is a predecessor's": {[]client.Object{on}, nil, false, nil},
 		"it is ours already": {
 			[]client.Object{ours(openshift, controllerWith("--delete-access-point-root-dir=true"))},
-			generationOf("deployments", here, "aws-efs-csi-driver-controller"), false, nil,
+			generationOf("deployments", here), false, nil,
 		},
 		"it was told nothing": {
-			[]client.Object{controllerWith()}, generationOf("deployments", here, "aws-efs-csi-driver-controller"), false, map[string]string{},
+			[]client.Object{controllerWith()}, generationOf("deployments", here), false, map[string]string{},
 		},
-		"it has gone": {nil, generationOf("deployments", here, "aws-efs-csi-driver-controller"), false, map[string]string{}},
+		"it has gone": {nil, generationOf("deployments", here), false, map[string]string{}},
 		"the environment says it": {
-			[]client.Object{on}, generationOf("deployments", here, "aws-efs-csi-driver-controller"), true, nil,
+			[]client.Object{on}, generationOf("deployments", here), true, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 	}
 	m := newMove(t, efs(t))
 	cr := managed()
-	generationOf("deployments", here, "aws-efs-csi-driver-controller")(cr)
+	generationOf("deployments", here)(cr)
 	m.live.fails["get *v1.Deployment aws-efs-csi-driver-controller"] = errors.New("no route")
 	if _, err := m.inherited(t.Context(), cr); err == nil ||
 		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {

@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func generationOf(resource, namespace, name string) func(cr *operatorv1.ClusterCSIDriver) {
+// generationOf lets the status remember a workload with the name of our controller.
+func generationOf(resource, namespace string) func(cr *operatorv1.ClusterCSIDriver) {
 	return func(cr *operatorv1.ClusterCSIDriver) {
-		cr.Status.Generations = []operatorv1.GenerationStatus{{Group: "apps", Resource: resource, Namespace: namespace, Name: name}}
+		cr.Status.Generations = []operatorv1.GenerationStatus{{Group: "apps", Resource: resource, Namespace: namespace, Name: "aws-efs-csi-driver-controller"}}
 	}
 }
 
 func TestWithoutEvidenceOfAPredecessorTheClusterIsNotAsked(t *testing.T) {
-	const deployment = "aws-efs-csi-driver-controller"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		change  func(cr *operatorv1.ClusterCSIDriver)
@@ -34,9 +34,9 @@ func TestWithoutEvidenceOfAPredecessorTheClusterIsNotAsked(t *testing.T) {
 			cr.Finalizers = []string{"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController"}
 		}, true},
 		"our finalizer":                    {nil, func(cr *operatorv1.ClusterCSIDriver) { cr.Finalizers = []string{efs(t).Finalizer()} }, false},
-		"the generation of its Deployment": {nil, generationOf("deployments", here, deployment), true},
-		"one of another namespace":         {nil, generationOf("deployments", "other", deployment), false},
-		"the generation of our DaemonSet":  {nil, generationOf("daemonsets", here, deployment), false},
+		"the generation of its Deployment": {nil, generationOf("deployments", here), true},
+		"one of another namespace":         {nil, generationOf("deployments", "other"), false},
+		"the generation of our DaemonSet":  {nil, generationOf("daemonsets", here), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, efs(t), tc.objects...)
@@ -117,7 +117,7 @@ func TestTheClusterIsAskedWhenAPredecessorHasGone(t *testing.T) {
 func TestAPreviewFindsWhatIsInherited(t *testing.T) {
 	objects := []client.Object{operatorOf("op", community), controllerWith("--delete-access-point-root-dir=true")}
 	cr := managed()
-	generationOf("deployments", here, "aws-efs-csi-driver-controller")(cr)
+	generationOf("deployments", here)(cr)
 	m := newMove(t, efs(t), objects...)
 	state, err := m.Observe(t.Context(), cr)
 	if err != nil || !state.Blocked() || state.Inherited != nil {
