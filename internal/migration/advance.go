@@ -90,7 +90,11 @@ func lacking(changes apply.ChangeSet, holds driver.Holds, daemonSet *appsv1.Daem
 	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
 	for _, change := range changes.With(apply.Failed, apply.Terminating) {
 		if slices.Contains(needed, change.Subject.Kind) {
-			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, change.Action)
+			what := "failed"
+			if change.Action == apply.Terminating {
+				what = "is being deleted"
+			}
+			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, what)
 		}
 	}
 	switch {

@@ -1,0 +1,251 @@
+package migration
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// ourNodes is our DaemonSet while pods of a predecessor are replaced.
+func ourNodes() *appsv1.DaemonSet {
+	daemonSet := daemonSetOf(here, "efs-csi-node")
+	daemonSet.Generation, daemonSet.Status.ObservedGeneration, daemonSet.Status.DesiredNumberScheduled = 2, 2, 3
+	daemonSet.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+	return daemonSet
+}
+
+// A pod that is deleted too early would come back as it was, or not at all.
+func TestWhatNewNodePodsNeedIsThereFirst(t *testing.T) {
+	const unseen = "waiting for Kubernetes to see the changed DaemonSet"
+	late, rolling := ourNodes(), ourNodes()
+	late.Status.ObservedGeneration = 1
+	rolling.Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
+	for name, tc := range map[string]struct {
+		changes   apply.ChangeSet
+		holds     driver.Holds
+		daemonSet *appsv1.DaemonSet
+		want      string
+	}{
+		"all is there":             {apply.ChangeSet{changed(apply.Configured, "DaemonSet", "efs-csi-node")}, nil, ourNodes(), ""},
+		"no DaemonSet":             {nil, nil, nil, unseen},
+		"one that nobody has seen": {nil, nil, late, unseen},
+		"one that replaces pods":   {nil, nil, rolling, unseen},
+		"node pods are held":       {nil, driver.Holds{driver.Node: "waiting for Secret a/b"}, ourNodes(), "waiting for Secret a/b"},
+		"the controller is held":   {nil, driver.Holds{driver.Controller: "waiting for Secret a/b"}, ourNodes(), ""},
+		"an account failed": {
+			apply.ChangeSet{changed(apply.Failed, "ServiceAccount", "sa")}, nil, ourNodes(),
+			"the new ones need ServiceAccount openshift-cluster-csi-drivers/sa, which failed",
+		},
+		"a CSIDriver is made anew": {
+			apply.ChangeSet{changed(apply.Terminating, "CSIDriver", "efs.csi.aws.com")}, nil, ourNodes(),
+			"the new ones need CSIDriver openshift-cluster-csi-drivers/efs.csi.aws.com, which is being deleted",
+		},
+		"something else failed": {apply.ChangeSet{changed(apply.Failed, "Service", "s")}, nil, ourNodes(), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lacking(tc.changes, tc.holds, tc.daemonSet); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// oldPods are node pods of the community's operator, one of which is not ready.
+func oldPods() []corev1.Pod {
+	broken := nodePod(here, "b", "efs-csi-node", "node-2")
+	broken.Status.Conditions = nil
+	return []corev1.Pod{*nodePod(here, "a", "efs-csi-node", "node-1"), *broken}
+}
+
+func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
+	m := newMove(t, efs(t))
+	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
+	want := Moved{Message: "2 node pods of the former operator stay: waiting for Kubernetes to see the changed DaemonSet", Serving: 1, Again: nodesInterval}
+	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
+		t.Errorf("%v -want +got:\n%s", err, diff)
+	}
+	if len(m.cache.sent) > 0 {
+		t.Errorf("sent %v", m.cache.sent)
+	}
+}
+
+// Its pods would be started anew, under its old name.
+func TestOldNodePodsStayAsLongAsTheirDaemonSet(t *testing.T) {
+	m := newMove(t, efs(t), ourNodes(), daemonSetOf(here, "aws-efs-csi-driver-node"))
+	m.cache.fails["delete aws-efs-csi-driver-node"] = errors.New("no route")
+	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
+	if err != nil || moved.Message != "2 node pods of the former operator stay until their DaemonSet can be deleted" || len(moved.Changes) != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+}
+
+func TestOldNodePodsAreReplacedOneAtATime(t *testing.T) {
+	pods := oldPods()
+	daemonSet := ourNodes()
+	daemonSet.Status.DesiredNumberScheduled = 2
+	m := newMove(t, efs(t), daemonSet, &pods[0], &pods[1], node("node-1"), node("node-2"))
+	moved, err := m.Advance(t.Context(), State{Old: pods}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody loses anything with the broken one.
+	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/b"}, m.cache.sent); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	const message = "2 of 2 nodes still have a pod of the former operator"
+	if moved.Message != message || moved.Serving != 1 || moved.Again != status.LeastPause {
+		t.Errorf("%+v", moved)
+	}
+	m.now = m.now.Add(leastInterval / 2)
+	m.live.read = nil
+	again, err := m.Advance(t.Context(), State{Old: pods}, nil, nil)
+	if err != nil || again.Message != moved.Message || again.Changes != nil || again.Again != leastInterval/2 || m.live.pods() > 0 {
+		t.Errorf("too soon it looks again: %+v, %v, read %v", again, err, m.live.read)
+	}
+}
+
+func node(name string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+// inUse are a volume of EFS and a pod that uses it on a node.
+func inUse(on string) []client.Object {
+	volume := &corev1.PersistentVolume{ObjectMeta: named("", "pv")}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "efs.csi.aws.com"}
+	volume.Spec.ClaimRef, volume.Status.Phase = &corev1.ObjectReference{Namespace: "shop", Name: "data"}, corev1.VolumeBound
+	pod := &corev1.Pod{ObjectMeta: named("shop", "web")}
+	pod.Spec.NodeName, pod.Spec.Volumes = on, []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	return []client.Object{volume, pod}
+}
+
+func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
+	for name, accepted := range map[string]bool{"it is not": false, "it is": true} {
+		t.Run(name, func(t *testing.T) {
+			one := nodePod(here, "a", "efs-csi-node", "node-1")
+			daemonSet := ourNodes()
+			daemonSet.Status.DesiredNumberScheduled = 1
+			m := newMove(t, efs(t), append(inUse("node-1"), daemonSet, one, node("node-1"))...)
+			moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}, accepted: accepted}, nil, nil)
+			if err != nil || (len(m.cache.sent) == 1) != accepted {
+				t.Errorf("%v, sent %v", err, m.cache.sent)
+			}
+			const message = "1 of 1 nodes still have a pod of the former operator; on 1 of them pods use volumes, and their mounts would hang: node-1 " +
+				"(shop/web). Drain these nodes, end the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver " +
+				"efs.csi.aws.com and start the pods anew afterwards"
+			if moved.Message != message || moved.Stalled {
+				t.Errorf("%+v", moved)
+			}
+		})
+	}
+}
+
+// That our own pods do not start is worth an alert, and that users take their time is not.
+func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
+	own := nodePod(here, "own", "efs-csi-node", "node-2")
+	own.Spec.ServiceAccountName, own.Status = "aws-efs-csi-driver-node-sa", corev1.PodStatus{Reason: "ImagePullBackOff"}
+	one := nodePod(here, "a", "efs-csi-node", "node-1")
+	daemonSet := ourNodes()
+	daemonSet.Status.DesiredNumberScheduled = 2
+	m := newMove(t, efs(t), daemonSet, one, own, node("node-1"), node("node-2"))
+	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
+	const message = "1 of 2 nodes still have a pod of the former operator; waiting for the new pods of node-2 (ImagePullBackOff)"
+	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.sent) > 0 {
+		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.sent)
+	}
+}
+
+func TestWhatOnlyOldPodsNeedGoesWithTheLastOfThem(t *testing.T) {
+	owned := labelled(account())
+	owned.OwnerReferences = []metav1.OwnerReference{
+		{Kind: "CustomResourceDefinition", Name: communityOwner}, {Kind: "CustomResourceDefinition", Name: "others.example.com"},
+	}
+	class := &storagev1.StorageClass{ObjectMeta: named("", "efs-sc")}
+	class.Labels = map[string]string{communityLabel: "true", "mine": "x"}
+	const unmark = `patch StorageClass efs-sc {"metadata":{"labels":{"openshift.io/aws-efs-operator-owned":null},"resourceVersion":"1","uid":"efs-sc"}}`
+	const disown = `patch ServiceAccount openshift-cluster-csi-drivers/efs-csi-sa {"metadata":{"ownerReferences":[{"apiVersion":"",` +
+		`"kind":"CustomResourceDefinition","name":"others.example.com","uid":""}],"resourceVersion":"1","uid":"efs-csi-sa"}}`
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		old     []corev1.Pod
+		want    []string
+	}{
+		"while one runs":     {[]client.Object{owned, labelled(constraints())}, oldPods(), []string{disown}},
+		"after the last":     {[]client.Object{owned, labelled(constraints())}, nil, []string{"delete ServiceAccount openshift-cluster-csi-drivers/efs-csi-sa", "delete SecurityContextConstraints efs-csi-scc"}},
+		"what goes already":  {[]client.Object{going(labelled(account()))}, nil, nil},
+		"a class that stays": {[]client.Object{class}, nil, []string{unmark}},
+		"an old DaemonSet":   {[]client.Object{daemonSetOf(here, "aws-efs-csi-driver-node")}, nil, []string{"delete DaemonSet openshift-cluster-csi-drivers/aws-efs-csi-driver-node Orphan"}},
+		"nothing":            {nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, efs(t), tc.objects...)
+			if _, err := m.clearUp(t.Context(), State{Old: tc.old}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Nobody would make pods anew whose DaemonSet is orphaned; its history would stay like them.
+func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
+	revision := func(name, owner string) *appsv1.ControllerRevision {
+		found := controlled(&appsv1.ControllerRevision{ObjectMeta: named(here, name)}, owner)
+		found.Labels = map[string]string{"app": "aws-efs-csi-driver-node"}
+		return found
+	}
+	m := newMove(
+		t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"), daemonSetOf(here, "efs-csi-node"), daemonSetOf("other", "aws-efs-csi-driver-node"),
+		revision("one", "aws-efs-csi-driver-node"), revision("other", "somebody"),
+	)
+	if _, err := m.orphan(t.Context(), State{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"delete DaemonSet openshift-cluster-csi-drivers/aws-efs-csi-driver-node Orphan", "delete ControllerRevision openshift-cluster-csi-drivers/one",
+	}
+	if diff := cmp.Diff(want, m.cache.sent); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	m = newMove(t, ebs(t))
+	renamed, err := m.renamed(t.Context(), State{apart: apart{daemonSets: []appsv1.DaemonSet{*ebsDaemonSet(), *going(ebsDaemonSet())}}})
+	if err != nil || len(renamed) != 1 || renamed[0].Namespace != old {
+		t.Errorf("in a namespace of its own: %v, %v", renamed, err)
+	}
+}
+
+func TestADaemonSetThatCouldBeMigratedIsAnnouncedOnce(t *testing.T) {
+	m := newMove(t, efs(t), daemonSetOf(here, "efs-csi-node"), going(daemonSetOf("other", "efs-csi-node")))
+	for range 2 {
+		if err := m.Announce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"Normal CreateClusterCSIDriver: this DaemonSet of the community's operator goes on running; to let aws-efs-csi-driver-operator take it " +
+		"over without a pause, create ClusterCSIDriver efs.csi.aws.com"}
+	if diff := cmp.Diff(want, m.events.said); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	m.now = m.now.Add(time.Hour)
+	another := daemonSetOf(here, "efs-csi-node")
+	another.UID = "anew"
+	if m.replaceObjects(t, another); m.Announce(t.Context()) != nil || len(m.events.said) != 2 {
+		t.Errorf("one that was made anew: %v", m.events.said)
+	}
+}
