@@ -1,0 +1,140 @@
+package migration
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestAPlanIsSortedByWhatIsDone(t *testing.T) {
+	plan := Plan{Objects: []PlannedObject{
+		{PlanKeep, "Role", "", "a", ""}, {PlanCreate, "Role", "", "a", ""}, {PlanChange, "Role", "", "a", ""}, {PlanAdopt, "Role", "n", "b", ""},
+		{PlanAdopt, "Role", "n", "a", ""}, {PlanAdopt, "ClusterRole", "", "z", ""}, {PlanDelete, "Role", "", "a", ""},
+	}}
+	plan.Sort()
+	want := []PlannedObject{
+		{PlanDelete, "Role", "", "a", ""}, {PlanAdopt, "ClusterRole", "", "z", ""}, {PlanAdopt, "Role", "n", "a", ""}, {PlanAdopt, "Role", "n", "b", ""},
+		{PlanChange, "Role", "", "a", ""}, {PlanCreate, "Role", "", "a", ""}, {PlanKeep, "Role", "", "a", ""},
+	}
+	if diff := cmp.Diff(want, plan.Objects); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// applied are objects as they would be applied.
+func applied(t *testing.T, objects ...client.Object) []client.Object {
+	t.Helper()
+	known, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		kinds, _, err := known.ObjectKinds(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object.GetObjectKind().SetGroupVersionKind(kinds[0])
+	}
+	return objects
+}
+
+func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
+	config := func(name string) *corev1.ConfigMap {
+		config := &corev1.ConfigMap{}
+		config.Namespace, config.Name = here, name
+		return config
+	}
+	outdated := ours(openshift, &corev1.ConfigMap{ObjectMeta: named(here, "c")})
+	doomed := going(&corev1.ConfigMap{ObjectMeta: named(here, "going")})
+	pods := oldPods()
+	there := []client.Object{
+		&corev1.ConfigMap{ObjectMeta: named(here, "theirs")}, outdated, doomed, labelled(account()), bindingTo(mainBinding, controllerAccount(here)),
+		daemonSetOf(here, "aws-efs-csi-driver-node"), &pods[0], &pods[1], node("node-1"), node("node-2"),
+	}
+	m := newMove(t, efs(t), append(there, inUse("node-1")...)...)
+	state := State{Blocker: "stop it", Old: pods, Inherited: map[string]string{"A": "b"}}
+	plan, err := m.Plan(t.Context(), state, applied(t, config("new"), config("theirs"), config("going")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const last = "when the last pod of the former operator has gone"
+	want := Plan{
+		Namespace: here, Obstacle: "stop it", Kept: inheritedNotes(state.Inherited), AtOnce: 1,
+		Objects: []PlannedObject{
+			{PlanDelete, "ClusterRoleBinding", "", mainBinding, "a ClusterRoleBinding of another name takes its place"},
+			{PlanDelete, "ConfigMap", here, "c", "not needed any more"},
+			{PlanDelete, "DaemonSet", here, "aws-efs-csi-driver-node", "its pods stay until they are replaced"},
+			{PlanDelete, "ServiceAccount", here, "efs-csi-sa", last},
+			{PlanAdopt, "ConfigMap", here, "theirs", ""},
+			{PlanCreate, "ConfigMap", here, "new", ""},
+			{PlanKeep, "ConfigMap", here, "going", "is being deleted; it is made again afterwards"},
+		},
+		Nodes: []PlannedNode{{Node: "node-2", Pod: "b"}, {Node: "node-1", Pod: "a", Waits: true, UsedBy: []string{"shop/web"}}},
+	}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(m.cache.sent) > 0 {
+		t.Errorf("sent %v", m.cache.sent)
+	}
+	state.accepted, state.Old = true, nil
+	if plan, err = m.Plan(t.Context(), state, nil); err != nil || plan.Nodes[1].Waits || plan.Objects[len(plan.Objects)-1].Note == last {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+func TestAPlanKeepsWhatSomebodyElseHasMade(t *testing.T) {
+	class := func(name string) *storagev1.StorageClass {
+		class := &storagev1.StorageClass{ObjectMeta: named("", name)}
+		class.Provisioner = "efs.csi.aws.com"
+		return class
+	}
+	marked := labelled(class("marked"))
+	m := newMove(t, efs(t), class("theirs"), marked)
+	m.applier.CreateOnly = map[schema.GroupKind]bool{{Group: "storage.k8s.io", Kind: "StorageClass"}: true}
+	plan, err := m.Plan(t.Context(), State{}, applied(t, class("theirs"), class("marked")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PlannedObject{
+		{PlanChange, "StorageClass", "", "marked", "kept as it is but for the marks of its former owner"},
+		{PlanKeep, "StorageClass", "", "theirs", "made by somebody else"},
+	}
+	if diff := cmp.Diff(want, plan.Objects); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAPlanThatCantBeMadeIsAnError(t *testing.T) {
+	for what, want := range map[string]string{
+		"list *v1.NodeList":                         "list Nodes: no route",
+		"list *v1.ControllerRevisionList":           "list the revisions of DaemonSet aws-efs-csi-driver-node: no route",
+		"get *v1.ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route",
+	} {
+		m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
+		m.live.fails[what] = errors.New("no route")
+		if _, err := m.Plan(t.Context(), State{}, nil); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func TestTheNamespaceOfAPredecessorIsFoundByItsNodePods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"none":    {nil, ""},
+		"one":     {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("a", "q", "efs-csi-node", "node-2")}, "a"},
+		"several": {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("b", "q", "efs-csi-node", "node-2")}, ""},
+	} {
+		if got, err := newMove(t, efs(t), tc.objects...).OldNamespace(t.Context()); err != nil || got != tc.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package migration
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
+	pod := nodePod(here, "p", "aws-efs-csi-driver-node", "node-1")
+	for name, tc := range map[string]struct {
+		objects               []client.Object
+		daemonSet, deployment string
+		pods                  int
+	}{
+		"nothing":     {nil, "", "", 0},
+		"OpenShift's": {[]client.Object{daemonSetOf(here, "aws-efs-csi-driver-node"), controllerWith(), pod}, "aws-efs-csi-driver-node", "aws-efs-csi-driver-controller", 1},
+		"the community's, which has no controller": {[]client.Object{daemonSetOf(here, "efs-csi-node"), nodePod(here, "p", "efs-csi-node", "n")}, "efs-csi-node", "", 1},
+		"in another namespace":                     {[]client.Object{daemonSetOf("other", "aws-efs-csi-driver-node"), controllerWith()}, "", "", 0},
+		"with a controller of ours": {
+			[]client.Object{daemonSetOf(here, "aws-efs-csi-driver-node"), ours(openshift, controllerWith())}, "aws-efs-csi-driver-node", "", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := newMove(t, efs(t), tc.objects...).Serving(t.Context(), managed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			daemonSet, deployment := "", ""
+			if found.DaemonSet != nil {
+				daemonSet = found.DaemonSet.Name
+			}
+			if found.Deployment != nil {
+				deployment = found.Deployment.Name
+			}
+			if daemonSet != tc.daemonSet || deployment != tc.deployment || len(found.Pods) != tc.pods {
+				t.Errorf("%q, %q, %d pods", daemonSet, deployment, len(found.Pods))
+			}
+		})
+	}
+	m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
+	m.live.fails["get *v1.Deployment aws-efs-csi-driver-controller"] = errors.New("no route")
+	if _, err := m.Serving(t.Context(), managed()); err == nil ||
+		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {
+		t.Error(err)
+	}
+}
+
+// Without a predecessor it costs no request.
+func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
+	for name, tc := range map[string]struct {
+		objects     []client.Object
+		found, asks bool
+	}{
+		"a foreign CSIDriver, and the workload": {[]client.Object{csiDriver("1"), daemonSetOf(here, "efs-csi-node")}, true, true},
+		"a foreign CSIDriver alone":             {[]client.Object{csiDriver("1")}, false, true},
+		"our CSIDriver":                         {[]client.Object{ours(openshift, csiDriver("1")), daemonSetOf(here, "efs-csi-node")}, false, false},
+		"no CSIDriver":                          {[]client.Object{daemonSetOf(here, "efs-csi-node")}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMove(t, efs(t), tc.objects...)
+			daemonSet := &appsv1.DaemonSet{}
+			found, err := m.SameNamed(t.Context(), "efs-csi-node", daemonSet)
+			if err != nil || found != tc.found || (daemonSet.UID != "") != tc.found || (len(m.live.read) > 0) != tc.asks {
+				t.Errorf("%t, %v, read %v", found, err, m.live.read)
+			}
+		})
+	}
+	m := newMove(t, efs(t), csiDriver("1"))
+	m.live.fails["get *v1.DaemonSet efs-csi-node"] = errors.New("no route")
+	if _, err := m.SameNamed(t.Context(), "efs-csi-node", &appsv1.DaemonSet{}); err == nil ||
+		err.Error() != "look for efs-csi-node of an older operator: no route" {
+		t.Error(err)
+	}
+}
