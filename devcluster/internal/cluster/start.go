@@ -38,8 +38,8 @@ func (s *supervisor) start(ctx context.Context) error {
 	}{
 		{"starting etcd", s.startEtcd},
 		{"starting kube-apiserver at " + s.state.URL, func(ctx context.Context) error { return s.startAPIServer(ctx, config) }},
-		// The garbage collector learns kinds at its start and then twice a minute, so the definitions come first.
-		{"creating the definitions of OpenShift's resources", install.Definitions},
+		// The garbage collector learns kinds at its start and then twice a minute, so the CRDs come first.
+		{"creating the CRDs of OpenShift's resources", install.CRDs},
 		{"starting the controllers and the scheduler", s.startControllers},
 		{"creating namespaces, nodes and the cluster's configuration", install.Objects},
 		{"waiting for nodes and service accounts", install.Wait},

@@ -36,7 +36,7 @@ func Up(ctx context.Context, dir string, options Options, progress io.Writer) (s
 	if options.OwnerPID != 0 && syscall.Kill(options.OwnerPID, 0) == syscall.ESRCH {
 		return "", fmt.Errorf("--owner-pid is %d: there is no such process", options.OwnerPID)
 	}
-	if err := openshift.CheckDefinitions(); err != nil {
+	if err := openshift.CheckCRDs(); err != nil {
 		return "", err
 	}
 	lock, err := l.claim()

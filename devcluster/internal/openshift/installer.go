@@ -59,15 +59,15 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Definitions creates the custom resource definitions and waits until the API server serves them.
-func (i *Installer) Definitions(ctx context.Context) error {
-	all, err := definitions(definitionFiles)
+// CRDs creates the CRDs and waits until the API server serves them.
+func (i *Installer) CRDs(ctx context.Context) error {
+	all, err := crds(crdFiles)
 	if err != nil {
 		return err
 	}
-	for _, definition := range all {
-		if err := i.client.Create(ctx, definition); err != nil {
-			return fmt.Errorf("create CustomResourceDefinition %s: %w", definition.Name, err)
+	for _, crd := range all {
+		if err := i.client.Create(ctx, crd); err != nil {
+			return fmt.Errorf("create CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 	}
 	waiting := all
@@ -85,12 +85,12 @@ func (i *Installer) Definitions(ctx context.Context) error {
 		return len(waiting) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until the definitions are served; missing are %s: %w", names(waiting), err)
+		return fmt.Errorf("wait until the CRDs are served; missing are %s: %w", names(waiting), err)
 	}
 	return nil
 }
 
-// Objects creates the namespaces, the nodes and the cluster's configuration. The definitions must exist.
+// Objects creates the namespaces, the nodes and the cluster's configuration. The CRDs must exist.
 func (i *Installer) Objects(ctx context.Context) error {
 	p := i.profile
 	objects := slices.Concat(p.namespaces(), p.nodes(), p.configuration(i.url), p.operators())

@@ -58,7 +58,7 @@ func TestPlatformThatNobodyKnowsIsAllowedWithAWarning(t *testing.T) {
 	}
 	data := `{"kind": "CustomResourceDefinition", "spec": {"names": {"kind": "Infrastructure"}, "versions": [{"schema": {"openAPIV3Schema":
 		{"properties": {"status": {"properties": {"platform": {"enum": ["AWS"]}, "cpuPartitioning": {"enum": ["None"]}}}}}}}]}}`
-	all, err := definitions(fstest.MapFS{"crds/infrastructures.yaml": {Data: []byte(data)}})
+	all, err := crds(fstest.MapFS{"crds/infrastructures.yaml": {Data: []byte(data)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,32 +120,32 @@ func TestOnlySTSHasAnIssuerOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestBinaryWithoutDefinitionsSaysHowToBuildIt(t *testing.T) {
-	_, err := definitions(fstest.MapFS{"crds/README.md": {}, "standins/credentialsrequests.yaml": {}})
+func TestBinaryWithoutCRDsSaysHowToBuildIt(t *testing.T) {
+	_, err := crds(fstest.MapFS{"crds/README.md": {}, "standins/credentialsrequests.yaml": {}})
 	if err == nil || !strings.Contains(err.Error(), "make bin/devcluster") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestDefinitionsAreDecodedStrictly(t *testing.T) {
+func TestCRDsAreDecodedStrictly(t *testing.T) {
 	for name, data := range map[string]string{
 		"unknown field": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nsurprise: true\n",
 		"another kind":  "apiVersion: v1\nkind: Secret\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := definitions(fstest.MapFS{"crds/bad.yaml": {Data: []byte(data)}}); err == nil || !strings.Contains(err.Error(), "crds/bad.yaml") {
+			if _, err := crds(fstest.MapFS{"crds/bad.yaml": {Data: []byte(data)}}); err == nil || !strings.Contains(err.Error(), "crds/bad.yaml") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-func TestOwnDefinitionIsValid(t *testing.T) {
-	data, err := definitionFiles.ReadFile("standins/credentialsrequests.yaml")
+func TestOwnCRDIsValid(t *testing.T) {
+	data, err := crdFiles.ReadFile("standins/credentialsrequests.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := definitions(fstest.MapFS{"crds/own.yaml": {Data: data}})
+	all, err := crds(fstest.MapFS{"crds/own.yaml": {Data: data}})
 	if err != nil || len(all) != 1 || all[0].Name != "credentialsrequests.cloudcredential.openshift.io" {
 		t.Errorf("got %s (%v)", names(all), err)
 	}

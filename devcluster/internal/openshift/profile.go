@@ -1,4 +1,4 @@
-// Package openshift makes a plain control plane look like an OpenShift cluster: custom resource definitions, the
+// Package openshift makes a plain control plane look like an OpenShift cluster: CRDs, the
 // cluster's singletons, its namespaces and its nodes.
 package openshift
 

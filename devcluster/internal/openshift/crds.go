@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// stagedDir holds the definitions that the build copies out of Go modules.
+	// stagedDir holds the CRDs that the build copies out of Go modules.
 	stagedDir = "crds"
-	// standInDir holds definitions that no Go module has.
+	// standInDir holds CRDs that no Go module has.
 	standInDir = "standins"
 )
 
 //go:embed all:crds
 //go:embed all:standins
-var definitionFiles embed.FS
+var crdFiles embed.FS
 
-// CheckDefinitions says what is wrong with the custom resource definitions in this binary.
-func CheckDefinitions() error {
-	_, err := definitions(definitionFiles)
+// CheckCRDs says what is wrong with the CRDs in this binary.
+func CheckCRDs() error {
+	_, err := crds(crdFiles)
 	return err
 }
 
-// definitions decodes the embedded custom resource definitions.
-func definitions(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// crds decodes the embedded CRDs.
+func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	staged, err := fs.Glob(files, path.Join(stagedDir, "*.yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("list the embedded custom resource definitions: %w", err)
+		return nil, fmt.Errorf("list the embedded CRDs: %w", err)
 	}
 	if len(staged) == 0 {
-		return nil, fmt.Errorf("this devcluster binary was built without the definitions of OpenShift's resources: " +
+		return nil, fmt.Errorf("this devcluster binary was built without the CRDs of OpenShift's resources: " +
 			"build it with `make bin/devcluster`, which runs hack/stage-devcluster.sh first")
 	}
 	own, err := fs.Glob(files, path.Join(standInDir, "*.yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("list the embedded custom resource definitions: %w", err)
+		return nil, fmt.Errorf("list the embedded CRDs: %w", err)
 	}
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for _, name := range slices.Concat(staged, own) {
@@ -49,25 +49,25 @@ func definitions(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, erro
 		if err != nil {
 			return nil, fmt.Errorf("read the embedded file %s: %w", name, err)
 		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(data, definition); err != nil {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(data, crd); err != nil {
 			return nil, fmt.Errorf("decode the embedded file %s: %w", name, err)
 		}
-		if definition.Kind != "CustomResourceDefinition" {
-			return nil, fmt.Errorf("decode the embedded file %s: it holds a %q", name, definition.Kind)
+		if crd.Kind != "CustomResourceDefinition" {
+			return nil, fmt.Errorf("decode the embedded file %s: it holds a %q", name, crd.Kind)
 		}
-		if definition.Spec.Names.Kind == "Infrastructure" {
-			allowAnyPlatform(definition)
+		if crd.Spec.Names.Kind == "Infrastructure" {
+			allowAnyPlatform(crd)
 		}
-		all = append(all, definition)
+		all = append(all, crd)
 	}
 	return all, nil
 }
 
 // allowAnyPlatform lets the Infrastructure name a platform that this version does not know, as that of a later version may.
-func allowAnyPlatform(definition *apiextensionsv1.CustomResourceDefinition) {
-	for i := range definition.Spec.Versions {
-		root := definition.Spec.Versions[i].Schema.OpenAPIV3Schema
+func allowAnyPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
+	for i := range crd.Spec.Versions {
+		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		for _, path := range [][]string{
 			{"spec", "platformSpec", "type"}, {"status", "platformStatus", "type"}, {"status", "platform"},
 		} {
@@ -90,16 +90,16 @@ func without(schema *apiextensionsv1.JSONSchemaProps, path []string) {
 	schema.Properties[path[0]] = field
 }
 
-func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
-	return slices.ContainsFunc(definition.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 	})
 }
 
 func names(all []*apiextensionsv1.CustomResourceDefinition) string {
 	list := make([]string, 0, len(all))
-	for _, definition := range all {
-		list = append(list, definition.Name)
+	for _, crd := range all {
+		list = append(list, crd.Name)
 	}
 	return strings.Join(list, ", ")
 }
