@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -46,7 +47,7 @@ type Reconciler struct {
 	Now    func() time.Time
 
 	metrics *metrics
-	pacer   *pacer
+	pacer   *fair.Pacer
 	// made says when a volume or a claim was last made for a SharedVolume.
 	made sync.Map
 	// writer writes the status of SharedVolumes.
@@ -89,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return ctrl.Result{RequeueAfter: lag}, nil
 	case errors.Is(err, errPostponed):
-		return ctrl.Result{RequeueAfter: r.pacer.postponed(request.NamespacedName, r.Now())}, nil
+		return ctrl.Result{RequeueAfter: r.pacer.Postponed(request.NamespacedName, r.Now())}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The SharedVolume goes with its namespace.
 		return ctrl.Result{}, nil
@@ -99,9 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		step = refused(step, err)
 	}
 	if step.paced {
-		step.retry = r.pacer.failed(request.NamespacedName, step.reason, r.Now())
+		step.retry = r.pacer.Failed(request.NamespacedName, step.reason, r.Now())
 	} else {
-		r.pacer.settled(request.NamespacedName)
+		r.pacer.Settled(request.NamespacedName)
 	}
 	return ctrl.Result{RequeueAfter: step.retry}, r.report(ctx, before, owner, found, step)
 }
@@ -109,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // forget drops what is remembered of a SharedVolume that has gone.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.metrics.forget(key)
-	r.pacer.settled(key)
+	r.pacer.Settled(key)
 	r.made.Delete(made{key, createVolume})
 	r.made.Delete(made{key, createClaim})
 	r.writer.Forget(key)
@@ -143,7 +144,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 		step = next(owner, found)
 		if !admitted && costs(step) {
-			if !r.pacer.may(client.ObjectKeyFromObject(owner), step, r.Now()) {
+			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil || step.look == lookClaim, r.Now()) {
 				return step, found, errPostponed
 			}
 			admitted = true
@@ -243,7 +244,7 @@ func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume,
 // mayLack tells whether a claim of the namespace was refused not long ago.
 func (r *Reconciler) mayLack(namespace string) bool {
 	last, refused := r.refusals.Load(namespace)
-	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*longestPause) {
+	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*fair.LongestPause) {
 		r.refusals.Delete(namespace)
 		return false
 	}

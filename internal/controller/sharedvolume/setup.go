@@ -28,6 +28,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -127,7 +128,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 
 // SetupWithManager adds the controller to the manager, which may run already.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	r.pacer = newPacer()
+	r.pacer = fair.NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused")
 	r.writer = &status.Writer{Client: r.Client, Owner: r.Owner, Now: r.Now}
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry); err != nil {
@@ -135,7 +136,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.in(ctx, "", "") })
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter(), NewQueue: newQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter(), NewQueue: fair.Queue(workers)}).
 		For(&v1alpha1.SharedVolume{}).
 		// The pair, whoever changes it.
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/fair"
 )
 
 // VolumeReconciler deletes volumes whose SharedVolume and claim have gone. It looks at each of them when it starts, so that
@@ -76,7 +77,7 @@ func isLetGo(volume *corev1.PersistentVolume) bool {
 // isNeeded asks the cache first, which costs nothing, then the cluster. It tells as well when to ask again.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
 	// Nobody tells when a claim goes that does not carry our label, and so is found in the cluster only.
-	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: longestPause}
+	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
 			return exists, 0, err

@@ -1,4 +1,4 @@
-package sharedvolume
+package fair
 
 import (
 	"fmt"
@@ -34,14 +34,14 @@ func TestNamespacesTakeTurns(t *testing.T) {
 
 // What takes long for one namespace leaves workers to the others, and none is lost when it is done.
 func TestANamespaceNeverHasAllWorkers(t *testing.T) {
-	queue := newQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	queue := Queue(20)("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	const count = 100
 	for i := range count {
 		queue.Add(request("hostile", i))
 	}
 	var held []reconcile.Request
-	for range mostOfOne {
+	for range 15 {
 		item, _ := queue.Get()
 		held = append(held, item)
 	}
@@ -70,7 +70,7 @@ func TestANamespaceNeverHasAllWorkers(t *testing.T) {
 }
 
 func TestAQueueThatIsShutDownLetsItsWorkersGo(*testing.T) {
-	queue := newQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	queue := Queue(20)("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

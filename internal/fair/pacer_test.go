@@ -1,4 +1,4 @@
-package sharedvolume
+package fair
 
 import (
 	"fmt"
@@ -10,71 +10,70 @@ import (
 
 // Hundreds wait for one thing, such as a list. When it comes, they are made at once.
 func TestWhatWasWaitedForTakesNoTry(t *testing.T) {
-	p, now := newPacer(), time.Unix(1000, 0)
+	p, now := NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused"), time.Unix(1000, 0)
 	for i := range 1000 {
 		key := client.ObjectKey{Namespace: "ns", Name: fmt.Sprint(i)}
-		p.failed(key, "NotAllowed", now)
-		if !p.may(key, plan{reason: "Creating", do: &change{what: createVolume}}, now) {
+		p.Failed(key, "NotAllowed", now)
+		if !p.May(key, "Creating", true, now) {
 			t.Fatalf("number %d may not be made", i)
 		}
 	}
 }
 
 func TestAFailureIsTriedAgainAtGrowingIntervals(t *testing.T) {
-	p, now := newPacer(), time.Unix(1000, 0)
+	p, now := NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused"), time.Unix(1000, 0)
 	key := client.ObjectKey{Namespace: "ns", Name: "sv1"}
-	creating := plan{reason: "Creating", do: &change{what: createVolume}}
 	for _, want := range []time.Duration{30, 60, 120, 240, 480, 600, 600} {
-		if !p.may(key, plan{reason: "NameTaken", look: lookLive}, now) {
+		if !p.May(key, "NameTaken", false, now) {
 			t.Fatalf("it is due after %s, and may not be tried", want)
 		}
-		if got := p.failed(key, "NameTaken", now); got != want*time.Second {
+		if got := p.Failed(key, "NameTaken", now); got != want*time.Second {
 			t.Errorf("the next try in %s, want %ds", got, want)
 		}
-		if p.may(key, plan{reason: "NameTaken", look: lookLive}, now.Add(time.Second)) {
+		if p.May(key, "NameTaken", false, now.Add(time.Second)) {
 			t.Error("tried again although nothing is new")
 		}
-		if got := p.failed(key, "NameTaken", now.Add(time.Second)); got != want*time.Second-time.Second {
+		if got := p.Failed(key, "NameTaken", now.Add(time.Second)); got != want*time.Second-time.Second {
 			t.Errorf("looked at before it was due, the next try is in %s", got)
 		}
 		now = now.Add(want * time.Second)
 	}
-	if !p.may(key, creating, now.Add(-time.Second)) {
+	if !p.May(key, "Creating", true, now.Add(-time.Second)) {
 		t.Error("what has changed is not looked at")
 	}
-	if got := p.failed(key, "QuotaExceeded", now); got != firstPause {
+	if got := p.Failed(key, "QuotaExceeded", now); got != FirstPause {
 		t.Errorf("another reason waits for %s", got)
 	}
-	p.settled(key)
+	p.Settled(key)
 	if len(p.failing) != 0 {
 		t.Errorf("%d namespaces are remembered for nothing", len(p.failing))
 	}
-	if got := p.failed(key, "QuotaExceeded", now); got != firstPause {
+	if got := p.Failed(key, "QuotaExceeded", now); got != FirstPause {
 		t.Errorf("after it was well, it waits for %s", got)
 	}
 }
 
 // Ten thousand SharedVolumes of one tenant that all fail, and are woken up all the time.
 func TestATenantsFailuresAreBoundedAndKeepNobodyElseFromTrying(t *testing.T) {
-	p, now := newPacer(), time.Unix(1000, 0)
+	p, now := NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused"), time.Unix(1000, 0)
 	const count = 10000
 	keys := make([]client.ObjectKey, count)
 	for i := range keys {
 		keys[i] = client.ObjectKey{Namespace: "hostile", Name: fmt.Sprint(i)}
-		p.failed(keys[i], "NameTaken", now)
+		p.Failed(keys[i], "NameTaken", now)
 	}
 	other := client.ObjectKey{Namespace: "other", Name: "sv1"}
-	p.failed(other, "NameTaken", now)
-	tries, creating := 0, plan{reason: "Creating", do: &change{what: createVolume}}
+	p.Failed(other, "NameTaken", now)
+	tries := 0
 	const minutes = 10
 	for second := range minutes * 60 {
-		at := now.Add(longestPause + time.Duration(second)*time.Second)
+		at := now.Add(LongestPause + time.Duration(second)*time.Second)
 		for _, key := range keys {
-			if p.may(key, creating, at) {
+			if p.May(key, "Creating", true, at) {
 				tries++
 			}
 		}
-		if second == 300 && !p.may(other, plan{reason: "NameTaken", look: lookLive}, at) {
+		if second == 300 && !p.May(other, "NameTaken", false, at) {
 			t.Error("another tenant may not try")
 		}
 	}

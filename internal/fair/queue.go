@@ -1,4 +1,6 @@
-package sharedvolume
+// Package fair shares the work of a controller between namespaces: they take turns, and what fails in one of them is tried again at growing
+// intervals. Why: docs/decisions/0029.
+package fair
 
 import (
 	"slices"
@@ -8,10 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// mostOfOne is how many SharedVolumes of one namespace are worked on at once. The other workers are for the other namespaces.
-const mostOfOne = workers - workers/4
-
-// turns is the order in which SharedVolumes are worked on: the namespaces take turns, so that one with thousands of them holds up
+// turns is the order in which objects are worked on: the namespaces take turns, so that one with thousands of them holds up
 // nobody else. It keeps the items of a workqueue, whose lock is held in Push, Len and Pop.
 type turns struct {
 	mutex sync.Mutex
@@ -108,14 +107,16 @@ func (q *fairQueue) Done(item reconcile.Request) {
 	q.Typed.Done(item)
 }
 
-// newQueue makes the queue of the controller.
-func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	order := newTurns(mostOfOne)
-	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
-		Name: name, Queue: &fairQueue{Typed: inner, turns: order},
-	})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
-		Name: name, DelayingQueue: delaying,
-	})
+// Queue makes the queue of a controller with some workers. At most three quarters of them work for one namespace at once.
+func Queue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		order := newTurns(workers - workers/4)
+		inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order})
+		delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+			Name: name, Queue: &fairQueue{Typed: inner, turns: order},
+		})
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
+			Name: name, DelayingQueue: delaying,
+		})
+	}
 }
