@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -28,7 +29,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
 	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/program"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
@@ -137,7 +137,7 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 
 // fromCluster reads a cluster that runs.
 func fromCluster(options manager.Options, d driver.Driver) (cluster client.Client, kinds map[schema.GroupKind]bool, constraints bool, err error) {
-	found, err := program.Connect(options)
+	found, err := app.Connect(options)
 	if err != nil {
 		return nil, nil, false, err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -18,17 +19,16 @@ import (
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/program"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options program.Options) error {
+func start(ctx context.Context, options app.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}
-	connected, err := program.Connect(options.Options)
+	connected, err := app.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func start(ctx context.Context, options program.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := program.Attach(mgr, controller, options, cluster.kinds); err != nil {
+	if err := app.Attach(mgr, controller, options, cluster.kinds); err != nil {
 		return err
 	}
 	for _, names := range efs.Predecessors {
@@ -72,7 +72,7 @@ func start(ctx context.Context, options program.Options) error {
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
 	}
-	return program.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems.Volumes)
+	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems.Volumes)
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
@@ -105,7 +105,7 @@ type cluster struct {
 }
 
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, connected program.Connection, namespace string, d driver.Driver) (cluster, error) {
+func look(ctx context.Context, connected app.Connection, namespace string, d driver.Driver) (cluster, error) {
 	preflight := connected.Preflight
 	var found cluster
 	var err error
@@ -133,5 +133,5 @@ func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Rec
 	if err != nil {
 		return nil, err
 	}
-	return program.FromEnvironment(efs, lookup)
+	return app.FromEnvironment(efs, lookup)
 }

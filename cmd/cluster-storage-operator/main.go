@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/program"
 )
 
 const usage = `Usage: cluster-storage-operator start [flags]
@@ -22,7 +22,7 @@ Flags of start:
 `
 
 func main() {
-	program.Main(run)
+	app.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -31,16 +31,16 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	return program.Ended(ctx, start(ctx, options))
+	return app.Ended(ctx, start(ctx, options))
 }
 
 // parse reads the command line.
-func parse(args []string) (program.Options, error) {
-	options := program.Options{}
+func parse(args []string) (app.Options, error) {
+	options := app.Options{}
 	options.Fallback = catalogue.OperatorNamespace
 	options.LockName = catalogue.Operator + "-lock"
 	flags := flag.NewFlagSet(catalogue.Operator, flag.ContinueOnError)
 	options.AddFlags(flags)
-	err := program.Parse(flags, usage, args, "start")
+	err := app.Parse(flags, usage, args, "start")
 	return options, err
 }

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/program"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options program.Options, d driver.Driver) error {
-	controller, err := program.FromEnvironment(d, os.Getenv)
+func start(ctx context.Context, options app.Options, d driver.Driver) error {
+	controller, err := app.FromEnvironment(d, os.Getenv)
 	if err != nil {
 		return err
 	}
-	cluster, err := program.Connect(options.Options)
+	cluster, err := app.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	if err != nil {
 		return err
 	}
-	if err := program.Attach(mgr, controller, options, kinds); err != nil {
+	if err := app.Attach(mgr, controller, options, kinds); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
@@ -53,7 +53,7 @@ func start(ctx context.Context, options program.Options, d driver.Driver) error 
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return program.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
+	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
 }
 
 // checkPlace refuses to be a second copy. Leases are of a namespace, so that two copies in two namespaces would both work.

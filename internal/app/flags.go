@@ -1,6 +1,6 @@
-// Package program holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
+// Package app holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
 // those have that operate one CSI driver: environment, the first look at the cluster, and the controller of the ClusterCSIDriver.
-package program
+package app
 
 import (
 	"flag"
