@@ -47,11 +47,12 @@ func TestWhatRunsInANamespaceOfItsOwn(t *testing.T) {
 			[]client.Object{ebsDaemonSet(), ebsDeployment(), ebsPod(old, "n", ebsNodes), ebsPod(old, "c", ebsController)}, true,
 			"node n, controller c, DaemonSet, Deployment", false,
 		},
-		"pods that have ended":      {[]client.Object{finished}, false, "", true},
-		"pods without the socket":   {[]client.Object{plain}, false, "", true},
-		"somebody's DaemonSet":      {[]client.Object{foreign}, true, "", false},
-		"pods where it may not":     {[]client.Object{ebsPod(old, "n", ebsNodes)}, false, "evidence Pod n 1;", false},
-		"pods in another namespace": {[]client.Object{ebsPod("other", "n", ebsNodes)}, false, "", true},
+		"pods that have ended":          {[]client.Object{finished}, false, "", true},
+		"pods without the socket":       {[]client.Object{plain}, false, "", true},
+		"somebody's DaemonSet":          {[]client.Object{foreign}, true, "", false},
+		"pods where it may not":         {[]client.Object{ebsPod(old, "n", ebsNodes)}, false, "evidence Pod n 1;", false},
+		"a controller where it may not": {[]client.Object{ebsPod(old, "c", ebsController)}, false, "evidence Pod c 1;", false},
+		"pods in another namespace":     {[]client.Object{ebsPod("other", "n", ebsNodes)}, false, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, ebs(t), tc.objects...)
