@@ -36,13 +36,13 @@ func (r *reporter) unmanaged(ctx context.Context, w *world) (time.Duration, erro
 
 // reportOperator writes the ClusterOperator if it differs, and says when to look again.
 func (r *reporter) reportOperator(ctx context.Context, w *world, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
-	operator, err := r.operator(ctx, w)
+	operator, err := r.ensureOperator(ctx, w)
 	if err != nil {
 		return 0, err
 	}
 	have := operator.Status
-	wanted.Conditions = status.MergeClusterOperator(have.Conditions, wanted.Conditions, metav1.NewTime(r.Now()).Rfc3339Copy())
-	wait, err := r.operatorWriter.Write(ctx, status.Report{
+	wanted.Conditions = status.MergeClusterOperator(have.Conditions, wanted.Conditions, metav1.NewTime(w.now).Rfc3339Copy())
+	wait, err := r.operator.Write(ctx, status.Report{
 		Target:  apply.Target(configv1.GroupVersion.WithKind("ClusterOperator"), operator),
 		Have:    &configv1.ClusterOperatorStatus{Versions: have.Versions, RelatedObjects: have.RelatedObjects, Conditions: ownOf(have, wanted)},
 		Want:    &wanted,
@@ -51,7 +51,7 @@ func (r *reporter) reportOperator(ctx context.Context, w *world, wanted configv1
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	r.tell(operator, have, wanted)
+	tell(r.events, operator, have, wanted)
 	return 0, nil
 }
 
@@ -62,8 +62,8 @@ func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperat
 	})
 }
 
-// operator is the ClusterOperator, which is made if it is missing.
-func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOperator, error) {
+// ensureOperator returns the ClusterOperator, which is made if it is missing.
+func (r *reporter) ensureOperator(ctx context.Context, w *world) (*configv1.ClusterOperator, error) {
 	if w.clusterOperator != nil {
 		return w.clusterOperator, nil
 	}
@@ -71,10 +71,10 @@ func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOpe
 	target := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	target.SetGroupVersionKind(kind)
 	target.SetName(clusterOperatorName)
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator)); err != nil {
+	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(catalogue.Operator)); err != nil {
 		return nil, fmt.Errorf("create ClusterOperator %s: %w", clusterOperatorName, err)
 	}
-	r.applier.Mutations.Remember(target)
+	r.remember(target)
 	operator := &configv1.ClusterOperator{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(target.Object, operator); err != nil {
 		return nil, fmt.Errorf("convert ClusterOperator %s: %w", clusterOperatorName, err)
@@ -83,9 +83,9 @@ func (r *reporter) operator(ctx context.Context, w *world) (*configv1.ClusterOpe
 }
 
 // related are the objects that whoever asks what is wrong with storage has to look at.
-func (r *reporter) related(results []result) []configv1.ObjectReference {
+func related(namespace string, scope Scope, results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
-		{Resource: "namespaces", Name: r.Namespace},
+		{Resource: "namespaces", Name: namespace},
 		{Resource: "namespaces", Name: catalogue.Namespace},
 		{Group: operatorv1.GroupName, Resource: "storages", Name: openshift.Singleton},
 		// What this program may do.
@@ -98,9 +98,9 @@ func (r *reporter) related(results []result) []configv1.ObjectReference {
 			continue
 		}
 		found = append(found, configv1.ObjectReference{Group: operatorv1.GroupName, Resource: driversResource, Name: entry.Name})
-		for _, object := range r.Scope.objects[entry.Name] {
+		for _, object := range scope.objects[entry.Name] {
 			kind := object.GetObjectKind().GroupVersionKind()
-			if r.Scope.serves(kind.GroupKind()) {
+			if scope.serves(kind.GroupKind()) {
 				found = append(found, reference(kind, client.ObjectKeyFromObject(object)))
 			}
 			if role, bound := boundRole(object); bound && !slices.Contains(found, role) {

@@ -69,15 +69,15 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 }
 
 // conditionsOf are the conditions of one entry, and when to look again.
-func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
+func (m *memory) conditionsOf(w *world, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
 	prefix := done.entry.Condition
 	failure := func(kind string, err error) {
-		condition, wait := r.failures.Degraded(prefix+kind, err)
+		condition, wait := m.failures.Degraded(prefix+kind, err)
 		all, again = append(all, condition), status.MinRequeue(again, wait)
 	}
 	if done.retiring {
 		failure(retireConditions, done.retireErr)
-		message := done.retirement.message
+		message := done.retirement.Message
 		if message == "" {
 			message = fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title)
 		}
@@ -85,7 +85,7 @@ func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.Operat
 			status.Condition(prefix+retireConditions+status.Available, true, retiringReason, ""),
 			status.Condition(prefix+retireConditions+status.Progressing, true, retiringReason, message),
 			status.Condition(prefix+staticConditions+status.Degraded, false, "", ""))
-		copies, wait := r.crConditions(w, done)
+		copies, wait := m.crConditions(w, done)
 		available := prefix + crConditions + status.Available
 		if reported := status.Find(copies, available); reported != nil && reported.Reason == waitForOperator {
 			// What the old operator has installed goes on running.
@@ -100,21 +100,21 @@ func (r *reporter) conditionsOf(w *world, done *result) (all []operatorv1.Operat
 		return all, again
 	}
 	if done.removal.message != "" {
-		removal, wait := r.removalConditions(done)
+		removal, wait := m.removalConditions(done)
 		all, again = append(all, removal...), status.MinRequeue(again, wait)
 		if !done.removal.waits {
 			// What becomes of a driver that is not needed does not make the cluster's storage unavailable.
 			return all, again
 		}
 	}
-	rollout, wait := r.deploymentConditions(done)
+	rollout, wait := m.deploymentConditions(done)
 	all, again = append(all, rollout...), status.MinRequeue(again, wait)
-	copies, wait := r.crConditions(w, done)
+	copies, wait := m.crConditions(w, done)
 	return append(all, copies...), status.MinRequeue(again, wait)
 }
 
 // removalConditions say how far the removal of a driver is.
-func (r *reporter) removalConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) removalConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + removalConditions
 	if done.removal.waits {
 		// That may be for ever. Nothing is under way.
@@ -123,7 +123,7 @@ func (r *reporter) removalConditions(done *result) ([]operatorv1.OperatorConditi
 			status.Condition(prefix+status.Degraded, false, "", ""),
 		}, 0
 	}
-	stuck, again := r.rollouts.Stuck(prefix, true, 0, -int64(done.removal.left))
+	stuck, again := m.rollouts.Stuck(prefix, true, 0, -int64(done.removal.left))
 	degraded := status.Condition(prefix+status.Degraded, false, "", "")
 	if stuck {
 		text := fmt.Sprintf("no progress for %s: %s", status.StuckAfter, done.removal.message)
@@ -135,7 +135,7 @@ func (r *reporter) removalConditions(done *result) ([]operatorv1.OperatorConditi
 }
 
 // deploymentConditions report on the operator's Deployment. It is not a matter of availability: the driver runs without its operator.
-func (r *reporter) deploymentConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + deploymentConditions
 	deployment := done.deployment
 	name := fmt.Sprintf("Deployment %s/%s of the operator of %s", catalogue.Namespace, done.entry.Operator, done.entry.Title)
@@ -145,12 +145,12 @@ func (r *reporter) deploymentConditions(done *result) ([]operatorv1.OperatorCond
 		progressing = status.Condition(prefix+status.Progressing, true, status.Deploying, name+": "+waits)
 	}
 	if deployment == nil {
-		condition, again := r.failures.Degraded(prefix, nil)
+		condition, again := m.failures.Degraded(prefix, nil)
 		return []operatorv1.OperatorCondition{progressing, condition}, again
 	}
 	state := deployment.Status
 	pods := int64(state.UpdatedReplicas + state.AvailableReplicas)
-	stuck, wait := r.rollouts.Stuck(prefix+string(deployment.UID), waits != "", deployment.Generation, pods)
+	stuck, wait := m.rollouts.Stuck(prefix+string(deployment.UID), waits != "", deployment.Generation, pods)
 	var err error
 	const hint = "look at its pods and their events"
 	switch {
@@ -161,7 +161,7 @@ func (r *reporter) deploymentConditions(done *result) ([]operatorv1.OperatorCond
 	case waits == "" && state.AvailableReplicas == 0:
 		err = fmt.Errorf("%s: no pod is ready any more, so that nobody looks after the driver: %s", name, hint)
 	}
-	degraded, again := r.failures.Degraded(prefix, err)
+	degraded, again := m.failures.Degraded(prefix, err)
 	return []operatorv1.OperatorCondition{progressing, degraded}, status.MinRequeue(wait, again)
 }
 
@@ -178,7 +178,7 @@ func failed(deployment *appsv1.Deployment) string {
 }
 
 // starterConditions say which drivers can't be judged, and that it is not for them that a cluster can't be updated.
-func (r *reporter) starterConditions(w *world, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) starterConditions(w *world, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
 		problems = append(problems, problem)
@@ -193,7 +193,7 @@ func (r *reporter) starterConditions(w *world, choices []choice) ([]operatorv1.O
 		slices.Sort(problems)
 		err = errors.New(strings.Join(slices.Compact(problems), "; "))
 	}
-	degraded, again := r.failures.Degraded(starter, err)
+	degraded, again := m.failures.Degraded(starter, err)
 	if err == nil && w.TLS.Problem != "" {
 		degraded = status.Condition(starter+status.Degraded, true, "NotFollowed", w.TLS.Problem)
 	}

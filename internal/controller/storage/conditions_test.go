@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -23,12 +24,13 @@ import (
 // at is when all of these tests happen.
 var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func newReporter() *reporter {
+func newMemory() *memory {
 	now := func() time.Time { return at }
-	return &reporter{once: map[string]bool{}, Reconciler: &Reconciler{
-		Now: now, failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, Catalogue: entries(), Version: "2",
-	}}
+	return &memory{once: map[string]bool{}, failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}}
 }
+
+// release is a world at version 2, and at the time of all tests.
+func release() *world { return &world{version: "2", now: at} }
 
 func deployment(done bool) *appsv1.Deployment {
 	found := &appsv1.Deployment{Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1}}
@@ -78,33 +80,33 @@ func TestWhatADriverReportsIsCopied(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mayBeDisabled bool
 		driver        *operatorv1.ClusterCSIDriver
-		before        memory
+		before        past
 		want          string
 	}{
 		"nothing yet": {want: "Available=False/WaitForOperator Progressing=True/WaitForOperator Degraded=False/AsExpected Upgradeable=True/AsExpected"},
-		"nothing any more": {before: memory{available: was(true, "AsExpected"), once: true},
+		"nothing any more": {before: past{available: was(true, "AsExpected"), once: true},
 			want: "Available=True/WaitForOperator Progressing=True/WaitForOperator Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"well": {driver: driver("", good...), want: "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"bad": {driver: driver("", said("XAvailable", false, "a"), said("XDegraded", true, "b"), said("XUpgradeable", false, "c")),
 			want: "Available=False/Said Progressing=False/AsExpected Degraded=True/Said Upgradeable=False/Said"},
 		"disabled": {mayBeDisabled: true, driver: driver("", off, said("XProgressing", true, "")),
 			want: "Available=True/DriverDisabled Progressing=False/DriverDisabled Degraded=False/AsExpected Upgradeable=True/AsExpected"},
-		"disabled, as before": {mayBeDisabled: true, driver: driver("", off), before: memory{available: was(true, "DriverDisabled")},
+		"disabled, as before": {mayBeDisabled: true, driver: driver("", off), before: past{available: was(true, "DriverDisabled")},
 			want: "Available=True/DriverDisabled Progressing=False/DriverDisabled Degraded=False/AsExpected Upgradeable=True/AsExpected"},
-		"disabled until now": {mayBeDisabled: true, driver: driver(""), before: memory{available: was(true, "DriverDisabled")},
+		"disabled until now": {mayBeDisabled: true, driver: driver(""), before: past{available: was(true, "DriverDisabled")},
 			want: "Available=True/DriverDisabled Progressing=True/WaitForOperator Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"not disabled": {mayBeDisabled: true, driver: driver("", append(good, said("XDisabled", false, ""))...),
 			want: "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"disabled after it was available": {mayBeDisabled: true, driver: driver("", off, said("XAvailable", false, "down")),
-			before: memory{available: was(false, "Said"), once: true},
+			before: past{available: was(false, "Said"), once: true},
 			want:   "Available=False/Said Progressing=False/AsExpected Degraded=True/DriverDisabled Upgradeable=True/AsExpected"},
-		"disabled after it was available, and silent": {mayBeDisabled: true, driver: driver("", off), before: memory{available: was(true, "AsExpected"), once: true},
+		"disabled after it was available, and silent": {mayBeDisabled: true, driver: driver("", off), before: past{available: was(true, "AsExpected"), once: true},
 			want: "Available=True/WaitForOperator Progressing=False/AsExpected Degraded=True/DriverDisabled Upgradeable=True/AsExpected"},
 		"removed by an administrator after it was available": {mayBeDisabled: true, driver: removed(driver("", off, said("XDegraded", false, ""))),
-			before: memory{available: was(true, "AsExpected"), once: true},
+			before: past{available: was(true, "AsExpected"), once: true},
 			want:   "Available=True/DriverDisabled Progressing=False/DriverDisabled Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"to be removed, and its operator has not begun": {mayBeDisabled: true, driver: removed(driver("", good...)),
-			before: memory{available: was(true, "AsExpected"), once: true},
+			before: past{available: was(true, "AsExpected"), once: true},
 			want:   "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
 		"disabled where that can't be": {driver: driver("", append(good, off)...),
 			want: "Available=True/AsExpected Progressing=False/AsExpected Degraded=False/AsExpected Upgradeable=True/AsExpected"},
@@ -149,10 +151,10 @@ func TestADriverIsAtAVersionWhenItAndItsOperatorAre(t *testing.T) {
 		"theirs, at that version":      {1, result{applied: true, deployment: fresh, driver: driver("", good...)}, operator("2"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, w := newReporter(), &world{clusterOperator: tc.operator}
-			tc.done.entry = entries()[tc.entry]
+			r, w := newMemory(), release()
+			w.clusterOperator, tc.done.entry = tc.operator, entries()[tc.entry]
 			conditions, _ := r.crConditions(w, &tc.done)
-			if got := r.reached(w, &tc.done, conditions); got != tc.want {
+			if got := reached(w, &tc.done, conditions); got != tc.want {
 				t.Errorf("reached: %v", got)
 			}
 			progressing := status.Find(conditions, tc.done.entry.Condition+crConditions+status.Progressing)
@@ -165,18 +167,18 @@ func TestADriverIsAtAVersionWhenItAndItsOperatorAre(t *testing.T) {
 
 // Its operator says nothing of the driver but that it can't drive it. What was so before keeps storage available, but is no news of this version.
 func TestADriverThatBrokeIsNotAtANewVersion(t *testing.T) {
-	r := newReporter()
+	r := newMemory()
 	done := result{applied: true, deployment: deployment(true), driver: driver("", said("XDisabled", true, "the cloud does not answer"))}
 	done.entry = entries()[1]
 	done.entry.MayBeDisabled = true
 	r.once[done.entry.Name] = true
-	conditions, _ := r.crConditions(&world{}, &done)
-	if r.reached(&world{}, &done, conditions) {
+	conditions, _ := r.crConditions(release(), &done)
+	if reached(release(), &done, conditions) {
 		t.Errorf("it is, with %s", short(conditions, "GatedCSIDriverOperatorCR"))
 	}
 	delete(r.once, done.entry.Name)
-	conditions, _ = r.crConditions(&world{}, &done)
-	if !r.reached(&world{}, &done, conditions) {
+	conditions, _ = r.crConditions(release(), &done)
+	if !reached(release(), &done, conditions) {
 		t.Errorf("one that is disabled holds up the cluster's version, with %s", short(conditions, "GatedCSIDriverOperatorCR"))
 	}
 }
@@ -203,16 +205,16 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 		"its pod is lost": {result{applied: true, deployment: lost, driver: good}, "DeploymentDegraded=False/Retrying", "no pod is ready any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReporter()
+			r := newMemory()
 			tc.done.choice = choice{entry: entries()[0], verdict: wanted}
-			conditions, _ := r.conditionsOf(&world{}, &tc.done)
+			conditions, _ := r.conditionsOf(release(), &tc.done)
 			var odd []operatorv1.OperatorCondition
 			var messages []string
 			for _, condition := range conditions {
 				if condition.Reason != status.AsExpected {
 					odd, messages = append(odd, condition), append(messages, condition.Message)
 				}
-				if !ownTypes(r.Catalogue)[condition.Type] {
+				if !ownTypes(entries())[condition.Type] {
 					t.Errorf("%s is not among the conditions of this program", condition.Type)
 				}
 			}
@@ -230,13 +232,13 @@ func TestWhatIsBeingRemovedDoesNotCountAsUnavailable(t *testing.T) {
 	gone := driver("", said("XAvailable", false, "removed"))
 	done := result{choice: choice{entry: entries()[0], verdict: unwanted, why: "the platform of the cluster is None"}, driver: gone,
 		removal: removal{message: "waiting for it", left: 1}}
-	conditions, again := newReporter().conditionsOf(&world{}, &done)
+	conditions, again := newMemory().conditionsOf(release(), &done)
 	want := "StaticControllerDegraded=False/AsExpected RemovalProgressing=True/Removing RemovalDegraded=False/AsExpected"
 	if diff := cmp.Diff(want, short(conditions, "PlainCSIDriverOperator")); diff != "" || again == 0 {
 		t.Errorf("look again in %s: %s", again, diff)
 	}
 	done.removal.waits, done.driver = true, driver("2", said("XAvailable", true, ""))
-	conditions, _ = newReporter().conditionsOf(&world{}, &done)
+	conditions, _ = newMemory().conditionsOf(release(), &done)
 	if available := status.Find(conditions, "PlainCSIDriverOperatorCRAvailable"); available == nil || available.Status != operatorv1.ConditionTrue ||
 		status.Find(conditions, "PlainCSIDriverOperatorRemovalProgressing").Status == operatorv1.ConditionTrue {
 		t.Errorf("while volumes exist: %s", short(conditions, ""))
@@ -326,7 +328,7 @@ func TestARemovalIsCompleteOnlyWhenItsOperatorHasSaidSo(t *testing.T) {
 
 func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
 	vsphere, aws := &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("VSphere")}}}, &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("AWS")}}}
-	r := newReporter()
+	r := newMemory()
 	for _, tc := range []struct {
 		world   *world
 		kind    string
@@ -341,7 +343,7 @@ func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
 		{aws, "PlainCSIDriverOperatorCRAvailable", true, false},
 	} {
 		r.cleaned = tc.cleaned
-		if got := r.belongsToOthers(tc.world, tc.kind); got != tc.want {
+		if got := r.belongsToOthers(tc.world, tc.kind, ownTypes(entries())); got != tc.want {
 			t.Errorf("%s, cleaned %v: %v", tc.kind, tc.cleaned, got)
 		}
 	}
@@ -349,15 +351,15 @@ func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
 
 // What the old operator has installed serves, though the new one has not said anything yet.
 func TestStorageIsAvailableWhileAnOperatorOfOLMIsReplaced(t *testing.T) {
-	r := newReporter()
+	r := newMemory()
 	for reports, want := range map[*operatorv1.ClusterCSIDriver]operatorv1.ConditionStatus{
 		nil:         operatorv1.ConditionTrue,
 		driver("1"): operatorv1.ConditionTrue,
 		driver("1", said("XAvailable", false, "no nodes")): operatorv1.ConditionFalse,
 	} {
-		done := result{retiring: true, driver: reports, retirement: retirement{message: "waiting"}}
+		done := result{retiring: true, driver: reports, retirement: olm.State{Message: "waiting"}}
 		done.entry = entries()[0]
-		conditions, _ := r.conditionsOf(&world{}, &done)
+		conditions, _ := r.conditionsOf(release(), &done)
 		available := status.Find(conditions, done.entry.Condition+crConditions+status.Available)
 		if available == nil || available.Status != want {
 			t.Errorf("%+v, want %s", available, want)

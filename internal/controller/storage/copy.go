@@ -15,8 +15,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// memory is what is known of a driver from before.
-type memory struct {
+// past is what is known of a driver from before.
+type past struct {
 	// available is the condition as it was; nil if there was none.
 	available *operatorv1.OperatorCondition
 	// once says that the driver has been available.
@@ -24,15 +24,15 @@ type memory struct {
 }
 
 // crConditions copy what the driver's operator reports in the ClusterCSIDriver.
-func (r *reporter) crConditions(w *world, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) crConditions(w *world, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + crConditions
-	before := memory{available: status.Find(r.former(w), prefix+status.Available)}
-	before.once = r.once[done.entry.Name] || wasAvailable(before.available)
+	before := past{available: status.Find(m.former(w), prefix+status.Available)}
+	before.once = m.once[done.entry.Name] || wasAvailable(before.available)
 	all := copied(done, before)
 	if wasAvailable(status.Find(all, prefix+status.Available)) {
-		r.once[done.entry.Name] = true
+		m.once[done.entry.Name] = true
 	}
-	waits, again := r.waitsForVersion(w, done)
+	waits, again := waitsForVersion(w, done)
 	if waits != "" && status.Find(all, prefix+status.Progressing).Status == operatorv1.ConditionFalse {
 		all = status.Replace(all, status.Condition(prefix+status.Progressing, true, status.Deploying, waits))
 	}
@@ -46,7 +46,7 @@ func wasAvailable(condition *operatorv1.OperatorCondition) bool {
 }
 
 // copied are the sums of what a ClusterCSIDriver reports.
-func copied(done *result, before memory) []operatorv1.OperatorCondition {
+func copied(done *result, before past) []operatorv1.OperatorCondition {
 	prefix, about := done.entry.Condition+crConditions, "ClusterCSIDriver "+done.entry.Name
 	var have []operatorv1.OperatorCondition
 	if done.driver != nil {
@@ -119,7 +119,7 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 }
 
 // waitsForVersion says what of a driver whose operator is rolled out has still to reach the release's version, and when to look again.
-func (r *reporter) waitsForVersion(w *world, done *result) (string, time.Duration) {
+func waitsForVersion(w *world, done *result) (string, time.Duration) {
 	if !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" {
 		return "", 0
 	}
@@ -129,14 +129,14 @@ func (r *reporter) waitsForVersion(w *world, done *result) (string, time.Duratio
 		return "", 0
 	}
 	if done.entry.Builtin {
-		if at := done.driver.Status.Version; at != r.Version {
-			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, r.Version, known(at)), 0
+		if at := done.driver.Status.Version; at != w.version {
+			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, w.version, known(at)), 0
 		}
 		return "", 0
 	}
 	// OpenShift's own cluster-storage-operator has reported one version for all.
 	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
-	if wait := settleTime - r.Now().Sub(rolledOutAt(done.deployment)); wait > 0 && before != "" && before != r.Version {
+	if wait := settleTime - w.now.Sub(rolledOutAt(done.deployment)); wait > 0 && before != "" && before != w.version {
 		// What it has reported may still be about the old one.
 		return fmt.Sprintf("waiting for the new operator of %s to report", name), wait
 	}
@@ -144,8 +144,8 @@ func (r *reporter) waitsForVersion(w *world, done *result) (string, time.Duratio
 }
 
 // reached tells whether a driver and its operator are at the release's version, by the conditions of the driver.
-func (r *reporter) reached(w *world, done *result, conditions []operatorv1.OperatorCondition) bool {
-	waits, _ := r.waitsForVersion(w, done)
+func reached(w *world, done *result, conditions []operatorv1.OperatorCondition) bool {
+	waits, _ := waitsForVersion(w, done)
 	prefix := done.entry.Condition + crConditions
 	available, progressing := status.Find(conditions, prefix+status.Available), status.Find(conditions, prefix+status.Progressing)
 	switch {

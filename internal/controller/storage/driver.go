@@ -60,7 +60,9 @@ func (r *Reconciler) ensure(
 // create makes the ClusterCSIDriver of an entry.
 func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason string) (*operatorv1.ClusterCSIDriver, error) {
 	target := r.driverObject(entry.Name)
-	target.Object["spec"] = settingsOf(nil)
+	target.Object["spec"] = map[string]any{
+		"managementState": string(operatorv1.Managed), "logLevel": string(operatorv1.Normal), "operatorLogLevel": string(operatorv1.Normal),
+	}
 	if reason != "" {
 		target.SetAnnotations(map[string]string{openshift.NotWantedAnnotation: reason})
 	}
@@ -70,6 +72,17 @@ func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason s
 		return nil, err
 	}
 	return r.remember(target)
+}
+
+// createWith makes a ClusterCSIDriver with settings of an operator that OLM installed.
+func (r *Reconciler) createWith(ctx context.Context, name string, spec map[string]any) error {
+	target := r.driverObject(name)
+	target.Object["spec"] = spec
+	if err := r.put(ctx, target, " with the settings of the operator that OLM installed", ""); err != nil {
+		return err
+	}
+	_, err := r.remember(target)
+	return err
 }
 
 // put writes a ClusterCSIDriver that is missing, and says with what, and in the event also what for. It is a server-side apply, whose

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -35,7 +36,7 @@ type result struct {
 	// foreign says that a CSIDriver of somebody else is in the way.
 	foreign string
 	// retirement is how far the removal of an operator that OLM installed is, retiring that there is one, and retireErr what went wrong.
-	retirement retirement
+	retirement olm.State
 	retiring   bool
 	retireErr  error
 	// removal is how far the removal of the driver is.
@@ -83,19 +84,12 @@ func (r *Reconciler) start(ctx context.Context, w *world, done *result) {
 
 // settled tells whether nothing of the operator that OLM installed is left.
 func (r *Reconciler) settled(ctx context.Context, done *result) bool {
-	entry := done.entry
-	if entry.Predecessor == nil || r.retired[entry.Name] {
+	found, err := r.formers.Retire(ctx, done.entry)
+	if err == nil && found.Done {
 		return true
 	}
-	retirement, err := r.retireWhenDue(ctx, entry)
-	done.retirement, done.retireErr = retirement, err
-	done.again = status.MinRequeue(done.again, retirement.again)
-	if err == nil && retirement.done {
-		r.retired[entry.Name] = true
-		delete(r.retirings, entry.Name)
-		return true
-	}
-	done.retiring = true
+	done.retiring, done.retirement, done.retireErr = true, found, err
+	done.again = status.MinRequeue(done.again, found.Again)
 	if err != nil {
 		done.err = fmt.Errorf("remove the operator that OLM installed: %w", err)
 	}

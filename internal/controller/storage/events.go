@@ -6,6 +6,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -23,7 +24,7 @@ const (
 )
 
 // tell records events for what differs between two states of the ClusterOperator.
-func (r *reporter) tell(operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
+func tell(recorder events.EventRecorder, operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
 	var changes []string
 	kind := corev1.EventTypeNormal
 	for _, condition := range after.Conditions {
@@ -41,7 +42,7 @@ func (r *reporter) tell(operator *configv1.ClusterOperator, before, after config
 		}
 	}
 	if len(changes) > 0 {
-		r.Events.Eventf(operator, nil, kind, eventStatus, action, "%s", status.Clip(strings.Join(changes, "; ")))
+		recorder.Eventf(operator, nil, kind, eventStatus, action, "%s", status.Clip(strings.Join(changes, "; ")))
 	}
 	old := map[string]string{}
 	for _, version := range before.Versions {
@@ -49,7 +50,7 @@ func (r *reporter) tell(operator *configv1.ClusterOperator, before, after config
 	}
 	for _, version := range after.Versions {
 		if old[version.Name] != version.Version {
-			r.Events.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s",
+			recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s",
 				fmt.Sprintf("version of %s changed from %s to %s", version.Name, known(old[version.Name]), version.Version))
 		}
 	}

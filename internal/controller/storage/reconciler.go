@@ -24,6 +24,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -53,17 +54,12 @@ type Reconciler struct {
 	Now func() time.Time
 
 	applier  *apply.Applier
-	failures *status.Failures
-	rollouts *status.Rollouts
-	metrics  *metrics
 	reporter *reporter
 	// volumes are the PersistentVolumes of drivers that are to go, as they were counted last.
 	volumes map[string]volumes
-	// retired are the entries for which nothing is left that OLM installed.
-	retired map[string]bool
-	// retirings are the removals of such operators that are under way.
-	retirings map[string]*retiring
-	busy      status.Watchdog
+	// formers are the operators that OLM installed.
+	formers *olm.Operators
+	busy    status.Watchdog
 }
 
 // Reconcile brings the cluster to what its configuration says.

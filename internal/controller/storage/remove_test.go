@@ -61,8 +61,7 @@ func TestVolumesCountUntilTheDriverHasGone(t *testing.T) {
 func TestADriverThatIsUnmanagedIsNotRemoved(t *testing.T) {
 	for _, entry := range []catalogue.Entry{entries()[0], others()} {
 		t.Run(entry.Title, func(t *testing.T) {
-			r := newReporter()
-			r.Reconciler = reconcilerOf(newCluster(t), entry)
+			r := reconcilerOf(newCluster(t), entry)
 			done := unneeded(entry)
 			done.driver, done.deployment = driver("2"), deployment(true)
 			done.driver.Spec.ManagementState = operatorv1.Unmanaged
@@ -73,7 +72,7 @@ func TestADriverThatIsUnmanagedIsNotRemoved(t *testing.T) {
 			if !strings.Contains(done.removal.message, "set its spec.managementState to Managed") {
 				t.Errorf("it says %q", done.removal.message)
 			}
-			conditions, _ := r.removalConditions(done)
+			conditions, _ := newMemory().removalConditions(done)
 			want := "Progressing=False/Unmanaged Degraded=False/AsExpected"
 			if diff := cmp.Diff(want, short(conditions, entry.Condition+removalConditions)); diff != "" {
 				t.Error(diff)
@@ -90,7 +89,7 @@ func TestARemovalIsMarkedBeforeTheOperatorGoes(t *testing.T) {
 		operator bool
 		want     []string
 	}{
-		"the operator is there": {true, []string{others().Name}},
+		"the operator is there": {true, []string{"apply ClusterCSIDriver " + others().Name}},
 		// Else it would come back as soon as it is deleted, which is the last step.
 		"nothing is left": {false, nil},
 	} {
@@ -101,7 +100,7 @@ func TestARemovalIsMarkedBeforeTheOperatorGoes(t *testing.T) {
 				done.deployment = deployment(true)
 			}
 			reconcilerOf(c, done.entry).remove(t.Context(), aWorld(), done)
-			if diff := cmp.Diff(tc.want, c.applied); diff != "" || done.err != nil {
+			if diff := cmp.Diff(tc.want, c.Writes); diff != "" || done.err != nil {
 				t.Errorf("ClusterCSIDrivers that were made: %s; error %v", diff, done.err)
 			}
 		})

@@ -32,13 +32,11 @@ func TestPodsThatTheNextVersionWouldNotStartKeepTheClusterFromIt(t *testing.T) {
 		"in another's namespace": {report("shop", name, map[string]string{"conflictsPresent": "True"}), true},
 	} {
 		t.Run(why, func(t *testing.T) {
-			r := newReporter()
-			r.Reconciler = reconcilerOf(newCluster(t, tc.object, infrastructure("None")))
-			w, err := r.read(t.Context())
+			w, err := reconcilerOf(newCluster(t, tc.object, infrastructure("None"))).read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, _, _ := r.judge(w, nil, nil)
+			all, _, _ := newMemory().conditions(w, nil, nil)
 			told := status.Find(all, "SELinuxMountGAReadinessControllerUpgradeable")
 			if told == nil || (told.Status == operatorv1.ConditionTrue) != tc.want {
 				t.Fatalf("it says %+v", told)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -286,20 +287,25 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 
 // prepare makes the parts of the reconciler.
 func (r *Reconciler) prepare() error {
-	r.failures = &status.Failures{Now: r.Now}
-	r.rollouts = &status.Rollouts{Now: r.Now}
 	r.volumes = map[string]volumes{}
-	r.retired, r.retirings = map[string]bool{}, map[string]*retiring{}
+	r.formers = &olm.Operators{Writer: r.Client, Live: r.Live, Create: r.createWith, Now: r.Now}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache(),
 	}
-	writer := func() *status.Writer {
-		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember}
+	measured, err := newMetrics(registry.Registry)
+	if err != nil {
+		return err
 	}
-	r.reporter = &reporter{Reconciler: r, storageWriter: writer(), operatorWriter: writer()}
-	var err error
-	r.metrics, err = newMetrics(registry.Registry)
-	return err
+	remember := r.applier.Mutations.Remember
+	writer := func() *status.Writer {
+		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: remember}
+	}
+	r.reporter = &reporter{
+		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}},
+		catalogue: r.Catalogue, scope: r.Scope, namespace: r.Namespace,
+		storage: writer(), operator: writer(), client: r.Client, remember: remember, events: r.Events, metrics: measured,
+	}
+	return nil
 }
 
 // applierOf is the applier for the objects of one entry.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -28,7 +29,9 @@ type world struct {
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	version     string
+	// version is that of the release, now when the world was read.
+	version string
+	now     time.Time
 	// cloudConfig is how the cloud is reached, nil if nothing says it.
 	cloudConfig map[string]string
 	// attributes are the VolumeAttributesClasses, if the cluster serves them.
@@ -40,7 +43,7 @@ type world struct {
 // read looks at everything that a reconcile depends on. All of it is in the cache.
 func (r *Reconciler) read(ctx context.Context) (*world, error) {
 	w := &world{
-		version: r.Version, drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
+		version: r.Version, now: r.Now(), drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
 		deployments: map[string]*appsv1.Deployment{},
 	}
 	storage, clusterOperator := &operatorv1.Storage{}, &configv1.ClusterOperator{}

@@ -17,9 +17,7 @@ func TestATLSProfileThatCannotBeReadIsToldAndHoldsNothingUp(t *testing.T) {
 	apiServer := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tlsSecurityProfile": "Modern"}}}
 	apiServer.SetGroupVersionKind(openshift.APIServerKind())
 	apiServer.SetName(openshift.Singleton)
-	r := newReporter()
-	r.Reconciler = reconcilerOf(newCluster(t, apiServer), entries()...)
-	w, err := r.read(t.Context())
+	w, err := reconcilerOf(newCluster(t, apiServer), entries()...).read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +25,7 @@ func TestATLSProfileThatCannotBeReadIsToldAndHoldsNothingUp(t *testing.T) {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
 	w.Infrastructure = infrastructure("AWS")
-	conditions, _ := r.starterConditions(w, nil)
+	conditions, _ := newMemory().starterConditions(w, nil)
 	told := status.Find(conditions, "CSIDriverStarterDegraded")
 	if told == nil || told.Status != operatorv1.ConditionTrue || !strings.Contains(told.Message, "correct spec.tlsSecurityProfile of APIServer cluster") {
 		t.Errorf("it says %+v", told)

@@ -1,6 +1,8 @@
-package storage
+package olm
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,41 +16,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
-func TestSettingsOfAnOldOperatorAreKept(t *testing.T) {
-	normal := map[string]any{"managementState": "Managed", "logLevel": "Normal", "operatorLogLevel": "Normal"}
-	for name, tc := range map[string]struct {
-		old  map[string]any
-		want map[string]any
-	}{
-		"no configuration": {want: normal},
-		"an empty one":     {old: map[string]any{}, want: normal},
-		"log levels": {
-			old:  map[string]any{"managementState": "Managed", "logLevel": "Debug", "operatorLogLevel": "TraceAll"},
-			want: map[string]any{"managementState": "Managed", "logLevel": "Debug", "operatorLogLevel": "TraceAll"},
-		},
-		"log levels that nobody knows": {old: map[string]any{"logLevel": "Loud", "operatorLogLevel": 7}, want: normal},
-		"an operator that keeps its hands off": {
-			old:  map[string]any{"managementState": "Unmanaged"},
-			want: map[string]any{"managementState": "Unmanaged", "logLevel": "Normal", "operatorLogLevel": "Normal"},
-		},
-		"a driver that was to be removed": {old: map[string]any{"managementState": "Removed"}, want: normal},
-		"a state of the past":             {old: map[string]any{"managementState": "Force"}, want: normal},
-		"fields of another time":          {old: map[string]any{"observedConfig": map[string]any{"a": "b"}}, want: normal},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var old *unstructured.Unstructured
-			if tc.old != nil {
-				old = &unstructured.Unstructured{Object: map[string]any{"spec": tc.old}}
-			}
-			if diff := cmp.Diff(tc.want, settingsOf(old)); diff != "" {
-				t.Errorf("spec (-want +got):\n%s", diff)
-			}
-		})
+// at is when all of these tests happen.
+var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func newCluster(t *testing.T, objects ...client.Object) *canned.Cluster {
+	t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return canned.New(scheme, objects...)
+}
+
+// operators are those of a cluster. They note the ClusterCSIDrivers that they make.
+func operators(c *canned.Cluster) *Operators {
+	return &Operators{
+		Writer: c, Live: c, Now: func() time.Time { return at },
+		Create: func(_ context.Context, name string, spec map[string]any) error {
+			c.Writes = append(c.Writes, fmt.Sprintf("create ClusterCSIDriver %s %v", name, spec))
+			return nil
+		},
+	}
+}
+
+func driver(entry catalogue.Entry) client.Object {
+	return &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}}
 }
 
 // formerEBS is the entry of EBS, whose operator OLM installed once.
@@ -130,23 +128,23 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 		},
 		"a Deployment that names another operator by its label": {
 			objects: []client.Object{configuration, version("important.v1"), deploymentOf(entry, "important.v1", false)},
-			deleted: []string{"AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
+			deleted: []string{"delete AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
 		},
 		"a Deployment that another operator owns": {
 			objects: []client.Object{configuration, version("important.v1"), deploymentOf(entry, "important.v1", true)},
-			deleted: []string{"AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
+			deleted: []string{"delete AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
 		},
 		"a Deployment that nobody owns": {
 			objects: []client.Object{configuration, deploymentOf(entry, old, false)},
-			deleted: []string{"AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
+			deleted: []string{"delete AWSEBSDriver cluster"}, waits: "AWSEBSDriver cluster",
 		},
 		"the Subscription comes first": {
 			objects: []client.Object{configuration, subscription(entry.Predecessor.Package), subscription("other"), version(old)},
-			deleted: []string{"Subscription any"}, waits: "Subscription team/any",
+			deleted: []string{"delete Subscription any"}, waits: "Subscription team/any",
 		},
 		"then the version": {
 			objects: []client.Object{configuration, version(old), version("important.v1"), deploymentOf(entry, old, true)},
-			deleted: []string{"ClusterServiceVersion " + old}, waits: "ClusterServiceVersion team/" + old,
+			deleted: []string{"delete ClusterServiceVersion " + old}, waits: "ClusterServiceVersion team/" + old,
 		},
 		"its Deployment is waited for": {
 			objects: []client.Object{configuration, deploymentOf(entry, old, true), podOf(entry)}, waits: "oc delete deployment",
@@ -154,12 +152,12 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 		"its pods are waited for": {objects: []client.Object{configuration, podOf(entry)}, waits: "oc delete pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, append(tc.objects, &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}})...)
-			found, err := reconcilerOf(c, entry).retireWhenDue(t.Context(), entry)
-			if err != nil || found.done != tc.done || !strings.Contains(found.message, tc.waits) || (found.message == "") != tc.done {
+			c := newCluster(t, append(tc.objects, driver(entry))...)
+			found, err := operators(c).Retire(t.Context(), entry)
+			if err != nil || found.Done != tc.done || !strings.Contains(found.Message, tc.waits) || (found.Message == "") != tc.done {
 				t.Errorf("it finds %+v, error %v", found, err)
 			}
-			if diff := cmp.Diff(tc.deleted, c.deleted, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.deleted, c.Writes, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("deleted (-want +got):\n%s", diff)
 			}
 		})
@@ -169,11 +167,14 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 func TestACleanClusterIsAskedOnceForWhatOLMInstalled(t *testing.T) {
 	entry := formerEBS(t)
 	c := newCluster(t)
-	found, err := reconcilerOf(c, entry).retireWhenDue(t.Context(), entry)
-	if err != nil || !found.done {
-		t.Errorf("it finds %+v, error %v", found, err)
+	o := operators(c)
+	for range 3 {
+		found, err := o.Retire(t.Context(), entry)
+		if err != nil || !found.Done {
+			t.Errorf("it finds %+v, error %v", found, err)
+		}
 	}
-	olm := slices.DeleteFunc(c.reads, func(read string) bool {
+	olm := slices.DeleteFunc(c.Reads, func(read string) bool {
 		// The others look whether the driver that it ran is left.
 		return slices.Contains([]string{"Deployment", "DaemonSet", "PodList openshift-aws-ebs-csi-driver"}, read)
 	})
@@ -185,28 +186,25 @@ func TestACleanClusterIsAskedOnceForWhatOLMInstalled(t *testing.T) {
 // Pods of all namespaces are read once, however long the last ones take to end and whatever else happens meanwhile.
 func TestAReplacementThatWaitsAsksLessAndLess(t *testing.T) {
 	entry := formerEBS(t)
-	c := newCluster(
-		t, configurationOf(entry), podOf(entry), partial("v1", "Pod", "shop", "web", nil),
-		&operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}},
-	)
-	r, now := reconcilerOf(c, entry), at
-	r.Now = func() time.Time { return now }
+	c := newCluster(t, configurationOf(entry), podOf(entry), partial("v1", "Pod", "shop", "web", nil), driver(entry))
+	o, now := operators(c), at
+	o.Now = func() time.Time { return now }
 	var pauses []time.Duration
 	for range 10 {
-		found, err := r.retireWhenDue(t.Context(), entry)
-		if err != nil || found.done {
+		found, err := o.Retire(t.Context(), entry)
+		if err != nil || found.Done {
 			t.Fatalf("it finds %+v, error %v", found, err)
 		}
-		pauses = append(pauses, found.again)
+		pauses = append(pauses, found.Again)
 		// Another object changes.
-		now, c.reads = now.Add(found.again/2), nil
-		if again, err := r.retireWhenDue(t.Context(), entry); err != nil || again.again != found.again/2 || again.message != found.message || len(c.reads) > 0 {
-			t.Errorf("between two looks it finds %+v, error %v, and reads %v", again, err, c.reads)
+		now, c.Reads = now.Add(found.Again/2), nil
+		if again, err := o.Retire(t.Context(), entry); err != nil || again.Again != found.Again/2 || again.Message != found.Message || len(c.Reads) > 0 {
+			t.Errorf("between two looks it finds %+v, error %v, and reads %v", again, err, c.Reads)
 		}
-		now = now.Add(found.again / 2)
+		now = now.Add(found.Again / 2)
 		want := []string{"AWSEBSDriver", "SubscriptionList ", "ClusterServiceVersionList ", "DeploymentList ", "PodList team"}
-		if _, err := r.retire(t.Context(), entry, r.retirings[entry.Name]); err != nil || !slices.Equal(slices.DeleteFunc(c.reads, isDriver), want) {
-			t.Errorf("a later look reads %q, error %v, want %q", c.reads, err, want)
+		if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err != nil || !slices.Equal(slices.DeleteFunc(c.Reads, isDriver), want) {
+			t.Errorf("a later look reads %q, error %v, want %q", c.Reads, err, want)
 		}
 	}
 	seconds := []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120, 120}
@@ -217,8 +215,8 @@ func TestAReplacementThatWaitsAsksLessAndLess(t *testing.T) {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
 	// Whatever changes is followed at once.
-	c.objects = slices.DeleteFunc(c.objects, func(object client.Object) bool { return object.GetName() == "old" })
-	if found, err := r.retireWhenDue(t.Context(), entry); err != nil || found.again != time.Second {
+	c.Objects = slices.DeleteFunc(c.Objects, func(object client.Object) bool { return object.GetName() == "old" })
+	if found, err := o.Retire(t.Context(), entry); err != nil || found.Again != time.Second {
 		t.Errorf("when the pod has gone, it finds %+v, error %v", found, err)
 	}
 }

@@ -1,0 +1,151 @@
+package olm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
+
+// keepSettings makes the ClusterCSIDriver with what the administrator has set in the configuration of the old operator. One that is there
+// has the administrator's newer word.
+func (o *Operators) keepSettings(ctx context.Context, driver string, old *unstructured.Unstructured) error {
+	err := o.Live.Get(ctx, client.ObjectKey{Name: driver}, &operatorv1.ClusterCSIDriver{})
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("look for ClusterCSIDriver %s: %w", driver, err)
+	}
+	return o.Create(ctx, driver, settingsOf(old))
+}
+
+// settingsOf is the spec of a ClusterCSIDriver with the settings of an old configuration. What it has in common with the old one are these
+// three; a driver that was to be removed is part of the cluster now.
+func settingsOf(old *unstructured.Unstructured) map[string]any {
+	level := func(field string) string {
+		known := []operatorv1.LogLevel{operatorv1.Normal, operatorv1.Debug, operatorv1.Trace, operatorv1.TraceAll}
+		if value := stringOf(old, "spec", field); slices.Contains(known, operatorv1.LogLevel(value)) {
+			return value
+		}
+		return string(operatorv1.Normal)
+	}
+	state := operatorv1.Managed
+	if stringOf(old, "spec", "managementState") == string(operatorv1.Unmanaged) {
+		state = operatorv1.Unmanaged
+	}
+	return map[string]any{"managementState": string(state), "logLevel": level("logLevel"), "operatorLogLevel": level("operatorLogLevel")}
+}
+
+// deleteAll deletes objects that were read, and none that has taken the place of one. Their end is seen by the next look.
+func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) error {
+	for _, object := range objects {
+		if object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		name := nameOf(object)
+		if err := apply.DeleteRead(ctx, o.Writer, object); err != nil {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("deleted what OLM installed", "object", name)
+	}
+	return nil
+}
+
+// dropConfiguration deletes the configuration of the old operator, without its finalizers: by these the operator, should anybody start it
+// once more, would remove the driver that runs. The resource version says that nobody has put one on since.
+func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
+	name := nameOf(old)
+	if len(old.GetFinalizers()) > 0 {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"finalizers": nil, "uid": old.GetUID(), "resourceVersion": old.GetResourceVersion(),
+		}})
+		if err != nil {
+			return fmt.Errorf("encode the finalizers of %s: %w", name, err)
+		}
+		deleted := old.GetDeletionTimestamp() != nil
+		err = o.Writer.Patch(ctx, old, client.RawPatch(types.MergePatchType, patch))
+		if apierrors.IsNotFound(err) || (err == nil && deleted) {
+			// Somebody has deleted it before, and it has gone with the last finalizer.
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("take the finalizers off %s, which would remove the driver: %w", name, err)
+		}
+	}
+	uid, version := old.GetUID(), old.GetResourceVersion()
+	err := o.Writer.Delete(ctx, old, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("deleted the configuration of the operator that OLM installed", "object", name)
+	return nil
+}
+
+// bindRole lets the operator of a driver of this repository migrate what runs in the namespace of the old driver. That operator drops the
+// binding itself when nothing is left there. Where nothing is, no binding is made.
+func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
+	namespace := entry.Predecessor.Namespace
+	if !entry.Builtin || namespace == "" {
+		return nil
+	}
+	runs, err := o.runsIn(ctx, entry, namespace)
+	if err != nil || !runs {
+		return err
+	}
+	name := entry.Operator + "-role"
+	err = o.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &rbacv1.RoleBinding{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		return err //nolint:wrapcheck // The message has kind, namespace and name.
+	}
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": name},
+		"subjects": []any{map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": catalogue.Namespace, "name": entry.Operator}},
+	}}
+	binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
+	binding.SetNamespace(namespace)
+	binding.SetName(name)
+	binding.SetLabels(map[string]string{openshift.ManagedByLabel: catalogue.Operator})
+	if err := o.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(binding), client.FieldOwner(catalogue.Operator)); err != nil {
+		return fmt.Errorf("let %s take over the driver in namespace %s: RoleBinding %s: %w", entry.Operator, namespace, name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("the driver that OLM's operator ran is handed over", "driver", entry.Name, "namespace", namespace)
+	return nil
+}
+
+// runsIn tells whether workloads of a driver, or their pods, are in another namespace than ours are.
+func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace string) (bool, error) {
+	for _, workload := range entry.Workloads {
+		object := &metav1.PartialObjectMetadata{}
+		object.APIVersion, object.Kind = "apps/v1", workload.Kind
+		err := o.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload.Name}, object)
+		if err == nil {
+			return true, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("look for the driver that OLM's operator ran: %w", err)
+		}
+		pods := &corev1.PodList{}
+		if err := o.Live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": workload.Name}, client.Limit(1)); err != nil {
+			return false, fmt.Errorf("look for the driver that OLM's operator ran: list pods in namespace %s: %w", namespace, err)
+		}
+		if len(pods.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
