@@ -12,7 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
-	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -28,7 +28,7 @@ const (
 )
 
 // checkAWS adds the controller that checks AWS. It does nothing without the credentials of the driver's controller.
-func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*filesystem.Reconciler, error) {
+func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*efshealth.Reconciler, error) {
 	efs := drivers.Driver
 	limit, err := strconv.Atoi(drivers.Environment.Settings[awsefs.AccessPointLimit])
 	if err != nil {
@@ -38,13 +38,13 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	if token == "" {
 		token = tokenFile
 	}
-	systems := &filesystem.Reconciler{
+	systems := &efshealth.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
 		Off:  drivers.Environment.Settings[awsefs.CheckAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
-		Connect: func(ctx context.Context, options aws.Options) (filesystem.Cloud, error) {
+		Connect: func(ctx context.Context, options aws.Options) (efshealth.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers.Environment, options), requestsPerMinute
 			options.MaxAttempts, options.MaxBackoff, options.Timeout = mostAttempts, longestPause, longestRequest
 			client, err := aws.New(ctx, options)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
-	"github.com/csi-operators/csi-operators/internal/controller/filesystem"
+	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -36,10 +36,10 @@ func knownMetrics() []string {
 		sharedvolume.MetricOpen,
 		sharedvolume.MetricReady,
 		// What it has found in AWS.
-		filesystem.MetricOneZone,
-		filesystem.MetricPoints,
-		filesystem.MetricPointsLimit,
-		filesystem.MetricProblem,
+		efshealth.MetricOneZone,
+		efshealth.MetricPoints,
+		efshealth.MetricPointsLimit,
+		efshealth.MetricProblem,
 		// What controller-runtime and the Go runtime export in the operator.
 		"controller_runtime_reconcile_errors_total",
 		"controller_runtime_reconcile_time_seconds_bucket",

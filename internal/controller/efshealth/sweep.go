@@ -1,4 +1,4 @@
-package filesystem
+package efshealth
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package filesystem looks at what AWS has of the file systems that the cluster uses: whether volumes can be mounted where pods
+// Package efshealth looks at what AWS has of the file systems that the cluster uses: whether volumes can be mounted where pods
 // run, how many access points are left, and which tags they have.
 //
 //	1 connect   the credentials of the driver's controller; without them nothing here happens
@@ -6,7 +6,7 @@
 //	3 sweep     what AWS has of it: by need, and at most once in ten minutes
 //	4 judge     pure: what is wrong
 //	5 report    conditions of the ClusterCSIDriver, events, metrics; one write and only if something changed
-package filesystem
+package efshealth
 
 import (
 	"context"
