@@ -1,6 +1,7 @@
 // Command new-driver writes a driver that builds and passes its tests: its folder in internal/driver with the Driver value, assets and
-// golden files, its host ports, and its place in the lists of drivers. For a driver of the release it also writes its entry in the
-// catalogue and the manifests, for one that administrators install what OLM installs. What is there already, it never overwrites.
+// golden files, and its line in the list of drivers. That is the one file outside of the folder that is edited. For a driver of the
+// release it also makes the manifests anew, for one that administrators install what OLM installs. What is there already, it never
+// overwrites.
 //
 //	new-driver NAME [flags]
 package main

@@ -53,23 +53,6 @@ func (n names) DaemonSet() string { return n.Prefix + "-node" }
 // Deployment is the name of the controller.
 func (n names) Deployment() string { return n.Prefix + "-controller" }
 
-// entry is the driver's place in the catalogue.
-func (n names) entry() string {
-	return fmt.Sprintf(`{
-	Name: %q, Title: %q, Condition: %q, Platform: configv1.%sPlatformType,
-	Operator: %q, Builtin: true, Image: %q,
-	Images:    images(%q, allSidecars()),
-	Bindings:  own(),
-	Workloads: workloads(%q, %q),
-},`, n.CSIName, n.Title, n.ConditionPrefix, n.Platform, n.Operator(), n.Variable+"_OPERATOR_IMAGE", n.Variable+"_IMAGE",
-		n.Deployment(), n.DaemonSet())
-}
-
-// image is the driver's place in the list of images.
-func (n names) image() string {
-	return fmt.Sprintf("  - name: %[1]s\n    image: quay.io/openshift/origin-%[1]s:latest\n    variable: %[2]s_IMAGE\n", n.Prefix, n.Variable)
-}
-
 // complete fills in what the command line has left out.
 func (n names) complete() names {
 	for value, standard := range map[*string]string{

@@ -19,25 +19,23 @@ import (
 //go:embed templates package
 var templates embed.FS
 
-// The files that know all drivers.
 const (
-	portsFile   = "internal/driver/hostports.go"
+	// driversFile is the one file outside of its folder that knows a driver.
 	driversFile = "internal/drivers/drivers.go"
+	// driverFiles are those of all drivers, catalogueFiles those of drivers whose operators are OpenShift's.
+	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/catalogue/*.go"
 )
 
-// The files that know those of a release of OpenShift.
+// What programs make of the drivers of a release of OpenShift: its manifests, and what the catalogue makes of each of its entries.
 const (
-	catalogueFile = "internal/catalogue/entries.go"
-	imagesFile    = "images/payload.yaml"
-	manifestsList = "manifests/image-references"
-	// catalogueGolden has what the catalogue makes of each of its entries.
+	manifestsFolder = "manifests"
 	catalogueGolden = "internal/catalogue/testdata"
 )
 
 // namespace is where operators of drivers run, unless an administrator chooses another one.
 const namespace = "openshift-cluster-csi-drivers"
 
-// firstHealthPort is where hostports.go begins with ports for health.
+// firstHealthPort is where drivers begin with ports for health.
 const firstHealthPort = 10300
 
 // folder is that of a driver.
@@ -85,7 +83,7 @@ func (n names) generated() []string {
 	if n.OLM() {
 		return nil
 	}
-	return []string{catalogueGolden, path.Dir(manifestsList)}
+	return []string{catalogueGolden, manifestsFolder}
 }
 
 // keep remembers what is in these folders, so that it can be put back.
@@ -139,11 +137,11 @@ func (s *scaffold) putBack(tree *os.Root) error {
 // checkTaken refuses names that another driver has: the objects of both would be the same ones. The catalogue also has drivers whose
 // operators are OpenShift's.
 func checkTaken(tree fs.FS, wanted names) error {
-	taken, err := literals(tree, "internal/driver/*/*.go")
+	taken, err := literals(tree, driverFiles)
 	if err != nil {
 		return err
 	}
-	catalogue, err := literals(tree, path.Dir(catalogueFile)+"/*.go")
+	catalogue, err := literals(tree, catalogueFiles)
 	if err != nil {
 		return err
 	}
@@ -161,7 +159,7 @@ func checkTaken(tree fs.FS, wanted names) error {
 	} {
 		if catalogue[name.field+" "+name.value+name.suffix] != "" {
 			return fmt.Errorf("--%s %s: the catalogue in %s has it, for an operator of OpenShift's: take another, or see "+
-				"\"A driver of OpenShift's becomes ours\" in docs/add-a-driver.md", name.flag, name.value, path.Dir(catalogueFile))
+				"\"A driver of OpenShift's becomes ours\" in docs/add-a-driver.md", name.flag, name.value, path.Dir(catalogueFiles))
 		}
 	}
 	return nil
@@ -169,90 +167,70 @@ func checkTaken(tree fs.FS, wanted names) error {
 
 // literals are the texts that Go files give to fields, as fields returns them.
 func literals(tree fs.FS, pattern string) (map[string]string, error) {
+	found := map[string]string{}
+	return found, eachSource(tree, pattern, func(file string, text []byte) error { return fields(file, text, found) })
+}
+
+// eachSource visits the Go files that match, but for their tests.
+func eachSource(tree fs.FS, pattern string, visit func(file string, text []byte) error) error {
 	files, err := fs.Glob(tree, pattern)
 	if err != nil {
-		return nil, fmt.Errorf("look for drivers: %w", err)
+		return fmt.Errorf("look for drivers: %w", err)
 	}
-	found := map[string]string{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		text, err := fs.ReadFile(tree, file)
 		if err != nil {
-			return nil, fmt.Errorf("look for drivers: %w", err)
+			return fmt.Errorf("look for drivers: %w", err)
 		}
-		if err := fields(file, text, found); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// list is one that the driver is added to, in a function of a Go file.
-type list struct{ file, function, line, imported string }
-
-// register adds the driver to the lists, and chooses its ports: those that no driver of any platform has.
-func (s *scaffold) register(tree fs.FS) error {
-	name := s.names.Package
-	lists := []list{
-		{file: portsFile, function: "HostPorts"},
-		{driversFile, "All", name + ".Driver,", name},
-	}
-	if !s.names.OLM() {
-		lists = append(lists, list{catalogueFile, "All", s.names.entry(), ""})
-	}
-	for _, list := range lists {
-		text, err := fs.ReadFile(tree, list.file)
-		if err != nil {
-			return fmt.Errorf("%w: run this in the folder of the repository", err)
-		}
-		parsed, err := read(list.file, text, list.function)
-		if err != nil {
-			return err
-		}
-		if list.imported != "" && parsed.uses(list.imported) {
-			return fmt.Errorf("name %q: %s uses the word already: take another", list.imported, list.file)
-		}
-		if list.file == portsFile {
-			list.line = s.ports(parsed.numbers())
-		}
-		s.before[list.file] = text
-		if s.edited[list.file], err = parsed.add(list.line, list.imported); err != nil {
+		if err := visit(file, text); err != nil {
 			return err
 		}
 	}
-	if s.names.OLM() {
-		return nil
-	}
-	images, err := fs.ReadFile(tree, imagesFile)
-	if err != nil {
-		return fmt.Errorf("%w: run this in the folder of the repository", err)
-	}
-	s.before[imagesFile], s.edited[imagesFile] = images, append(bytes.Clone(images), s.names.image()...)
 	return nil
 }
 
-// ports chooses the ports that nobody has asked for, and returns their lines in the registry.
-func (s *scaffold) ports(taken map[int]bool) string {
-	next := func() int {
-		port := firstHealthPort
-		for taken[port] {
-			port++
-		}
-		taken[port] = true
-		return port
+// register adds the driver to the list of drivers, and chooses its ports.
+func (s *scaffold) register(tree fs.FS) error {
+	name := s.names.Package
+	text, err := fs.ReadFile(tree, driversFile)
+	if err != nil {
+		return fmt.Errorf("%w: run this in the folder of the repository", err)
 	}
-	// One that is asked for is that of a predecessor. Only drivers of the same platform must not have it, which the registry's test shows.
+	parsed, err := read(driversFile, text, "All")
+	if err != nil {
+		return err
+	}
+	if parsed.uses(name) {
+		return fmt.Errorf("name %q: %s uses the word already: take another", name, driversFile)
+	}
+	s.before[driversFile] = text
+	if s.edited[driversFile], err = parsed.add(name+".Driver,", name); err != nil {
+		return err
+	}
+	return s.choosePorts(tree)
+}
+
+// choosePorts takes ports that nobody has asked for and that no driver of any platform has. One that is asked for is that of a
+// predecessor. Only drivers of the same platform must not have it, which test/rules shows.
+func (s *scaffold) choosePorts(tree fs.FS) error {
+	taken := map[int]bool{}
+	if err := eachSource(tree, driverFiles, func(file string, text []byte) error { return numbers(file, text, taken) }); err != nil {
+		return err
+	}
 	for _, port := range []*int{&s.names.NodePort, &s.names.RegistrarPort} {
-		if *port == 0 {
-			*port = next()
+		if *port != 0 {
+			continue
 		}
+		*port = firstHealthPort
+		for taken[*port] {
+			*port++
+		}
+		taken[*port] = true
 	}
-	line := func(port int, use string) string {
-		return fmt.Sprintf("{configv1.%sPlatformType, %d, %q, Node, %q},", s.names.Platform, port, s.names.CSIName, use)
-	}
-	return "\n" + line(s.names.NodePort, "health of the driver") + "\n" + line(s.names.RegistrarPort, "health of the node-driver-registrar")
+	return nil
 }
 
 // render makes files in a folder of the templates in another.
@@ -349,7 +327,7 @@ func writeGolden(ctx context.Context, own string) error {
 
 // writeManifests lets the programs write what the release has of the driver. The last of them writes all or nothing.
 func writeManifests(ctx context.Context, repository string) error {
-	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFile)))); err != nil {
+	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(path.Dir(catalogueFiles)))); err != nil {
 		return err
 	}
 	_, err := goCommand(ctx, repository, "run", "./hack/payload")

@@ -61,10 +61,13 @@ func (s source) uses(word string) bool {
 	return found
 }
 
-// numbers are those in the list.
-func (s source) numbers() map[int]bool {
-	found := map[int]bool{}
-	ast.Inspect(s.list, func(node ast.Node) bool {
+// numbers adds those that a Go file has, such as ports, to found.
+func numbers(name string, text []byte, found map[int]bool) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse: %w", err)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
 		literal, isLiteral := node.(*ast.BasicLit)
 		if isLiteral && literal.Kind == token.INT {
 			if number, err := strconv.Atoi(literal.Value); err == nil {
@@ -73,28 +76,26 @@ func (s source) numbers() map[int]bool {
 		}
 		return true
 	})
-	return found
+	return nil
 }
 
-// add returns the file with lines at the end of the list, and with the import of a driver's package if one is given.
+// add returns the file with lines at the end of the list, and with the import of a driver's package.
 func (s source) add(lines, imported string) ([]byte, error) {
 	end := s.set.Position(s.list.Rbrace).Offset
 	if !bytes.HasSuffix(bytes.TrimSpace(s.text[:end]), []byte(",")) {
 		return nil, fmt.Errorf("%s: the list in line %d must have one driver in a line", s.name, s.set.Position(s.list.Lbrace).Line)
 	}
 	text := string(s.text[:end]) + lines + "\n" + string(s.text[end:])
-	if imported != "" {
-		at := 0
-		for _, spec := range s.file.Imports {
-			if strings.HasPrefix(spec.Path.Value, `"`+drivers) {
-				at = s.set.Position(spec.End()).Offset
-			}
+	at := 0
+	for _, spec := range s.file.Imports {
+		if strings.HasPrefix(spec.Path.Value, `"`+drivers) {
+			at = s.set.Position(spec.End()).Offset
 		}
-		if at == 0 {
-			return nil, fmt.Errorf("%s: it imports no driver, so there is no place for another import", s.name)
-		}
-		text = text[:at] + "\n" + strconv.Quote(drivers+imported) + text[at:]
 	}
+	if at == 0 {
+		return nil, fmt.Errorf("%s: it imports no driver, so there is no place for another import", s.name)
+	}
+	text = text[:at] + "\n" + strconv.Quote(drivers+imported) + text[at:]
 	formatted, err := format.Source([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s with the driver added: %w", s.name, err)

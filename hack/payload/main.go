@@ -26,10 +26,10 @@ func main() {
 	}
 }
 
-// part are the drivers that are part of a cluster: nobody can remove them.
+// part are the drivers that are part of a cluster.
 func part() ([]driver.Driver, error) {
 	all, err := drivers.All()
-	return slices.DeleteFunc(all, func(d driver.Driver) bool { return d.Removable }), err
+	return slices.DeleteFunc(all, func(d driver.Driver) bool { return d.Payload == nil }), err
 }
 
 func run(repository string) error {

@@ -248,13 +248,14 @@ func folder(t *testing.T, name, before, after string) fs.FS {
 }
 
 func TestAWrongAssetIsNamed(t *testing.T) {
+	ebs := All()[0]
 	for _, tc := range []struct{ file, before, after, want string }{
 		{"assets/objects/metrics.yaml", "sessionAffinity", "sessionAfinity", `asset metrics.yaml: strict decoding error: unknown field "spec.sessionAfinity"`},
 		{"assets/deployment.yaml", "replicas", "replica", `asset assets/deployment.yaml: strict decoding error: unknown field "spec.replica"`},
 		{"assets/container-builtin.yaml", "imagePullPolicy", "pull", `asset assets/container-builtin.yaml`},
 		{"assets/binding.yaml", "${ROLE}", "${ROLL}", `asset assets/binding.yaml: unknown placeholder ${ROLL}`},
 	} {
-		_, err := awsEBS().load(folder(t, tc.file, tc.before, tc.after), scheme(t), config(awsEBS()))
+		_, err := ebs.load(folder(t, tc.file, tc.before, tc.after), scheme(t), config(ebs))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %s", tc.file, err, tc.want)
 		}

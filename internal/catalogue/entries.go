@@ -1,8 +1,13 @@
 package catalogue
 
 import (
-	configv1 "github.com/openshift/api/config/v1"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/drivers"
 )
 
 const (
@@ -12,43 +17,44 @@ const (
 	manilaNamespace = "openshift-manila-csi-driver"
 )
 
-// All are the drivers that a cluster can get, in the order in which they are reported.
+// All are the drivers that a cluster can get, in the order in which they are reported: by the names of their operators. Those of this
+// repository are made from what it knows of them.
 func All() []Entry {
-	return []Entry{
-		awsEBS(),
-		azureDisk(),
-		azureFile(),
-		gcpPD(),
-		ibmVPCBlock(),
-		manila(),
-		cinder(),
-		powerVSBlock(),
-		vSphere(),
+	entries := []Entry{azureDisk(), azureFile(), ibmVPCBlock(), manila(), cinder(), powerVSBlock(), vSphere()}
+	// There is no error: it could only be about a folder that is part of the program, and a test reads the same one.
+	ours, _ := drivers.All()
+	for _, d := range ours {
+		if d.Payload != nil {
+			entries = append(entries, builtin(d))
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Operator, b.Operator) })
+	return entries
+}
+
+// builtin is the entry of a driver of this repository.
+func builtin(d driver.Driver) Entry {
+	var secrets []Secret
+	for _, credentials := range d.Credentials {
+		if credentials.Payload {
+			secrets = append(secrets, Secret{Namespace, credentials.Secret})
+		}
+	}
+	return Entry{
+		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform,
+		Operator: d.Operator, Builtin: true, Image: d.Payload.OperatorImage(), Images: images(d.Payload.DriverImage(), d.Images()),
+		Bindings: own(), Secrets: secrets, Workloads: workloads(d.Deployment, d.DaemonSet), Predecessor: predecessors()[d.Name],
 	}
 }
 
-func awsEBS() Entry {
-	return Entry{
-		Name: "ebs.csi.aws.com", Title: "AWS EBS", Condition: "AWSEBS", Platform: configv1.AWSPlatformType,
-		Operator: "aws-ebs-csi-driver-operator", Builtin: true, Image: "AWS_EBS_DRIVER_OPERATOR_IMAGE",
-		Images:   images("AWS_EBS_DRIVER_IMAGE", allSidecars()),
-		Bindings: own(), Secrets: secret("ebs-cloud-credentials"),
-		Workloads: workloads("aws-ebs-csi-driver-controller", "aws-ebs-csi-driver-node"),
-		Predecessor: &Predecessor{
+// predecessors are the operators of our drivers that OLM installed in OpenShift 4.5.
+func predecessors() map[string]*Predecessor {
+	return map[string]*Predecessor{
+		"ebs.csi.aws.com": {
 			Package: "aws-ebs-csi-driver-operator", Deployment: "aws-ebs-csi-driver-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
 		},
-	}
-}
-
-func gcpPD() Entry {
-	return Entry{
-		Name: "pd.csi.storage.gke.io", Title: "GCP PD", Condition: "GCPPD", Platform: configv1.GCPPlatformType,
-		Operator: "gcp-pd-csi-driver-operator", Builtin: true, Image: "GCP_PD_DRIVER_OPERATOR_IMAGE",
-		Images:   images("GCP_PD_DRIVER_IMAGE", allSidecars()),
-		Bindings: own(), Secrets: secret("gcp-pd-cloud-credentials"),
-		Workloads: workloads("gcp-pd-csi-driver-controller", "gcp-pd-csi-driver-node"),
 	}
 }
 
@@ -62,10 +68,11 @@ func allSidecars() []string {
 
 // images gives an operator the driver's image and those of others, which have the same names in both environments.
 func images(driver string, others []string) map[string]string {
-	variables := map[string]string{"DRIVER_IMAGE": driver}
+	variables := map[string]string{}
 	for _, name := range others {
 		variables[name] = name
 	}
+	variables["DRIVER_IMAGE"] = driver
 	return variables
 }
 

@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// BlockPorts are the ports of a driver of block storage. Hostports.go has those of all drivers.
+// BlockPorts are the ports of a driver of block storage. Pods on the host's network share its ports with those of all drivers of the same
+// platform, on loopback as well. Take health from 10300 on, and metrics from 8201 on. A test of all drivers refuses a port that another
+// one has.
 type BlockPorts struct {
 	// Controller and Node are where the health of the two pods is asked for, Registrar where that of the node-driver-registrar is.
 	Controller, Node, Registrar int32

@@ -61,6 +61,8 @@ type Driver struct {
 	CloudCAVariable string
 	// Metrics, if set, are those of the driver's own container in the controller.
 	Metrics *Metrics
+	// Payload, if set, says what a release of OpenShift knows of the driver. Without it, administrators install the driver by OLM.
+	Payload *Payload
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
 	Removable bool
 	// LegacyFinalizers are the finalizers of predecessors on the ClusterCSIDriver. A removal drops them.

@@ -43,6 +43,17 @@ func LoadImages(repository fs.FS) ([]Image, error) {
 	return list.Images, nil
 }
 
+// images are those of ImagesFile, and those of the drivers of this repository.
+func (r Release) images() []Image {
+	all := slices.Clone(r.Images)
+	for _, d := range r.Drivers {
+		if d.Payload != nil {
+			all = append(all, Image{Name: d.Prefix, Image: "quay.io/openshift/origin-" + d.Prefix + ":latest", Variable: d.Payload.DriverImage()})
+		}
+	}
+	return all
+}
+
 // variables are what the entries need, with their images. Every image has to be needed, and every need met.
 func variables(entries []catalogue.Entry, images []Image) (map[string]string, error) {
 	known, found := map[string]string{}, map[string]string{}

@@ -61,7 +61,8 @@ type Release struct {
 	// Entries are the drivers of a cluster, Drivers those of them that this repository has.
 	Entries []catalogue.Entry
 	Drivers []driver.Driver
-	Images  []Image
+	// Images are those of ImagesFile.
+	Images []Image
 }
 
 // file is one manifest.
@@ -84,7 +85,7 @@ func (r Release) Files() (map[string][]byte, error) {
 			return nil, fmt.Errorf("manifest %s: %w", one.name, err)
 		}
 	}
-	made[ReferencesFile], err = references(r.Images)
+	made[ReferencesFile], err = references(r.images())
 	return made, err
 }
 
@@ -165,7 +166,7 @@ func (r Release) load(name string, values manifest.Values) ([]client.Object, err
 
 // deployments are those of the cluster-storage-operator: clusters whose control plane somebody else runs have no nodes for it.
 func (r Release) deployments() ([]file, error) {
-	found, err := variables(r.Entries, r.Images)
+	found, err := variables(r.Entries, r.images())
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -52,47 +51,28 @@ func everyDriver(t *testing.T, check func(d driver.Driver, objects []client.Obje
 	}
 }
 
-// Two pods on the network of one node can't listen on one port, also if one listens on loopback only.
+// Two pods on the network of one node can't listen on one port, also if one listens on loopback only. The drivers of a platform share their
+// nodes, those of two platforms never do.
 func TestNoTwoHostPortsOfAPlatformCollide(t *testing.T) {
-	taken := map[string]driver.HostPort{}
-	for _, port := range driver.HostPorts() {
-		key := fmt.Sprintf("%s %d", port.Platform, port.Port)
-		if other, found := taken[key]; found {
-			t.Errorf("%s is used by %s of %s and by %s of %s", key, port.Use, port.Driver, other.Use, other.Driver)
-		}
-		taken[key] = port
-	}
-	if len(taken) < 18 {
-		t.Errorf("%d ports in the registry", len(taken))
-	}
-}
-
-func TestTheRegistryHasExactlyTheHostPortsThatAreRendered(t *testing.T) {
 	loopback := regexp.MustCompile(`=(?:localhost|127\.0\.0\.1):(\d+)$`)
-	name := func(d string, workload driver.Workload, port int32) string {
-		return fmt.Sprintf("%s %s %d", d, workload, port)
-	}
-	used, registered := map[string]bool{}, map[string]bool{}
-	for _, port := range driver.HostPorts() {
-		registered[name(port.Driver, port.Workload, port.Port)] = true
-	}
+	taken := map[string]string{}
 	everyDriver(t, func(d driver.Driver, objects []client.Object) {
+		own := map[string]bool{}
 		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
 			if !pods.Spec.HostNetwork {
 				return nil
 			}
 			for _, container := range pods.Spec.Containers {
+				user := fmt.Sprintf("the %s of %s", pods.Workload, d.Name)
 				for _, port := range container.Ports {
 					if port.HostPort != port.ContainerPort {
-						t.Errorf("%s: container %s uses port %d of the node without saying so", d.Name, container.Name, port.ContainerPort)
+						t.Errorf("%s: container %s uses port %d of the node without saying so", user, container.Name, port.ContainerPort)
 					}
-					used[name(d.Name, pods.Workload, port.ContainerPort)] = true
+					own[fmt.Sprintf("%d %s", port.ContainerPort, user)] = true
 				}
 				for _, argument := range container.Args {
 					if found := loopback.FindStringSubmatch(argument); found != nil {
-						port, err := strconv.Atoi(found[1])
-						env.Must(t, err)
-						used[name(d.Name, pods.Workload, int32(port))] = true
+						own[found[1]+" "+user] = true
 					}
 				}
 			}
@@ -101,10 +81,39 @@ func TestTheRegistryHasExactlyTheHostPortsThatAreRendered(t *testing.T) {
 		for _, object := range objects {
 			env.Must(t, look(driver.Config{}, object))
 		}
+		// Containers of one pod name a port twice: whoever listens, and whoever asks. Kubernetes refuses a pod in which two listen.
+		for use := range own {
+			port, user, _ := strings.Cut(use, " ")
+			key := string(d.Platform) + " " + port
+			if other := taken[key]; other != "" {
+				t.Errorf("port %s is used by %s and by %s: take another", key, user, other)
+			}
+			taken[key] = user
+		}
 	})
-	if diff := cmp.Diff(registered, used); diff != "" {
-		t.Errorf("ports (-registered in internal/driver/hostports.go +rendered):\n%s", diff)
+	if len(taken) < 18 {
+		t.Errorf("%d ports", len(taken))
 	}
+}
+
+// Whoever removes a driver whose operator has gone knows it by its two workloads.
+func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
+		var found []string
+		for _, object := range objects {
+			switch object.(type) {
+			case *appsv1.Deployment, *appsv1.DaemonSet:
+				found = append(found, fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName()))
+			}
+		}
+		want := []string{
+			"*v1.DaemonSet " + manager.DefaultNamespace + "/" + d.DaemonSet, "*v1.Deployment " + manager.DefaultNamespace + "/" + d.Deployment,
+		}
+		slices.Sort(found)
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("%s (-named +rendered):\n%s", d.Name, diff)
+		}
+	})
 }
 
 func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {

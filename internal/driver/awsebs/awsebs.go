@@ -23,6 +23,7 @@ func Driver() (driver.Driver, error) {
 		Name: "ebs.csi.aws.com", Operator: "aws-ebs-csi-driver-operator", Platform: configv1.AWSPlatformType,
 		Prefix: "aws-ebs-csi-driver", ShortPrefix: "ebs", ConditionPrefix: "AWSEBS",
 		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller", CloudCAVariable: "AWS_CA_BUNDLE",
+		Payload: &driver.Payload{Title: "AWS EBS", Variable: "AWS_EBS_DRIVER"},
 		Assets:  own,
 		Metrics: &driver.Metrics{Name: "driver", Loopback: 8201, Port: 9201},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{

@@ -25,6 +25,7 @@ func Driver() (driver.Driver, error) {
 		Name: "pd.csi.storage.gke.io", Operator: "gcp-pd-csi-driver-operator", Platform: configv1.GCPPlatformType,
 		Prefix: "gcp-pd-csi-driver", ShortPrefix: "gcp-pd", ConditionPrefix: "GCPPD",
 		DaemonSet: "gcp-pd-csi-driver-node", Deployment: "gcp-pd-csi-driver-controller",
+		Payload: &driver.Payload{Title: "GCP PD", Variable: "GCP_PD_DRIVER"},
 		Assets: own,
 		// GCP takes minutes to attach a disk, or to copy one.
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{

@@ -1,0 +1,76 @@
+package catalogue
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/drivers"
+)
+
+// The folders of the drivers are part of the program, so that what is read here is what every program reads.
+func TestEveryDriverOfTheReleaseHasAnEntry(t *testing.T) {
+	ours, err := drivers.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wanted, found []string
+	for _, d := range ours {
+		if d.Payload != nil {
+			wanted = append(wanted, d.Name)
+		}
+	}
+	for _, entry := range All() {
+		if entry.Builtin {
+			found = append(found, entry.Name)
+		}
+	}
+	slices.Sort(wanted)
+	slices.Sort(found)
+	if diff := cmp.Diff(wanted, found); diff != "" || len(found) < 2 {
+		t.Errorf("drivers (-internal/drivers +catalogue):\n%s", diff)
+	}
+}
+
+func TestEntriesAreInTheOrderOfTheirOperators(t *testing.T) {
+	var operators []string
+	for _, entry := range All() {
+		operators = append(operators, entry.Operator)
+	}
+	if !slices.IsSorted(operators) || len(slices.Compact(slices.Clone(operators))) != len(operators) {
+		t.Errorf("operators %v", operators)
+	}
+}
+
+func TestAnEntryFollowsFromItsDriver(t *testing.T) {
+	d := driver.Driver{
+		Name: "disk.example.com", Operator: "sample-csi-driver-operator", Prefix: "sample-csi-driver", ConditionPrefix: "SampleDisk",
+		Platform: configv1.GCPPlatformType, DaemonSet: "sample-node", Deployment: "sample-controller",
+		Payload:  &driver.Payload{Title: "Sample Disk", Variable: "SAMPLE_DRIVER"},
+		Sidecars: driver.BlockSidecars(driver.BlockOptions{}),
+		Credentials: []driver.Credentials{
+			{Secret: "of-the-release", Payload: true}, {Secret: "of-the-operator"},
+		},
+	}
+	want := Entry{
+		Name: "disk.example.com", Title: "Sample Disk", Condition: "SampleDisk", Platform: configv1.GCPPlatformType,
+		Operator: "sample-csi-driver-operator", Builtin: true, Image: "SAMPLE_DRIVER_OPERATOR_IMAGE",
+		Images: map[string]string{
+			"DRIVER_IMAGE": "SAMPLE_DRIVER_IMAGE", "PROVISIONER_IMAGE": "PROVISIONER_IMAGE", "ATTACHER_IMAGE": "ATTACHER_IMAGE",
+			"RESIZER_IMAGE": "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE": "SNAPSHOTTER_IMAGE", "KUBE_RBAC_PROXY_IMAGE": "KUBE_RBAC_PROXY_IMAGE",
+			"NODE_DRIVER_REGISTRAR_IMAGE": "NODE_DRIVER_REGISTRAR_IMAGE", "LIVENESS_PROBE_IMAGE": "LIVENESS_PROBE_IMAGE",
+		},
+		Bindings: []Binding{{Namespace: Namespace, Role: "role"}}, Secrets: []Secret{{Namespace, "of-the-release"}},
+		Workloads: []Workload{{"Deployment", Namespace, "sample-controller"}, {"DaemonSet", Namespace, "sample-node"}},
+	}
+	if diff := cmp.Diff(want, builtin(d)); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+	d.Name = "ebs.csi.aws.com"
+	if former := builtin(d).Predecessor; former == nil || former.Namespace != "openshift-aws-ebs-csi-driver" {
+		t.Errorf("the operator that OLM installed is %+v", former)
+	}
+}
