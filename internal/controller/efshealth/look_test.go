@@ -1,0 +1,195 @@
+package efshealth
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
+
+// counted is a cloud that counts lists, and fails if it has an error.
+type counted struct {
+	Cloud
+	systems []aws.FileSystem
+	err     error
+	lists   int
+}
+
+func (c *counted) FileSystems(context.Context) ([]aws.FileSystem, error) {
+	c.lists++
+	return c.systems, c.err
+}
+
+// asked is a known that asks a cloud.
+func asked(cloud Cloud) *known {
+	k := &known{}
+	k.use(cloud)
+	k.settle()
+	return k
+}
+
+func TestAShareIsToldWhatAWSHasOfIt(t *testing.T) {
+	zones := []string{"us-east-1a", "us-east-1b"}
+	noTarget := finding{problem: mountTargetMissing, fileSystem: regional, object: "us-east-1b", message: "no mount target"}
+	for name, tc := range map[string]struct {
+		fileSystem, zone string
+		findings         []finding
+		zones            []string
+		want             efs.Placement
+	}{
+		"a regional one":        {regional, "", nil, zones, efs.Placement{Known: true}},
+		"one of a zone":         {regional, "us-east-1a", nil, zones, efs.Placement{Known: true, Zone: "us-east-1a"}},
+		"nodes have no zone":    {regional, "us-east-1a", nil, nil, efs.Placement{Known: true, Zone: "us-east-1a"}},
+		"another access point":  {regional, "", []finding{{problem: accessPointMissing, object: other}}, zones, efs.Placement{Known: true}},
+		"one zone of two lacks": {regional, "", []finding{noTarget}, zones, efs.Placement{Known: true}},
+		"no zone has a target": {regional, "", []finding{{problem: mountTargetMissing, alone: true, message: "no mount target"}}, zones,
+			efs.Placement{Known: true, Reason: efs.ReasonMountTargetMissing, Message: "no mount target"}},
+		"its one zone lacks": {regional, "us-east-1a", []finding{noTarget}, zones,
+			efs.Placement{Known: true, Zone: "us-east-1a", Reason: efs.ReasonMountTargetMissing, Message: "no mount target"}},
+		"no node in its zone": {regional, "us-east-1c", nil, zones, efs.Placement{Known: true, Zone: "us-east-1c", Reason: efs.ReasonNoNodeInZone,
+			Message: "file system fs-11111111 is One Zone in us-east-1c, where the cluster has no node: its pods stay Pending until there is one; " +
+				"ask an administrator of the cluster for nodes there"}},
+		"its access point": {regional, "", []finding{{problem: accessPointMissing, object: point}, noTarget}, zones, efs.Placement{Known: true,
+			Reason: efs.ReasonAccessPointNotFound, Message: "file system fs-11111111 has no access point fsap-11111111: pods can't mount it; make another SharedVolume"}},
+		"no file system": {absent, "", nil, zones, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound,
+			Message: "AWS knows no file system fs-33333333 in the region and account of this cluster: pods can't mount it; make another SharedVolume if " +
+				"the ID is wrong"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := asked(nil)
+			k.systems, k.findings = map[string]string{regional: tc.zone}, map[string][]finding{regional: tc.findings}
+			if diff := cmp.Diff(tc.want, k.placement(tc.fileSystem, point, tc.zones)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	k := &known{systems: map[string]string{regional: ""}}
+	if got := k.placement(regional, point, zones); !got.Pending {
+		t.Errorf("before the first judgement: %+v", got)
+	}
+}
+
+func TestAListIsMadeAnewOnlyForWhatIsNotInIt(t *testing.T) {
+	cloud := &counted{systems: []aws.FileSystem{{ID: regional}}}
+	k, now := asked(cloud), at
+	for _, step := range []struct {
+		what       string
+		fileSystem string
+		after      time.Duration
+		lists      int
+	}{
+		{"the first one", regional, 0, 1},
+		{"the same again", regional, time.Hour, 1},
+		{"one that is not there", absent, 0, 2},
+		{"once more soon", absent, time.Second, 2},
+		{"once more later", absent, fresh, 3},
+		{"long after it was asked for first", absent, time.Minute, 3},
+		{"long after it was asked for last", absent, atMost, 4},
+	} {
+		now = now.Add(step.after)
+		if !k.list(t.Context(), step.fileSystem, now) || cloud.lists != step.lists {
+			t.Errorf("%s: %d lists, want %d", step.what, cloud.lists, step.lists)
+		}
+	}
+}
+
+func TestAWSThatDoesNotAnswerIsLeftInPeace(t *testing.T) {
+	cloud := &counted{err: errors.New("no route")}
+	k := asked(cloud)
+	for _, step := range []struct {
+		after time.Duration
+		lists int
+	}{{0, 1}, {time.Second, 1}, {silence, 2}} {
+		if k.list(t.Context(), regional, at.Add(step.after)) || cloud.lists != step.lists {
+			t.Errorf("after %s: %d lists, want %d", step.after, cloud.lists, step.lists)
+		}
+	}
+	k.fail(at.Add(time.Hour))
+	if k.list(t.Context(), regional, at.Add(time.Hour)) || cloud.lists != 2 {
+		t.Error("a look that has failed just now is tried again by a share")
+	}
+}
+
+func TestOtherCredentialsForgetWhatWasMissingAndNoneForgetAll(t *testing.T) {
+	first, second := &counted{}, &counted{}
+	k := asked(first)
+	k.systems, k.at, k.absent[absent] = map[string]string{regional: ""}, at, absence{at, at}
+	if k.use(first) {
+		t.Error("the same credentials are new")
+	}
+	if !k.use(second) || len(k.absent) > 0 || k.systems == nil || !k.judged {
+		t.Errorf("a renewal: %+v", k)
+	}
+	if !k.use(nil) || k.systems != nil || k.judged || !k.decided {
+		t.Errorf("without credentials: %+v", k)
+	}
+}
+
+func TestSharedVolumesWakeUpForWhatIsNew(t *testing.T) {
+	used, seen := healthy()
+	seen.at = at
+	target := finding{problem: mountTargetMissing, fileSystem: regional, object: "us-east-1b"}
+	woken := func(r *Reconciler) []string {
+		names := []string{}
+		for len(r.changes) > 0 {
+			names = append(names, (<-r.changes).Object.GetName())
+		}
+		return names
+	}
+	r, _ := newReconciler(t)
+	for _, step := range []struct {
+		what     string
+		change   func()
+		findings []finding
+		want     []string
+	}{
+		{"the first look", func() {}, nil, []string{regional, oneZone}},
+		{"nothing new", func() {}, nil, []string{}},
+		{"a finding", func() {}, []finding{target}, []string{regional}},
+		{"one of no share", func() {}, []finding{target, {problem: accessPointsUnused, fileSystem: oneZone}}, []string{}},
+		{"mended", func() {}, nil, []string{regional}},
+		{"another zone with nodes", func() { used.zones = []string{"us-east-1a"} }, nil, []string{regional, oneZone}},
+		{"a file system has gone", func() {
+			seen.systems, seen.at = map[string]string{regional: ""}, at.Add(time.Hour)
+		}, nil, []string{oneZone}},
+	} {
+		step.change()
+		r.publish(used, seen, step.findings)
+		if diff := cmp.Diff(step.want, woken(r)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.what, diff)
+		}
+	}
+	r.publish(used, &snapshot{}, []finding{target})
+	if got := woken(r); len(got) > 0 {
+		t.Errorf("without an answer: %v", got)
+	}
+	var many []string
+	for range mostWoken + 1 {
+		many = append(many, regional)
+	}
+	r.wake(many...)
+	if diff := cmp.Diff([]string{""}, woken(r)); diff != "" {
+		t.Errorf("of very many (-want +got):\n%s", diff)
+	}
+}
+
+func TestAConnectionThatIsNewWakesAllOnce(t *testing.T) {
+	r, _ := newReconciler(t)
+	r.reach(&counted{})
+	r.renew()
+	if len(r.changes) > 0 {
+		t.Error("before the first look is over, they wait anyway")
+	}
+	close(r.first)
+	r.reach(nil)
+	r.renew()
+	r.renew()
+	if len(r.changes) != 1 {
+		t.Errorf("%d events", len(r.changes))
+	}
+}
