@@ -95,3 +95,41 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 		}
 	}
 }
+
+// OLM gives rights in the operator's own namespace or everywhere, so that those for other namespaces are narrowed by names only.
+func TestARightForAnotherNamespaceIsOneForAll(t *testing.T) {
+	r := &rights{namespace: "here"}
+	for _, namespace := range []string{"here", "elsewhere", ""} {
+		r.add(namespace, rule("", "configmaps", []string{"in-" + namespace}, "get"))
+	}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("", "configmaps", []string{"in-here"}, "get")}, r.inside); diff != "" {
+		t.Errorf("inside (-want +got):\n%s", diff)
+	}
+	everywhere := []rbacv1.PolicyRule{rule("", "configmaps", []string{"in-elsewhere"}, "get"), rule("", "configmaps", []string{"in-"}, "get")}
+	if diff := cmp.Diff(everywhere, r.everywhere); diff != "" {
+		t.Errorf("everywhere (-want +got):\n%s", diff)
+	}
+}
+
+// Bindings that an operator before this one has left are deleted by their names, and by nobody without any.
+func TestObsoleteBindingsMayBeDeletedByName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bindings []string
+		want     []string
+	}{
+		"none": {nil, nil},
+		"one":  {[]string{"obsolete"}, []string{"get", "delete"}},
+	} {
+		r := &rights{namespace: "here"}
+		r.own(driver.Driver{Name: "disk.example.com", Operator: "disk-operator", ObsoleteBindings: tc.bindings})
+		var verbs []string
+		for _, rule := range r.everywhere {
+			if slices.Contains(rule.Resources, "clusterrolebindings") {
+				verbs = append(verbs, rule.Verbs...)
+			}
+		}
+		if diff := cmp.Diff(tc.want, verbs); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
