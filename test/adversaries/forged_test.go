@@ -74,7 +74,7 @@ func leftByCommunity(t *testing.T, cluster *env.Cluster, namespace, name string)
 	tenant(t, cluster, namespace)
 	sv, err := cluster.PutCommunityVolume(t.Context(), namespace, name, false)
 	env.Must(t, err)
-	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	none := env.Merge(`{"metadata":{"finalizers":null}}`)
 	env.Must(t, cluster.Client.Patch(t.Context(), sv, none))
 	own := remade(t, cluster, namespace)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name}}
@@ -135,7 +135,7 @@ func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
 			if forged.Status.ClaimRef.Name != "" {
 				t.Error("a tenant has written a status")
 			}
-			status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready","claimRef":{"name":"pvc-data"}}}`))
+			status := env.Merge(`{"status":{"phase":"Ready","claimRef":{"name":"pvc-data"}}}`)
 			if err := own.Status().Patch(t.Context(), forged.DeepCopy(), status); !apierrors.IsForbidden(err) {
 				t.Errorf("a tenant writes a status: %v", err)
 			}

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +59,7 @@ func install(t *testing.T, cluster *env.Cluster) {
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	t.Cleanup(func() {
 		ctx := context.Background()
-		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		none := env.Merge(`{"metadata":{"finalizers":null}}`)
 		err := errors.Join(client.IgnoreNotFound(cluster.Client.Delete(ctx, cr)), client.IgnoreNotFound(cluster.Client.Patch(ctx, cr, none)))
 		if err != nil {
 			t.Error(err)

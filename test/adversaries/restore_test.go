@@ -49,7 +49,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	before := env.ClaimOf(kept)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), before))
 	env.Must(t, own.Delete(t.Context(), before.DeepCopy()))
-	level := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"logLevel":"Trace"}}`))
+	level := env.Merge(`{"spec":{"logLevel":"Trace"}}`)
 	env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), level))
 	env.Eventually(t, "all as it was asked for since then", func() error {
 		err := errors.Join(cluster.Settled(t.Context()), cluster.Ready(t.Context(), late), cluster.Ready(t.Context(), kept))
@@ -66,7 +66,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	})
 	// The last that the operator writes of this one is not there after the restore.
 	refused := func() {
-		list := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+sharedvolume.AllowedAnnotation+`":"fs-99999999"}}}`))
+		list := env.Merge(`{"metadata":{"annotations":{"` + sharedvolume.AllowedAnnotation + `":"fs-99999999"}}}`)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}
 		env.Must(t, cluster.Client.Patch(t.Context(), namespace, list))
 		env.Eventually(t, "it says that it would not be allowed any more", func() error {

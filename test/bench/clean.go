@@ -70,7 +70,7 @@ func discard(ctx context.Context, cluster *env.Cluster, object *metav1.PartialOb
 	case object.DeletionTimestamp == nil && metav1.GetControllerOf(object) == nil:
 		err = cluster.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	case object.DeletionTimestamp != nil && len(object.Finalizers) > 0:
-		err = cluster.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		err = cluster.Client.Patch(ctx, object, env.Merge(`{"metadata":{"finalizers":null}}`))
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete %s, which an operator has left: %w", title(object), err)

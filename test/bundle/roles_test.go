@@ -3,13 +3,10 @@ package bundle
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/test/env"
@@ -73,7 +70,7 @@ func (s *scene) followsRoles(t *testing.T, csv fakeolm.CSV) {
 		{
 			// The pods have read the Secret: they run on with it until there is another one.
 			"there is no role any more", nil, map[string]string{}, [2]int64{0, 0}, [2]bool{true, false}, func() error {
-				return s.says(t, "AWSEFSCredentialsRequestControllerAvailable", "set ROLEARN to an IAM role")
+				return s.Says(t.Context(), env.EFS("").Name, "AWSEFSCredentialsRequestControllerAvailable", "", "set ROLEARN to an IAM role")
 			},
 		},
 		{
@@ -104,19 +101,4 @@ func (s *scene) followsRoles(t *testing.T, csv fakeolm.CSV) {
 			equal(t, "rollouts", change.rollouts, [2]int64{nowController - controller, nowNodes - nodes})
 		})
 	}
-}
-
-// says checks that a condition tells what to do.
-func (s *scene) says(t *testing.T, kind, want string) error {
-	t.Helper()
-	cr := env.EFS(operatorv1.Managed)
-	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err
-	}
-	for _, condition := range cr.Status.Conditions {
-		if condition.Type == kind && strings.Contains(condition.Message, want) {
-			return nil
-		}
-	}
-	return fmt.Errorf("conditions do not tell %q: %v", want, cr.Status.Conditions)
 }

@@ -124,7 +124,7 @@ func (s *scene) region(name string) {
 	set := func(name string) error {
 		infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 		patch := fmt.Sprintf(`{"status":{"platformStatus":{"aws":{"region":%q}}}}`, name)
-		return s.cluster.Client.Status().Patch(context.Background(), infrastructure, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		return s.cluster.Client.Status().Patch(context.Background(), infrastructure, env.Merge(patch))
 	}
 	env.Must(s.t, set(name))
 	s.t.Cleanup(func() {

@@ -109,36 +109,27 @@ func (s *scene) stop() {
 	s.world.operator = nil
 }
 
-// keep creates an object and deletes it when the test ends.
+// here is the cluster as this test or subtest has it.
+func (s *scene) here() env.Scene { return env.Scene{Cluster: s.cluster, T: s.t} }
+
 func (s *scene) keep(object client.Object) {
 	s.t.Helper()
-	env.Must(s.t, s.cluster.Client.Create(s.t.Context(), object))
-	s.t.Cleanup(func() { s.drop(object) })
+	s.here().Keep(object)
 }
 
 func (s *scene) drop(object client.Object) {
 	s.t.Helper()
-	err := s.cluster.Client.Delete(context.Background(), object, client.GracePeriodSeconds(0))
-	if client.IgnoreNotFound(err) != nil {
-		s.t.Error(err)
-	}
+	s.here().Drop(object)
 }
 
 func (s *scene) patch(object client.Object, fields string) {
 	s.t.Helper()
-	env.Must(s.t, s.cluster.Client.Patch(context.Background(), object, client.RawPatch("application/merge-patch+json", []byte(fields))))
+	s.here().Patch(object, fields)
 }
 
-// until waits for all of these.
 func (s *scene) until(what string, checks ...func() error) {
 	s.t.Helper()
-	env.Eventually(s.t, what, func() error {
-		var all []error
-		for _, check := range checks {
-			all = append(all, check())
-		}
-		return errors.Join(all...)
-	})
+	s.here().Until(what, checks...)
 }
 
 // credentials are those of the driver's controller, with a key, until the test ends.
@@ -263,25 +254,7 @@ func (s *scene) affinity(sv *v1alpha1.SharedVolume) string {
 // says checks that the ClusterCSIDriver has a condition that is true, and has these texts in its message.
 func (s *scene) says(problem string, texts ...string) func() error {
 	return func() error {
-		cr := env.EFS("")
-		if err := s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(cr), cr); err != nil {
-			return err
-		}
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type != "AWSEFS"+problem {
-				continue
-			}
-			for _, text := range texts {
-				if !strings.Contains(condition.Message, text) {
-					return fmt.Errorf("condition %s says %q, without %q", problem, condition.Message, text)
-				}
-			}
-			if condition.Status != operatorv1.ConditionTrue {
-				return fmt.Errorf("condition %s is %s", problem, condition.Status)
-			}
-			return nil
-		}
-		return fmt.Errorf("condition %s is not there", problem)
+		return s.cluster.Says(context.Background(), driverName, "AWSEFS"+problem, "True", texts...)
 	}
 }
 
@@ -346,19 +319,7 @@ func problem(kind, fileSystem, object string) string {
 
 // told checks that there is an event on an object, with a reason and a text.
 func (s *scene) told(object, reason, text string) func() error {
-	return func() error {
-		events := &corev1.EventList{}
-		if err := s.cluster.Client.List(context.Background(), events); err != nil {
-			return err
-		}
-		for i := range events.Items {
-			event := &events.Items[i]
-			if event.InvolvedObject.Name == object && event.Reason == reason && strings.Contains(event.Message, text) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event %s on %s with %q", reason, object, text)
-	}
+	return func() error { return s.cluster.Told(context.Background(), env.CR(object, ""), reason, text) }
 }
 
 // sent fails the test unless there were exactly so many calls of each action since Set.

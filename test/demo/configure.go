@@ -22,7 +22,7 @@ func (d *demo) configure(ctx context.Context) error {
 	d.say("Giving the cluster a proxy. The pods of the driver are restarted with it, once:")
 	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".svc"}}`
-	if err := d.cluster.Client.Status().Patch(ctx, proxy, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := d.cluster.Client.Status().Patch(ctx, proxy, env.Merge(patch)); err != nil {
 		return fmt.Errorf("configure the proxy: %w", err)
 	}
 	var after map[string]int64

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -176,22 +175,7 @@ func (h *handover) holdsOnly(ctx context.Context, apps ...*corev1.Pod) error {
 
 // says checks why the operator says that it waits or works on the node pods, and that the message has these texts.
 func (h *handover) says(ctx context.Context, reason string, texts ...string) error {
-	cr := env.CR(h.driver.Name, "")
-	if err := h.cluster.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err
-	}
-	for _, condition := range cr.Status.Conditions {
-		if condition.Type != "AWSEBSDriverNodeServiceControllerProgressing" {
-			continue
-		}
-		for _, text := range texts {
-			if condition.Reason != reason || !strings.Contains(condition.Message, text) {
-				return fmt.Errorf("%s, want %s with %q: %s", condition.Reason, reason, text, condition.Message)
-			}
-		}
-		return nil
-	}
-	return errors.New("there is no such condition")
+	return h.cluster.Says(ctx, h.driver.Name, "AWSEBSDriverNodeServiceControllerProgressing", "/"+reason, texts...)
 }
 
 // over checks that all of the driver is ours, and that of the old one nothing is left but its namespace and its Secret.

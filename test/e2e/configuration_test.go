@@ -150,7 +150,7 @@ func configure(t *testing.T, cluster *env.Cluster, tc configuration, patch strin
 	if !ok {
 		t.Fatalf("%T is no object", tc.object)
 	}
-	raw := client.RawPatch("application/merge-patch+json", []byte(patch))
+	raw := env.Merge(patch)
 	if tc.status {
 		env.Must(t, cluster.Client.Status().Patch(context.Background(), object, raw))
 	} else {
@@ -179,7 +179,7 @@ func TestChangedSecretsRestartTheirPodsOnce(t *testing.T) {
 	operator := operate(t, cluster)
 	manualMode(t, cluster)
 	controller := secret("aws-efs-cloud-credentials")
-	keep(t, cluster, controller)
+	env.Scene{Cluster: cluster, T: t}.Keep(controller)
 	uninstallAtEnd(t, cluster)
 	create(t, cluster)
 	start := generations(t, cluster)
@@ -200,7 +200,7 @@ func TestChangedSecretsRestartTheirPodsOnce(t *testing.T) {
 		{"deleted and made again with the same content", func() error { return recreate(t, cluster, controller) }, rollouts{1, 0}},
 		{"a Secret for the nodes", func() error {
 			node := secret("node-aws-efs-cloud-credentials")
-			keep(t, cluster, node)
+			env.Scene{Cluster: cluster, T: t}.Keep(node)
 			return nil
 		}, rollouts{1, 1}},
 	}
@@ -222,7 +222,7 @@ func TestTheTrustedCABundleRestartsBothPodsOnce(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"},
 		Data:       map[string]string{"ca-bundle.crt": "# A certificate of the administrator.\n"},
 	}
-	keep(t, cluster, bundle)
+	env.Scene{Cluster: cluster, T: t}.Keep(bundle)
 	t.Cleanup(func() {
 		_, err := cluster.Kubectl(context.Background(), "patch", "proxy", "cluster", "--type=merge", "-p", `{"spec":{"trustedCA":{"name":""}}}`)
 		if err != nil {

@@ -53,7 +53,7 @@ func TestManualModeSaysWhichSecretIsMissingAndWhatToDo(t *testing.T) {
 	}
 	unusable := secret("aws-efs-cloud-credentials")
 	delete(unusable.Data, "aws_secret_access_key")
-	keep(t, cluster, unusable)
+	env.Scene{Cluster: cluster, T: t}.Keep(unusable)
 	env.Eventually(t, "the missing key named", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, controllerCredentials, "SecretUnusable: "),
@@ -145,7 +145,7 @@ func TestPassthroughModeGivesTheNodesNothing(t *testing.T) {
 // privileged pods of all nodes, whatever asks for them.
 func TestNodesNeverGetTheKeysOfTheAdministrator(t *testing.T) {
 	cluster := clean(t)
-	keep(t, cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	env.Scene{Cluster: cluster, T: t}.Keep(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "aws-creds", Annotations: map[string]string{"cloudcredential.openshift.io/mode": "passthrough"},
 	}})
 	credentialsMode(t, cluster, operatorv1.CloudCredentialsModeDefault)
@@ -169,7 +169,7 @@ func TestNodesNeverGetTheKeysOfTheAdministrator(t *testing.T) {
 		"cloudcredential.openshift.io/credentials-request":     cloudcredentialv1.Namespace + "/" + node,
 		"cloudcredential.openshift.io/aws-policy-last-applied": "",
 	}
-	keep(t, cluster, passedThrough)
+	env.Scene{Cluster: cluster, T: t}.Keep(passedThrough)
 	env.Eventually(t, "the condition names the Secret", func() error {
 		return state(t.Context(), cluster, nodeCredentials, "CredentialsPassedThrough: default mode")
 	})

@@ -190,7 +190,7 @@ func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
 	}
 	// An older operator bound the same name to a role of somebody else.
 	env.Must(t, cluster.Client.Create(t.Context(), foreign))
-	t.Cleanup(func() { forceDelete(t, cluster, foreign) })
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(foreign) })
 	operate(t, cluster)
 	install(t, cluster)
 	live := find(t, cluster, damage{kind: "clusterrolebinding", name: name})

@@ -31,7 +31,7 @@ func listening(t *testing.T) string {
 func account(t *testing.T, cluster *env.Cluster, name string) string {
 	t.Helper()
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	keep(t, cluster, object)
+	env.Scene{Cluster: cluster, T: t}.Keep(object)
 	token, err := cluster.Token(t.Context(), object.Namespace, name)
 	env.Must(t, err)
 	return token
@@ -49,8 +49,8 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
 	}
-	keep(t, cluster, role)
-	keep(t, cluster, &rbacv1.ClusterRoleBinding{
+	env.Scene{Cluster: cluster, T: t}.Keep(role)
+	env.Scene{Cluster: cluster, T: t}.Keep(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "reader"}},
@@ -172,7 +172,7 @@ func TestTheOperatorsLogLevelIsFollowedLive(t *testing.T) {
 	set := func(level string) {
 		t.Helper()
 		patch := fmt.Sprintf(`{"spec":{"operatorLogLevel":%q}}`, level)
-		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
+		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), env.Merge(patch)))
 		env.Eventually(t, "the generation observed", func() error { return cluster.Settled(t.Context()) })
 		env.Quiet(t, operator)
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
+const efsDriver = "efs.csi.aws.com"
+
 // message is that of one condition, with its reason; empty if the condition is not there.
 func message(cr *operatorv1.ClusterCSIDriver, kind string) string {
 	for _, condition := range cr.Status.Conditions {
@@ -40,7 +42,7 @@ func credentialsMode(t *testing.T, cluster *env.Cluster, mode operatorv1.CloudCr
 	set := func(mode operatorv1.CloudCredentialsMode) error {
 		patch := fmt.Sprintf(`{"spec":{"credentialsMode":%q}}`, mode)
 		object := &operatorv1.CloudCredential{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-		return cluster.Client.Patch(context.Background(), object, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		return cluster.Client.Patch(context.Background(), object, env.Merge(patch))
 	}
 	env.Must(t, set(mode))
 	t.Cleanup(func() {

@@ -209,7 +209,7 @@ func useVolume(t *testing.T, cluster *env.Cluster) *corev1.Pod {
 	for _, object := range []client.Object{volume, claim, pod} {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
 		t.Cleanup(func() {
-			forceDelete(t, cluster, object)
+			env.Scene{Cluster: cluster, T: t}.Drop(object)
 			if err := env.Await(context.Background(), object.GetName()+" gone", func() error {
 				return cluster.Gone(context.Background(), object)
 			}); err != nil {

@@ -70,14 +70,14 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	marked.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume-uid": "made-up"}
 	foreign, left := claimOf("foreign", none), claimOf("of-the-community", ours)
 	sv := env.SharedVolume("victim", "sv")
-	keep(t, cluster, sv)
+	env.Scene{Cluster: cluster, T: t}.Keep(sv)
 	owned := claimOf("owned", none)
 	owned.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: sv.Name, UID: sv.UID,
 	}}
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "settings"}}
 	for _, object := range []client.Object{ebs, efs, community, marked, foreign, left, owned, config} {
-		keep(t, cluster, object)
+		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	operator, sidecar := as(t, cluster, env.OperatorUser, "system:masters"), as(t, cluster, controller, "system:masters")
 	create := func(who client.Client, object client.Object) func() error {
@@ -91,7 +91,7 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	change := func(who client.Client, object client.Object, fields string) func() error {
 		return func() error {
 			copied := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // A copy.
-			return who.Patch(t.Context(), copied, client.RawPatch("application/merge-patch+json", []byte(fields)), client.DryRunAll)
+			return who.Patch(t.Context(), copied, env.Merge(fields), client.DryRunAll)
 		}
 	}
 	const label = `{"metadata":{"labels":{"` + volumeLabel + `":"true"}}}`

@@ -34,27 +34,9 @@ func prepare(ctx context.Context, cluster *env.Cluster) error {
 func clean(t *testing.T) *env.Cluster {
 	t.Helper()
 	cluster := pool.Lend(t)
-	before, err := cluster.Take(t.Context())
-	env.Must(t, err)
-	mark, err := cluster.Audit.Now()
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Audit.NoRefusals(mark, env.OperatorUser); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		err := env.Await(context.Background(), "the cluster as it was before the test", func() error {
-			after, err := cluster.Take(context.Background())
-			if err != nil {
-				return err
-			}
-			return before.Differs(after)
-		})
-		if err != nil && !t.Failed() {
-			t.Error(err)
-		}
-	})
+	scene := env.Scene{Cluster: cluster, T: t}
+	scene.NoRefusals(env.OperatorUser)
+	scene.Unchanged()
 	return cluster
 }
 

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +51,7 @@ func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
 	}}
 	// Label and field manager are names that anybody can choose.
 	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
-	t.Cleanup(func() { forceDelete(t, cluster, forged) })
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(forged) })
 	install(t, cluster)
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
@@ -86,14 +85,7 @@ func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
 	uninstallAtEnd(t, cluster)
 	env.Must(t, cluster.Client.Create(t.Context(), env.EFS("Managed")))
 	env.Eventually(t, "the mistake reported", func() error {
-		cr := env.EFS("")
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type == "Degraded" && condition.Status == "True" && strings.Contains(condition.Message, "${LIVENESS_PROBE_IMAGE}") {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		return cluster.Says(t.Context(), efsDriver, "Degraded", "True", "${LIVENESS_PROBE_IMAGE}")
 	})
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)

@@ -26,7 +26,7 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	for _, object := range env.Bystanders() {
-		keep(t, cluster, object)
+		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
@@ -58,7 +58,7 @@ func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
 		ReclaimPolicy: &retain,
 		Parameters:    map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0"},
 	}
-	keep(t, cluster, class)
+	env.Scene{Cluster: cluster, T: t}.Keep(class)
 	version := class.ResourceVersion
 	install(t, cluster)
 	cr := env.EFS("")
@@ -125,17 +125,9 @@ func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	pod := useVolume(t, cluster)
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the removal says what it waits for", func() error {
-		cr := env.EFS("")
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-			return err
-		}
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type == "Progressing" && strings.Contains(condition.Message, "default/app") &&
-				strings.Contains(condition.Message, "operator.openshift.io/force-driver-removal=true") {
-				return cluster.Condition(t.Context(), "Available", operatorv1.ConditionTrue)
-			}
-		}
-		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		return errors.Join(
+			cluster.Says(t.Context(), efsDriver, "Progressing", "", "default/app", "operator.openshift.io/force-driver-removal=true"),
+			cluster.Condition(t.Context(), "Available", operatorv1.ConditionTrue))
 	})
 	// Somebody else deletes the DaemonSet meanwhile: that is no reason to let the rest go.
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "delete", "daemonset", "efs-csi-node")
@@ -183,9 +175,9 @@ func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
 			// What is not there when ours is asked has no rights.
 			continue
 		}
-		keep(t, cluster, object)
+		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
-	keep(t, cluster, deployment)
+	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Patch(t.Context(), cr, client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+legacy+`"}]`))))
@@ -206,7 +198,7 @@ func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
 	if len(owned) > 0 || len(cr.Finalizers) != 1 {
 		t.Errorf("%d objects are left, finalizers %v", len(owned), cr.Finalizers)
 	}
-	forceDelete(t, cluster, deployment)
+	env.Scene{Cluster: cluster, T: t}.Drop(deployment)
 	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 }
 
@@ -214,23 +206,7 @@ func setState(t *testing.T, cluster *env.Cluster, state operatorv1.ManagementSta
 	t.Helper()
 	cr := env.EFS("")
 	patch := fmt.Sprintf(`{"spec":{"managementState":%q}}`, state)
-	env.Must(t, cluster.Client.Patch(t.Context(), cr, client.RawPatch("application/merge-patch+json", []byte(patch))))
-}
-
-// keep creates an object and deletes it when the test ends.
-func keep(t *testing.T, cluster *env.Cluster, object client.Object) {
-	t.Helper()
-	env.Must(t, cluster.Client.Create(t.Context(), object))
-	t.Cleanup(func() { forceDelete(t, cluster, object) })
-}
-
-func forceDelete(t *testing.T, cluster *env.Cluster, object client.Object) {
-	t.Helper()
-	ctx := context.Background()
-	err := cluster.Client.Delete(ctx, object, client.GracePeriodSeconds(0))
-	if client.IgnoreNotFound(err) != nil {
-		t.Error(err)
-	}
+	env.Must(t, cluster.Client.Patch(t.Context(), cr, env.Merge(patch)))
 }
 
 // setFinalizers replaces the finalizers of an object in the operator's namespace by a JSON list.
@@ -255,16 +231,7 @@ func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
 	env.Must(t, hold(`["example.com/hold"]`))
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the finalizer named", func() error {
-		cr := env.EFS("")
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type == "Progressing" && strings.Contains(condition.Message, "efs-csi-node (held by example.com/hold") {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		return cluster.Says(t.Context(), efsDriver, "Progressing", "", "efs-csi-node (held by example.com/hold")
 	})
 	env.Quiet(t, operator)
 	owned, err := cluster.Owned(t.Context())
@@ -285,14 +252,7 @@ func TestAManagedObjectThatCanNotGoIsReported(t *testing.T) {
 	service := find(t, cluster, damage{kind: "service", name: "aws-efs-csi-driver-controller-metrics"})
 	env.Must(t, cluster.Client.Delete(t.Context(), service.DeepCopy()))
 	env.Eventually(t, "the finalizer named", func() error {
-		cr := env.EFS("")
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-		for _, condition := range cr.Status.Conditions {
-			if condition.Type == "AWSEFSDriverControlPlaneStaticResourcesControllerDegraded" && strings.Contains(condition.Message, "[example.com/hold]") {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		return cluster.Says(t.Context(), efsDriver, "AWSEFSDriverControlPlaneStaticResourcesControllerDegraded", "", "[example.com/hold]")
 	})
 	env.Must(t, hold(`[]`))
 	env.Eventually(t, "the Service made again", func() error {

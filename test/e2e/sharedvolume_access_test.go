@@ -93,7 +93,7 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	}
 	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, "fs-99999999"))
 	env.Eventually(t, "Allowed=False", allowed(metav1.ConditionFalse))
-	env.Eventually(t, "an event", func() error { return told(t.Context(), cluster, sv, "NotAllowed", "it stays bound") })
+	env.Eventually(t, "an event", func() error { return cluster.Told(t.Context(), sv, "NotAllowed", "it stays bound") })
 	for name, want := range map[string]float64{
 		sharedvolume.MetricNotAllowed:                1,
 		sharedvolume.MetricCount + `{phase="Ready"}`: 1, sharedvolume.MetricCount + `{phase="Failed"}`: 0, sharedvolume.MetricReady + "_count": 1,
@@ -206,7 +206,7 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "user-" + role}},
 		}
 		env.Must(t, cluster.Client.Create(t.Context(), binding))
-		t.Cleanup(func() { forceDelete(t, cluster, binding) })
+		t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(binding) })
 		user := as(t, cluster, "user-"+role)
 		env.Eventually(t, role+" may look at SharedVolumes", func() error {
 			return user.List(t.Context(), &v1alpha1.SharedVolumeList{}, client.InNamespace(project.Name))
@@ -216,7 +216,7 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 		if err := user.Create(t.Context(), allowed, client.DryRunAll); (err == nil) != may {
 			t.Errorf("%s creates a SharedVolume: %v", role, err)
 		}
-		change := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+sharedvolume.AllowedAnnotation+`":"*"}}}`))
+		change := env.Merge(`{"metadata":{"annotations":{"` + sharedvolume.AllowedAnnotation + `":"*"}}}`)
 		for _, object := range []client.Object{project.DeepCopy(), env.EFS("")} {
 			if err := user.Patch(t.Context(), object, change); !apierrors.IsForbidden(err) {
 				t.Errorf("%s changes %T: %v", role, object, err)
@@ -231,7 +231,7 @@ func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 		env.Must(t, cluster.Client.Create(t.Context(), marked, client.DryRunAll))
 		// Nor can the status be forged.
 		sv := env.SharedVolume(project.Name, "tried")
-		forged := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))
+		forged := env.Merge(`{"status":{"phase":"Ready"}}`)
 		if err := user.Status().Patch(t.Context(), sv, forged); !apierrors.IsForbidden(err) {
 			t.Errorf("%s changes a status: %v", role, err)
 		}

@@ -30,7 +30,7 @@ func raw(name, fileSystem, accessPoint string) *unstructured.Unstructured {
 func stored(t *testing.T, cluster *env.Cluster, object client.Object) {
 	t.Helper()
 	env.Must(t, as(t, cluster, env.OperatorUser, "system:masters").Create(t.Context(), object))
-	t.Cleanup(func() { forceDelete(t, cluster, object) })
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(object) })
 }
 
 // The API as the community's manual has it: short name, columns, what it takes and what not.
@@ -108,7 +108,7 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 		}
 	}
 	change := func(who client.Client, sv *v1alpha1.SharedVolume) error {
-		change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"fileSystemID":"fs-76543210"}}`))
+		change := env.Merge(`{"spec":{"fileSystemID":"fs-76543210"}}`)
 		return who.Patch(t.Context(), sv.DeepCopy(), change, client.DryRunAll)
 	}
 	// The operator puts back what an older definition let somebody change, and nobody else does, whatever their rights.

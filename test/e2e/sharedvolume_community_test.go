@@ -30,10 +30,10 @@ func communityOperator(t *testing.T, cluster *env.Cluster) *appsv1.Deployment {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "openshift-operators", Name: "aws-efs-operator"}},
 		},
 	} {
-		keep(t, cluster, object)
+		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	deployment := communityDeployment("openshift-operators")
-	keep(t, cluster, deployment)
+	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
 	return deployment
 }
 
@@ -57,7 +57,7 @@ func communityDeployment(namespace string) *appsv1.Deployment {
 // Whoever calls a Deployment as the community's operator is called does not stop anything.
 func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 	cluster := clean(t)
-	keep(t, cluster, communityDeployment("default"))
+	env.Scene{Cluster: cluster, T: t}.Keep(communityDeployment("default"))
 	operate(t, cluster)
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
@@ -83,14 +83,14 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "second", Name: env.OperatorName}},
 		},
 	} {
-		keep(t, cluster, object)
+		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	deployment := communityDeployment("second")
 	deployment.Name, deployment.Spec.Template.Spec.ServiceAccountName = env.OperatorName, env.OperatorName
-	keep(t, cluster, deployment)
+	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
 	// Also of those that it has looked after until now.
 	env.Eventually(t, "an event that says why nothing is done", func() error {
-		return told(t.Context(), cluster, known, "LeftToOtherOperator", "second/"+env.OperatorName)
+		return cluster.Told(t.Context(), known, "LeftToOtherOperator", "second/"+env.OperatorName)
 	})
 	// What that one would write stays, and is not fought over.
 	mark, err := cluster.Audit.Now()
@@ -100,7 +100,7 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	env.Must(t, err)
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the new one left alone", func() error {
-		return told(t.Context(), cluster, sv, "LeftToOtherOperator", "takes over")
+		return cluster.Told(t.Context(), sv, "LeftToOtherOperator", "takes over")
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -127,7 +127,7 @@ func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alp
 	t.Helper()
 	_, volume, claim := env.CommunityVolume("default", name, old)
 	for _, object := range []client.Object{volume, claim} {
-		t.Cleanup(func() { forceDelete(t, cluster, object) })
+		t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(object) })
 	}
 	sv, err := cluster.PutCommunityVolume(t.Context(), "default", name, old)
 	env.Must(t, err)
@@ -150,8 +150,8 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 	env.Must(t, err)
 	operator := operate(t, cluster)
 	env.Eventually(t, "an event that says why nothing is done", func() error {
-		return errors.Join(told(t.Context(), cluster, today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
-			told(t.Context(), cluster, old, "LeftToCommunityOperator", "takes over"))
+		return errors.Join(cluster.Told(t.Context(), today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
+			cluster.Told(t.Context(), old, "LeftToCommunityOperator", "takes over"))
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -181,7 +181,7 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 			t.Errorf("claim %s: UID %s, owners %v", claim.Name, claim.UID, claim.OwnerReferences)
 		}
 	}
-	env.Eventually(t, "an event", func() error { return told(t.Context(), cluster, today, "Adopted", "taken over") })
+	env.Eventually(t, "an event", func() error { return cluster.Told(t.Context(), today, "Adopted", "taken over") })
 	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, today)

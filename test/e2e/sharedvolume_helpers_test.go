@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +32,7 @@ func unshare(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
 	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(sv), live); err != nil {
 		return
 	}
-	forceDelete(t, cluster, live)
+	env.Scene{Cluster: cluster, T: t}.Drop(live)
 	if err := env.Await(ctx, "SharedVolume "+sv.Name+" gone with all that is its", func() error {
 		return errors.Join(cluster.Gone(ctx, live), cluster.PairGone(ctx, live))
 	}); err != nil {
@@ -45,7 +44,7 @@ func unshare(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
 func namespace(t *testing.T, cluster *env.Cluster, name string, annotations map[string]string) *corev1.Namespace {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
-	keep(t, cluster, object)
+	env.Scene{Cluster: cluster, T: t}.Keep(object)
 	return object
 }
 
@@ -53,7 +52,7 @@ func namespace(t *testing.T, cluster *env.Cluster, name string, annotations map[
 func application(t *testing.T, cluster *env.Cluster, namespace, name string, claims ...string) *corev1.Pod {
 	t.Helper()
 	pod := env.Application(namespace, name, "", claims...)
-	t.Cleanup(func() { forceDelete(t, cluster, pod) })
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(pod) })
 	return cluster.RunPod(t, pod)
 }
 
@@ -70,25 +69,10 @@ func as(t *testing.T, cluster *env.Cluster, user string, groups ...string) clien
 // edit changes a file system ID past the admission policy, as it was possible with an older definition.
 func edit(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume, id string) {
 	t.Helper()
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"fileSystemID":%q}}`, id))
+	patch := env.Merge(fmt.Sprintf(`{"spec":{"fileSystemID":%q}}`, id))
 	env.Must(t, as(t, cluster, env.OperatorUser, "system:masters").Patch(t.Context(), sv.DeepCopy(), patch))
 }
 
 func patch(cluster *env.Cluster, object client.Object, fields string) error {
-	return cluster.Client.Patch(context.Background(), object, client.RawPatch("application/merge-patch+json", []byte(fields)))
-}
-
-// told checks that an event on a SharedVolume has a reason and a text.
-func told(ctx context.Context, cluster *env.Cluster, sv *v1alpha1.SharedVolume, reason, text string) error {
-	events := &corev1.EventList{}
-	if err := cluster.Client.List(ctx, events, client.InNamespace(sv.Namespace)); err != nil {
-		return err
-	}
-	for i := range events.Items {
-		event := &events.Items[i]
-		if event.InvolvedObject.UID == sv.UID && event.Reason == reason && strings.Contains(event.Message, text) {
-			return nil
-		}
-	}
-	return fmt.Errorf("no event %s about %s with %q", reason, sv.Name, text)
+	return cluster.Client.Patch(context.Background(), object, env.Merge(fields))
 }

@@ -114,13 +114,13 @@ func TestNothingIsStolen(t *testing.T) {
 	namespace(t, cluster, "thief", nil)
 	volume, claim, _ := env.Workload()
 	volume.Name = "pv-default-sv1"
-	keep(t, cluster, volume)
+	env.Scene{Cluster: cluster, T: t}.Keep(volume)
 	// These ask for volumes that are still to be made: one from another namespace, one with the name of our claim.
 	_, foreign, _ := env.Workload()
 	foreign.Namespace, foreign.Spec.VolumeName = "thief", "pv-default-sv2"
-	keep(t, cluster, foreign)
+	env.Scene{Cluster: cluster, T: t}.Keep(foreign)
 	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-default-taken"
-	keep(t, cluster, claim)
+	env.Scene{Cluster: cluster, T: t}.Keep(claim)
 
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
@@ -151,7 +151,7 @@ func TestNothingIsStolen(t *testing.T) {
 		}
 	}
 	// It recovers by itself when the cause has gone.
-	forceDelete(t, cluster, claim)
+	env.Scene{Cluster: cluster, T: t}.Drop(claim)
 	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "Ready", func() error { return cluster.Ready(t.Context(), taken) }))
 }
 
@@ -249,7 +249,7 @@ func TestAnEditThatAnOlderDefinitionLetThroughIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	env.Eventually(t, "an event that says so", func() error { return told(t.Context(), cluster, sv, "IDsRestored", "put back") })
+	env.Eventually(t, "an event that says so", func() error { return cluster.Told(t.Context(), sv, "IDsRestored", "put back") })
 }
 
 // A namespace goes with all its SharedVolumes, and their volumes go with it.

@@ -141,14 +141,14 @@ func TestStorageClassStateIsFollowed(t *testing.T) {
 	set := func(state string) {
 		t.Helper()
 		patch := fmt.Sprintf(`{"spec":{"storageClassState":%q}}`, state)
-		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
+		env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), env.Merge(patch)))
 		env.Eventually(t, "the generation observed", func() error { return cluster.Settled(t.Context()) })
 		env.Quiet(t, operator)
 	}
 	expansion := `{"allowVolumeExpansion":true}`
 	patch := func() {
 		t.Helper()
-		env.Must(t, cluster.Client.Patch(t.Context(), class, client.RawPatch("application/merge-patch+json", []byte(expansion))))
+		env.Must(t, cluster.Client.Patch(t.Context(), class, env.Merge(expansion)))
 		env.Quiet(t, operator)
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	}

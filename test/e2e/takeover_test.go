@@ -64,7 +64,7 @@ func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
 	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))
 	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
 	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"})
-	keep(t, cluster, binding)
+	env.Scene{Cluster: cluster, T: t}.Keep(binding)
 	operate(t, cluster)
 	install(t, cluster)
 	env.Must(t, cluster.Uninstall(t.Context()))

@@ -55,7 +55,7 @@ func (c *Cluster) ResourceTags(ctx context.Context, tags map[string]string) erro
 		return fmt.Errorf("resource tags: %w", err)
 	}
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	if err := c.Client.Status().Patch(ctx, infrastructure, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	if err := c.Client.Status().Patch(ctx, infrastructure, Merge(string(patch))); err != nil {
 		return fmt.Errorf("resource tags of the Infrastructure: %w", err)
 	}
 	return nil

@@ -50,8 +50,18 @@ func (c *Cluster) Kinds() ([]schema.GroupVersionKind, error) {
 
 // Take records every object in the cluster.
 func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
+	kinds, err := c.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	return c.TakeOf(ctx, kinds)
+}
+
+// TakeOf records every object of these kinds, for whoever compares again and again: a kind that comes or goes is a
+// CustomResourceDefinition that comes or goes.
+func (c *Cluster) TakeOf(ctx context.Context, kinds []schema.GroupVersionKind) (Snapshot, error) {
 	snapshot := Snapshot{}
-	err := c.each(ctx, func(name string, object *metav1.PartialObjectMetadata) {
+	err := c.each(ctx, kinds, func(name string, object *metav1.PartialObjectMetadata) {
 		snapshot[name] = string(object.UID)
 	})
 	return snapshot, err
@@ -73,8 +83,12 @@ func (c *Cluster) HasPullSecrets(ctx context.Context) error {
 
 // Since lists the objects that are in the cluster and not in an earlier snapshot.
 func (c *Cluster) Since(ctx context.Context, earlier Snapshot) ([]metav1.PartialObjectMetadata, error) {
+	kinds, err := c.Kinds()
+	if err != nil {
+		return nil, err
+	}
 	var found []metav1.PartialObjectMetadata
-	err := c.each(ctx, func(name string, object *metav1.PartialObjectMetadata) {
+	err = c.each(ctx, kinds, func(name string, object *metav1.PartialObjectMetadata) {
 		if earlier[name] != string(object.UID) {
 			found = append(found, *object)
 		}
@@ -82,12 +96,8 @@ func (c *Cluster) Since(ctx context.Context, earlier Snapshot) ([]metav1.Partial
 	return found, err
 }
 
-// each visits every object in the cluster, under the name that it has in a Snapshot.
-func (c *Cluster) each(ctx context.Context, visit func(string, *metav1.PartialObjectMetadata)) error {
-	kinds, err := c.Kinds()
-	if err != nil {
-		return err
-	}
+// each visits every object of these kinds, under the name that it has in a Snapshot.
+func (c *Cluster) each(ctx context.Context, kinds []schema.GroupVersionKind, visit func(string, *metav1.PartialObjectMetadata)) error {
 	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)

@@ -12,7 +12,6 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -102,7 +101,7 @@ func TestAFailureAloneIsRetried(t *testing.T) {
 			})
 			step++
 			patch := fmt.Sprintf(`{"spec":{"operatorLogLevel":%q}}`, levels[step%len(levels)])
-			env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), client.RawPatch("application/merge-patch+json", []byte(patch))))
+			env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), env.Merge(patch)))
 			env.Eventually(t, "the change observed", func() error { return cluster.Settled(t.Context()) })
 			env.Quiet(t, operator)
 			if made := through.Work(); !failed || len(made) > 2 {

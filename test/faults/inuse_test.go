@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -59,15 +58,5 @@ func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
 // waits checks that the status names the pod that holds up the removal.
 func waits(t *testing.T, cluster *env.Cluster) error {
 	t.Helper()
-	cr := env.EFS("")
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err
-	}
-	for _, condition := range cr.Status.Conditions {
-		if condition.Type == "AWSEFSDriverNodeServiceControllerProgressing" && condition.Reason == "VolumesInUse" &&
-			strings.Contains(condition.Message, "default/app") {
-			return nil
-		}
-	}
-	return errors.New("the status does not name the pod")
+	return cluster.Says(t.Context(), env.EFS("").Name, "AWSEFSDriverNodeServiceControllerProgressing", "/VolumesInUse", "default/app")
 }

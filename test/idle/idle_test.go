@@ -12,7 +12,6 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -108,16 +107,7 @@ func shared(t *testing.T, cluster *env.Cluster) error {
 // unreachable checks that the operator has told that AWS does not answer.
 func unreachable(t *testing.T, cluster *env.Cluster) error {
 	t.Helper()
-	cr := env.EFS("")
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err
-	}
-	for _, condition := range cr.Status.Conditions {
-		if condition.Type == "AWSEFSCloudUnreachable" && condition.Status == operatorv1.ConditionTrue {
-			return nil
-		}
-	}
-	return errors.New("nothing is said of AWS yet")
+	return cluster.Says(t.Context(), env.EFS("").Name, "AWSEFSCloudUnreachable", "True")
 }
 
 // following returns the requests of one user since a mark, at each call. What was read once is not read again: the log grows by what

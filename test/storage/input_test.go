@@ -3,7 +3,6 @@ package storage
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,7 +65,7 @@ func TestNonsenseInAClusterCSIDriverIsTold(t *testing.T) {
 	})
 	const sentence = `spec.managementState "Force" is not known, nothing is changed until it is `
 	s.eventually("the ClusterCSIDriver says it", func() error {
-		return saysOf(s.driver(pd), "ManagementStateDegraded", operatorv1.ConditionTrue, sentence)
+		return s.Says(s.t.Context(), pd, "ManagementStateDegraded", "True", sentence)
 	})
 	s.says("GCPPDCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, sentence)
 	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, pd)
@@ -79,7 +78,7 @@ func TestNonsenseInAClusterCSIDriverIsTold(t *testing.T) {
 	clear(`"managementState": null, "unsupportedConfigOverrides": null`)
 	const ignored = "spec.driverConfig is not used: its driverType is AWS, that of pd.csi.storage.gke.io is GCP"
 	s.eventually("the ClusterCSIDriver says that a part is ignored", func() error {
-		return saysOf(s.driver(pd), "ConfigObservationDegraded", operatorv1.ConditionFalse, ignored)
+		return s.Says(s.t.Context(), pd, "ConfigObservationDegraded", "False", ignored)
 	})
 	s.reach(release)
 	clear(`"driverConfig": null`)
@@ -90,16 +89,6 @@ func TestNonsenseInAClusterCSIDriverIsTold(t *testing.T) {
 		return nil
 	})
 	s.reach(release)
-}
-
-// saysOf checks that a condition of a ClusterCSIDriver has a status and a text in its message.
-func saysOf(driver *operatorv1.ClusterCSIDriver, kind string, status operatorv1.ConditionStatus, text string) error {
-	for _, condition := range driver.Status.Conditions {
-		if condition.Type == kind && condition.Status == status && strings.Contains(condition.Message, text) {
-			return nil
-		}
-	}
-	return fmt.Errorf("want %s %s with %q, it has %+v", kind, status, text, driver.Status.Conditions)
 }
 
 // No driver of this release waits for a gate: whatever is said of gates, and whether anything is, all stays as it is.

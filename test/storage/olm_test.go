@@ -261,7 +261,7 @@ func (s *scene) oldPlugins(nodes ...string) error {
 // hold sets the finalizers of an object.
 func (s *scene) hold(object client.Object, finalizers string) {
 	s.t.Helper()
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+	patch := env.Merge(`{"metadata":{"finalizers":` + finalizers + `}}`)
 	env.Must(s.t, s.Client.Patch(s.t.Context(), object, patch))
 }
 

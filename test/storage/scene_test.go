@@ -32,14 +32,14 @@ const patience = 4 * time.Minute
 
 // scene is a test's cluster.
 type scene struct {
-	*env.Cluster
+	env.Scene
 	t *testing.T
 }
 
 // fresh gives a test a cluster of a platform in which no release was ever applied.
 func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	t.Helper()
-	s := &scene{pool.Lend(t), t}
+	s := &scene{env.Scene{Cluster: pool.Lend(t), T: t, Patience: patience}, t}
 	s.clear()
 	s.setPlatform(platform)
 	mark, err := s.Audit.Now()
@@ -77,9 +77,7 @@ func (s *scene) reach(version string) {
 
 func (s *scene) eventually(what string, check func() error) {
 	s.t.Helper()
-	if err := env.AwaitFor(s.t.Context(), patience, what, check); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Until(what, check)
 }
 
 // clear removes all that a release and its operators have made, but for roles and namespaces.

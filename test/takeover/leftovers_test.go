@@ -37,7 +37,7 @@ func leftovers() []leftover {
 	patch := func(object func(*scene) client.Object, fields string) func(*testing.T, *scene) {
 		return func(t *testing.T, s *scene) {
 			t.Helper()
-			env.Must(t, s.Client.Patch(t.Context(), object(s), client.RawPatch("application/merge-patch+json", []byte(fields))))
+			env.Must(t, s.Client.Patch(t.Context(), object(s), env.Merge(fields)))
 		}
 	}
 	daemonSet := func(s *scene) client.Object { return s.daemonSet() }

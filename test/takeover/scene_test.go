@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
-	"strings"
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -203,29 +201,7 @@ func (s *scene) holdsOnly(ctx context.Context, nodes ...string) error {
 // tells checks that the operator says of the node pods that it waits or works, for which reason, and that the message has these
 // texts.
 func (s *scene) tells(ctx context.Context, reason string, texts ...string) error {
-	return errors.Join(s.says(ctx, "AWSEFSDriverNodeServiceControllerProgressing", reason, texts...), s.Condition(ctx, "Progressing", operatorv1.ConditionTrue))
-}
-
-// says checks that a condition is true, why, unless the reason does not matter, and that its message has these texts.
-func (s *scene) says(ctx context.Context, kind, reason string, texts ...string) error {
-	cr := env.EFS("")
-	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
-		return err
-	}
-	i := slices.IndexFunc(cr.Status.Conditions, func(c operatorv1.OperatorCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return errors.New("there is no condition " + kind)
-	}
-	condition := cr.Status.Conditions[i]
-	if condition.Status != operatorv1.ConditionTrue || reason != "" && condition.Reason != reason {
-		return fmt.Errorf("%s is %s, %s, want reason %s: %s", kind, condition.Status, condition.Reason, reason, condition.Message)
-	}
-	for _, text := range texts {
-		if !strings.Contains(condition.Message, text) {
-			return fmt.Errorf("%s does not name %q: %s", kind, text, condition.Message)
-		}
-	}
-	return nil
+	return errors.Join(s.Says(ctx, env.EFS("").Name, "AWSEFSDriverNodeServiceControllerProgressing", "True/"+reason, texts...), s.Condition(ctx, "Progressing", operatorv1.ConditionTrue))
 }
 
 // data are identity, spec and bound state of what holds the users' data.

@@ -136,7 +136,7 @@ func (s *scene) nudge(ctx context.Context, count int) error {
 		}
 		waiting++
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/nudge":"%d"}}}`, count)
-		if err := s.Client.Patch(ctx, pod, client.RawPatch("application/merge-patch+json", patch)); client.IgnoreNotFound(err) != nil {
+		if err := s.Client.Patch(ctx, pod, env.Merge(string(patch))); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func TestNothingIsTakenOverWhileTheOldOperatorRuns(t *testing.T) {
 			operator := s.operate(t)
 			s.create(t, nil)
 			env.Eventually(t, "what to remove", func() error {
-				err := s.says(t.Context(), "Progressing", "", tc.at, "Subscription", "ClusterServiceVersion", "Deployment")
+				err := s.Says(t.Context(), env.EFS("").Name, "Progressing", "True/", tc.at, "Subscription", "ClusterServiceVersion", "Deployment")
 				if deployment.Name == env.CommunityName {
 					// OpenShift's writes the same conditions, but for the sums.
 					err = errors.Join(err, s.tells(t.Context(), "Waiting", tc.at))

@@ -1,0 +1,141 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Scene is a cluster as one test has it. What a method can't do, or what does not come true, ends the test.
+type Scene struct {
+	*Cluster
+	T *testing.T
+	// Patience is how long a condition may take; 0 means as long as everywhere.
+	Patience time.Duration
+}
+
+// Keep creates an object and deletes it when the test ends.
+func (s Scene) Keep(object client.Object) {
+	s.T.Helper()
+	Must(s.T, s.Client.Create(s.T.Context(), object))
+	s.T.Cleanup(func() { s.Drop(object) })
+}
+
+// Drop deletes an object at once, if it is there.
+func (s Scene) Drop(object client.Object) {
+	s.T.Helper()
+	if err := s.Client.Delete(context.Background(), object, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		s.T.Error(err)
+	}
+}
+
+// Patch merges fields into an object, as the administrator.
+func (s Scene) Patch(object client.Object, fields string) {
+	s.T.Helper()
+	Must(s.T, s.Client.Patch(context.Background(), object, Merge(fields)))
+}
+
+// Until waits for all of these.
+func (s Scene) Until(what string, checks ...func() error) {
+	s.T.Helper()
+	limit := s.Patience
+	if limit == 0 {
+		limit = Patience
+	}
+	Must(s.T, AwaitFor(s.T.Context(), limit, what, func() error {
+		var all []error
+		for _, check := range checks {
+			all = append(all, check())
+		}
+		return errors.Join(all...)
+	}))
+}
+
+// Unchanged checks, when the test ends, that the cluster comes to what it is now: no object more, none less, none made anew.
+func (s Scene) Unchanged() {
+	s.T.Helper()
+	kinds, err := s.Kinds()
+	Must(s.T, err)
+	before, err := s.TakeOf(s.T.Context(), kinds)
+	Must(s.T, err)
+	s.T.Cleanup(func() {
+		err := Await(context.Background(), "the cluster as it was before the test", func() error {
+			after, err := s.TakeOf(context.Background(), kinds)
+			if err != nil {
+				return err
+			}
+			return before.Differs(after)
+		})
+		if err != nil && !s.T.Failed() {
+			s.T.Error(err)
+		}
+	})
+}
+
+// NoRefusals checks, when the test ends, that these users have asked for nothing that they have no right to.
+func (s Scene) NoRefusals(users ...string) {
+	s.T.Helper()
+	mark, err := s.Audit.Now()
+	Must(s.T, err)
+	s.T.Cleanup(func() {
+		if err := s.Audit.NoRefusals(mark, users...); err != nil {
+			s.T.Error(err)
+		}
+	})
+}
+
+// Merge is a merge patch of these fields, in JSON.
+func Merge(fields string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(fields)) }
+
+// Says checks a condition of a ClusterCSIDriver: its STATUS/REASON, each of which may be left out, and texts in its message.
+func (c *Cluster) Says(ctx context.Context, driver, kind, state string, texts ...string) error {
+	cr := CR(driver, "")
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err
+	}
+	return SaysIn(cr.Status.Conditions, kind, state, texts...)
+}
+
+// SaysIn is Says for conditions that were read.
+func SaysIn(conditions []operatorv1.OperatorCondition, kind, state string, texts ...string) error {
+	i := slices.IndexFunc(conditions, func(c operatorv1.OperatorCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return fmt.Errorf("there is no condition %s", kind)
+	}
+	found := conditions[i]
+	status, reason, _ := strings.Cut(state, "/")
+	if status != "" && string(found.Status) != status || reason != "" && found.Reason != reason {
+		return fmt.Errorf("%s is %s/%s, want %s: %s", kind, found.Status, found.Reason, state, found.Message)
+	}
+	for _, text := range texts {
+		if !strings.Contains(found.Message, text) {
+			return fmt.Errorf("%s does not say %q: %s: %s", kind, text, found.Reason, found.Message)
+		}
+	}
+	return nil
+}
+
+// Told checks that there is an event on an object, with a reason and a text. Objects are told apart by UID, or by name if none is known.
+func (c *Cluster) Told(ctx context.Context, object client.Object, reason, text string) error {
+	events := &corev1.EventList{}
+	if err := c.Client.List(ctx, events, client.InNamespace(object.GetNamespace())); err != nil {
+		return err
+	}
+	for i := range events.Items {
+		event := &events.Items[i]
+		about := event.InvolvedObject.Name == object.GetName() && (object.GetUID() == "" || event.InvolvedObject.UID == object.GetUID())
+		if about && event.Reason == reason && strings.Contains(event.Message, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event %s about %s with %q", reason, object.GetName(), text)
+}
