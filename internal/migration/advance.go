@@ -69,14 +69,14 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, changes apply
 	}
 	if lacks := lacking(changes, holds, daemonSet); lacks != "" {
 		return Moved{
-			Message: fmt.Sprintf("%d node pods of the former operator stay: %s", len(old), lacks),
+			Message: fmt.Sprintf("%d node pods of the predecessor stay: %s", len(old), lacks),
 			Serving: len(slices.DeleteFunc(slices.Clone(old), func(pod corev1.Pod) bool { return !nodes.Serves(&pod) })), Again: nodesInterval,
 		}, nil
 	}
 	orphaned, err := m.orphan(ctx, state)
 	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
 		// Its DaemonSet would start a pod anew.
-		message := fmt.Sprintf("%d node pods of the former operator stay until their DaemonSet can be deleted", len(old))
+		message := fmt.Sprintf("%d node pods of the predecessor stay until their DaemonSet can be deleted", len(old))
 		return Moved{Changes: orphaned, Message: message}, err
 	}
 	moved, err := m.replacePods(ctx, state, daemonSet)
@@ -113,7 +113,7 @@ func lacking(changes apply.ChangeSet, holds driver.Holds, daemonSet *appsv1.Daem
 func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, error) {
 	last := len(state.Old) == 0
 	var changes apply.ChangeSet
-	if err := m.unmarkClass(ctx); err != nil {
+	if err := m.disownClass(ctx); err != nil {
 		return nil, err
 	}
 	for _, predecessor := range m.Predecessors {
@@ -146,8 +146,8 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 	return append(changes, cleared...), err
 }
 
-// unmarkClass takes the marks of a former owner off the StorageClass, also if the user looks after it: it would go with them.
-func (m *Migration) unmarkClass(ctx context.Context) error {
+// disownClass takes the label and owner of a predecessor off the StorageClass, also if the user looks after it: it would go with the owner.
+func (m *Migration) disownClass(ctx context.Context) error {
 	if m.Driver.StorageClass == "" {
 		return nil
 	}

@@ -71,7 +71,7 @@ func oldPods() []corev1.Pod {
 func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
 	m := newMove(t, efs(t))
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
-	want := Moved{Message: "2 node pods of the former operator stay: waiting for Kubernetes to see the changed DaemonSet", Serving: 1, Again: nodesInterval}
+	want := Moved{Message: "2 node pods of the predecessor stay: waiting for Kubernetes to see the changed DaemonSet", Serving: 1, Again: nodesInterval}
 	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
 	}
@@ -85,7 +85,7 @@ func TestOldNodePodsStayAsLongAsTheirDaemonSet(t *testing.T) {
 	m := newMove(t, efs(t), ourNodes(), daemonSetOf(here, "aws-efs-csi-driver-node"))
 	m.cache.fails["delete aws-efs-csi-driver-node"] = errors.New("no route")
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
-	if err != nil || moved.Message != "2 node pods of the former operator stay until their DaemonSet can be deleted" || len(moved.Changes) != 1 {
+	if err != nil || moved.Message != "2 node pods of the predecessor stay until their DaemonSet can be deleted" || len(moved.Changes) != 1 {
 		t.Errorf("%+v, %v", moved, err)
 	}
 }
@@ -103,7 +103,7 @@ func TestOldNodePodsAreReplacedOneAtATime(t *testing.T) {
 	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/b"}, m.cache.sent); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	const message = "2 of 2 nodes still have a pod of the former operator"
+	const message = "2 of 2 nodes still have a pod of the predecessor"
 	if moved.Message != message || moved.Serving != 1 || moved.Again != status.LeastPause {
 		t.Errorf("%+v", moved)
 	}
@@ -144,7 +144,7 @@ func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
 			if err != nil || (len(m.cache.sent) == 1) != accepted {
 				t.Errorf("%v, sent %v", err, m.cache.sent)
 			}
-			const message = "1 of 1 nodes still have a pod of the former operator; on 1 of them pods use volumes, and their mounts would hang: node-1 " +
+			const message = "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: node-1 " +
 				"(shop/web). Drain these nodes, end the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver " +
 				"efs.csi.aws.com and start the pods anew afterwards"
 			if moved.Message != message || moved.Stalled {
@@ -163,7 +163,7 @@ func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
 	daemonSet.Status.DesiredNumberScheduled = 2
 	m := newMove(t, efs(t), daemonSet, one, own, node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
-	const message = "1 of 2 nodes still have a pod of the former operator; waiting for the new pods of node-2 (ImagePullBackOff)"
+	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff)"
 	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.sent) > 0 {
 		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.sent)
 	}

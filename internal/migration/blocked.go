@@ -119,7 +119,7 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf("waiting for the end of %d node pods of a former operator, as two on a node would take each other's sockets: %s",
+	text := fmt.Sprintf("waiting for the end of %d node pods of a predecessor, as two on a node would take each other's sockets: %s",
 		len(names), status.Shorten(names))
 	switch {
 	case m.active(namespace):

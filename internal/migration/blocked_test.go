@@ -128,7 +128,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 
 // Two node pods on a node would take each other's sockets.
 func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
-	const waiting = "waiting for the end of 1 node pods of a former operator, as two on a node would take each other's sockets: "
+	const waiting = "waiting for the end of 1 node pods of a predecessor, as two on a node would take each other's sockets: "
 	plain := nodePod("other", "p", "efs-csi-node", "node-1")
 	plain.Spec.Volumes = nil
 	finished := nodePod("other", "p", "efs-csi-node", "node-1")
@@ -165,7 +165,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 				nodePod("other", "f", "efs-csi-node", "node-1"), nodePod("other", "e", "efs-csi-node", "node-2"), nodePod("other", "d", "efs-csi-node", "node-3"),
 				nodePod("other", "c", "efs-csi-node", "node-4"), nodePod("other", "b", "efs-csi-node", "node-5"), nodePod("other", "a", "efs-csi-node", "node-6"),
 			},
-			"waiting for the end of 6 node pods of a former operator, as two on a node would take each other's sockets: other/a, other/b, other/c, " +
+			"waiting for the end of 6 node pods of a predecessor, as two on a node would take each other's sockets: other/a, other/b, other/c, " +
 				"other/d, other/e and 1 more. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no " +
 				"pod uses EFS volumes",
 		},
@@ -201,7 +201,7 @@ func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
 
 // In a namespace of its own a predecessor's pods are replaced one by one, if the operator may.
 func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
-	const waiting = "waiting for the end of 1 node pods of a former operator, as two on a node would take each other's sockets: " +
+	const waiting = "waiting for the end of 1 node pods of a predecessor, as two on a node would take each other's sockets: " +
 		"openshift-aws-ebs-csi-driver/p. "
 	critical := int32(2000001000)
 	high := ebsPod(old, "p", "aws-ebs-csi-driver-node")

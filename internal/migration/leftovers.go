@@ -113,7 +113,7 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 }
 
 // RemoveOrphans deletes node pods that a migration has left without a DaemonSet, and returns those that are still there, with the workloads
-// that a take-over has begun to delete: their pods have no other owner before these have gone.
+// that a migration has begun to delete: their pods have no other owner before these have gone.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
 	if err != nil {

@@ -85,7 +85,7 @@ func (m *Migration) podsIn(ctx context.Context, namespace string) (apart, error)
 	pods := &corev1.PodList{}
 	apps := client.MatchingLabelsSelector{Selector: driver.WithApp(append(m.Driver.NodeApps(), m.Driver.Deployment)...)}
 	if err := m.Live.List(ctx, pods, client.InNamespace(namespace), apps); err != nil {
-		return apart{}, fmt.Errorf("look for pods of a former operator in namespace %s: %w", namespace, err)
+		return apart{}, fmt.Errorf("look for pods of a predecessor in namespace %s: %w", namespace, err)
 	}
 	var found apart
 	for _, pod := range pods.Items {
@@ -121,13 +121,13 @@ func (m *Migration) oldWorkloads(ctx context.Context, namespace string, found *a
 	case err == nil && m.Driver.MountsSocket(daemonSet.Spec.Template.Spec.Volumes):
 		found.daemonSets = append(found.daemonSets, *daemonSet)
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("look for DaemonSet %s/%s of a former operator: %w", namespace, m.Driver.DaemonSet, err)
+		return fmt.Errorf("look for DaemonSet %s/%s of a predecessor: %w", namespace, m.Driver.DaemonSet, err)
 	}
 	switch err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: m.Driver.Deployment}, deployment); {
 	case err == nil:
 		found.deployments = append(found.deployments, *deployment)
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("look for Deployment %s/%s of a former operator: %w", namespace, m.Driver.Deployment, err)
+		return fmt.Errorf("look for Deployment %s/%s of a predecessor: %w", namespace, m.Driver.Deployment, err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s State) ControllerHold() string {
 		names = append(names, "Pod "+client.ObjectKeyFromObject(&s.apart.controllers[i]).String())
 	}
 	slices.Sort(names)
-	return "waiting for the end of the former controller, beside which a second one would work on the same volumes: " + status.Shorten(names)
+	return "waiting for the end of the predecessor's controller, beside which a second one would work on the same volumes: " + status.Shorten(names)
 }
 
 // endController deletes the predecessor's controller when all is there that ours needs.
@@ -187,7 +187,7 @@ func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSe
 				continue
 			}
 			if err != nil {
-				return changes, fmt.Errorf("look for %s of a former operator: %w", subject, err)
+				return changes, fmt.Errorf("look for %s of a predecessor: %w", subject, err)
 			}
 			changes = append(changes, apply.Delete(ctx, m.Client, object))
 		}

@@ -107,9 +107,9 @@ func TestADriverWithoutSuchANamespaceReadsNothing(t *testing.T) {
 
 func TestANamespaceThatCantBeReadIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"list *v1.PodList":              "look for pods of a former operator in namespace openshift-aws-ebs-csi-driver: no route",
-		"get *v1.DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a former operator: no route",
-		"get *v1.Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a former operator: " +
+		"list *v1.PodList":              "look for pods of a predecessor in namespace openshift-aws-ebs-csi-driver: no route",
+		"get *v1.DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
+		"get *v1.Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: " +
 			"no route",
 		"create": "ask for the right to take over in namespace openshift-aws-ebs-csi-driver: no route",
 	} {
@@ -139,8 +139,8 @@ func TestWhichPriorityIsTooLow(t *testing.T) {
 }
 
 // Leases are of a namespace, so that both controllers would lead.
-func TestOurControllerWaitsForTheFormerOne(t *testing.T) {
-	const waiting = "waiting for the end of the former controller, beside which a second one would work on the same volumes: "
+func TestOurControllerWaitsForThePredecessors(t *testing.T) {
+	const waiting = "waiting for the end of the predecessor's controller, beside which a second one would work on the same volumes: "
 	for name, tc := range map[string]struct {
 		apart apart
 		want  string
@@ -164,7 +164,7 @@ func TestOurControllerWaitsForTheFormerOne(t *testing.T) {
 	}
 }
 
-func TestTheFormerControllerEndsWhenAllIsThereForOurs(t *testing.T) {
+func TestThePredecessorsControllerEndsWhenAllIsThereForOurs(t *testing.T) {
 	gone := []string{"delete Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller Foreground"}
 	for name, tc := range map[string]struct {
 		deployment *appsv1.Deployment
@@ -188,8 +188,8 @@ func TestTheFormerControllerEndsWhenAllIsThereForOurs(t *testing.T) {
 	}
 }
 
-// What else holds our controller comes first: the former one must not end for nothing.
-func TestTheFormerControllerStaysWhileOursCantStart(t *testing.T) {
+// What else holds our controller comes first: the predecessor's must not end for nothing.
+func TestThePredecessorsControllerStaysWhileOursCantStart(t *testing.T) {
 	state := State{apart: apart{deployments: []appsv1.Deployment{*ebsDeployment()}}}
 	for name, tc := range map[string]struct {
 		holds driver.Holds
@@ -210,7 +210,7 @@ func TestTheFormerControllerStaysWhileOursCantStart(t *testing.T) {
 }
 
 // What is called as ours is, in its namespace. The right to delete it goes last.
-func TestAFormerNamespaceIsClearedAfterTheLastPod(t *testing.T) {
+func TestAPredecessorsNamespaceIsClearedAfterTheLastPod(t *testing.T) {
 	binding := &rbacv1.RoleBinding{ObjectMeta: named(old, "aws-ebs-csi-driver-operator-role")}
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: named(old, "a")}, &corev1.ConfigMap{ObjectMeta: named(old, "c")}, &corev1.ConfigMap{ObjectMeta: named(old, "other")},

@@ -76,7 +76,7 @@ func (m *Migration) survey(ctx context.Context, daemonSet *appsv1.DaemonSet, des
 // message tells how far the migration is, and what it waits for.
 func (m *Migration) message(f nodes.Fleet) string {
 	loss := m.lossOf()
-	text := fmt.Sprintf("%d of %d nodes still have a pod of the former operator", len(f.Old), f.Count())
+	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(f.Old), f.Count())
 	var waiting []string
 	for _, node := range f.Order() {
 		if len(f.Users[node]) > 0 {

@@ -41,32 +41,32 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 		want  string
 	}{
 		"nobody uses volumes": {
-			fleet: nodes.Fleet{Desired: 2, Old: pods("a"), Occupied: on("a", "b")}, want: "1 of 2 nodes still have a pod of the former operator",
+			fleet: nodes.Fleet{Desired: 2, Old: pods("a"), Occupied: on("a", "b")}, want: "1 of 2 nodes still have a pod of the predecessor",
 		},
 		"somebody does": {
 			fleet: nodes.Fleet{Desired: 2, Old: pods("a", "b"), Occupied: on("a", "b"), Users: map[string][]string{"b": {"ns/app", "ns/other"}, "c": {"ns/x"}}},
-			want: "2 of 2 nodes still have a pod of the former operator; on 1 of them pods use volumes, and their mounts would hang: b (ns/app, ns/other). " +
+			want: "2 of 2 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: b (ns/app, ns/other). " +
 				"Drain these nodes, end the pods, or " + accept + "efs.csi.aws.com and start the pods anew afterwards",
 		},
 		"somebody uses disks, which stay mounted": {
 			fleet: nodes.Fleet{Desired: 1, Old: pods("a"), Occupied: on("a"), Users: map[string][]string{"a": {"ns/app"}}}, ebs: true,
-			want: "1 of 1 nodes still have a pod of the former operator; on 1 of them pods use volumes, and nothing is mounted or unmounted there between " +
+			want: "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and nothing is mounted or unmounted there between " +
 				"the old plugin and the new one: a (ns/app). Drain these nodes, end the pods, or " + accept + "ebs.csi.aws.com",
 		},
 		"many nodes": {
 			fleet: many,
-			want: "22 of 22 nodes still have a pod of the former operator; on 22 of them pods use volumes, and their mounts would hang: " + list[2:] +
+			want: "22 of 22 nodes still have a pod of the predecessor; on 22 of them pods use volumes, and their mounts would hang: " + list[2:] +
 				" and 2 more, which \"adopt --dry-run\" lists. Drain these nodes, end the pods, or " + accept +
 				"efs.csi.aws.com and start the pods anew afterwards",
 		},
 		"nodes without a pod": {
 			fleet: nodes.Fleet{Desired: 4, Old: pods("a"), Occupied: on("a", "b"), Pending: []string{"b (NotReady)"}},
-			want: "1 of 4 nodes still have a pod of the former operator; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; " +
+			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; " +
 				"waiting for the new pods of b (NotReady)",
 		},
 		"nodes that are down": {
 			fleet: nodes.Fleet{Desired: 3, Old: pods("a"), Occupied: on("a"), Down: on("d", "c")},
-			want:  "1 of 1 nodes still have a pod of the former operator; nodes that are not ready are left alone: c, d",
+			want:  "1 of 1 nodes still have a pod of the predecessor; nodes that are not ready are left alone: c, d",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// Where the operator may not replace pods in a former namespace, they are not among those that it replaces.
-func TestASurveyHasThePodsOfFormerNamespacesWhereItMay(t *testing.T) {
+// Where the operator may not replace pods in a predecessor's namespace, they are not among those that it replaces.
+func TestASurveyHasThePodsOfPredecessorsNamespacesWhereItMay(t *testing.T) {
 	for name, may := range map[string]bool{"it may": true, "it may not": false} {
 		t.Run(name, func(t *testing.T) {
 			own := ebsPod(here, "own", ebsNodes)

@@ -23,7 +23,7 @@ type Plan struct {
 	Obstacle string `json:"obstacle,omitempty"`
 	// Objects are sorted by what is done with them, then by kind and name.
 	Objects []PlannedObject `json:"objects"`
-	// Nodes are those with a pod of a former operator, in the order in which they are replaced.
+	// Nodes are the nodes with a pod of a predecessor, in the order in which they are replaced.
 	Nodes []PlannedNode `json:"nodes"`
 	// AtOnce is how many nodes are replaced at a time.
 	AtOnce int `json:"atOnce"`
@@ -52,7 +52,7 @@ type PlannedObject struct {
 	Note string `json:"note,omitempty"`
 }
 
-// PlannedNode is a node with a pod of a former operator.
+// PlannedNode is a node with a pod of a predecessor.
 type PlannedNode struct {
 	Node string `json:"node"`
 	Pod  string `json:"pod"`
@@ -102,7 +102,7 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 		case change.Action == apply.Configured:
 			action = PlanChange
 		case change.LegacyOwned:
-			action, note = PlanChange, "kept as it is but for the marks of its former owner"
+			action, note = PlanChange, "kept as it is but for the label or owner of the predecessor"
 		case change.Action == apply.Foreign:
 			note = "made by somebody else"
 		case change.Action == apply.Terminating:
@@ -124,7 +124,7 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Plan) error {
 	note := ""
 	if len(state.Old) > 0 {
-		note = "when the last pod of the former operator has gone"
+		note = "when the last pod of the predecessor has gone"
 	}
 	for _, predecessor := range m.Predecessors {
 		left, err := predecessor.leftovers(ctx)

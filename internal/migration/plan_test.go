@@ -62,7 +62,7 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const last = "when the last pod of the former operator has gone"
+	const last = "when the last pod of the predecessor has gone"
 	want := Plan{
 		Namespace: here, Obstacle: "stop it", Kept: inheritedNotes(state.Inherited), AtOnce: 1,
 		Objects: []PlannedObject{
@@ -102,7 +102,7 @@ func TestAPlanKeepsWhatSomebodyElseHasMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []PlannedObject{
-		{PlanChange, "StorageClass", "", "marked", "kept as it is but for the marks of its former owner"},
+		{PlanChange, "StorageClass", "", "marked", "kept as it is but for the label or owner of the predecessor"},
 		{PlanKeep, "StorageClass", "", "theirs", "made by somebody else"},
 	}
 	if diff := cmp.Diff(want, plan.Objects); diff != "" {

@@ -70,7 +70,7 @@ func (m *Migration) SameNamed(ctx context.Context, name string, workload client.
 	}
 	err = m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, workload)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("look for %s of an older operator: %w", name, err)
+		return false, fmt.Errorf("look for %s of a predecessor: %w", name, err)
 	}
 	return err == nil, nil
 }

@@ -71,7 +71,7 @@ func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
 	m := newMove(t, efs(t), csiDriver("1"))
 	m.live.fails["get *v1.DaemonSet efs-csi-node"] = errors.New("no route")
 	if _, err := m.SameNamed(t.Context(), "efs-csi-node", &appsv1.DaemonSet{}); err == nil ||
-		err.Error() != "look for efs-csi-node of an older operator: no route" {
+		err.Error() != "look for efs-csi-node of a predecessor: no route" {
 		t.Error(err)
 	}
 }

@@ -127,7 +127,7 @@ func (c conditioner) serviceConditions(
 	if message := result.moved.Message; message != "" {
 		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, migration.TakingOver, message))
 		if result.moved.Serving > 0 {
-			// Those of the former operator count.
+			// Pods of the predecessor count.
 			all = status.Replace(all, status.Condition(nodes+status.Available, true, "", ""))
 		}
 	}
@@ -145,7 +145,7 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(all, prefix+status.Progressing)
 		degraded := status.Find(all, prefix+status.Degraded)
-		// A take-over that waits for pods which use volumes is not stuck, but one that waits for its own is.
+		// A migration that waits for pods which use volumes is not stuck, but one that waits for its own is.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
 			(progressing.Reason == status.Deploying || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
 		if observed < workload.Generation {
@@ -191,7 +191,7 @@ func (c conditioner) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
 	return groups
 }
 
-func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted verdict) operatorv1.OperatorCondition {
+func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwanted removalWish) operatorv1.OperatorCondition {
 	const kind = managementState + status.Degraded
 	if unwanted.remove || unwanted.message != "" && cr.Spec.ManagementState != operatorv1.Removed {
 		return status.Condition(kind, false, "NotWanted", unwanted.message)

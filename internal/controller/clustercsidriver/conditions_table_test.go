@@ -56,11 +56,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"ManagementStateDegraded": "True Removed: disk.example.com is part of the cluster and can't be removed: set spec.managementState to Managed, or " +
 				"to Unmanaged to change the driver by hand",
 		}},
-		"not wanted, but it stays": {did(func(o *outcome) { o.unwanted = verdict{message: "it stays"} }), map[string]string{
+		"not wanted, but it stays": {did(func(o *outcome) { o.unwanted = removalWish{message: "it stays"} }), map[string]string{
 			"ManagementStateDegraded": "False NotWanted: it stays",
 		}},
 		"not wanted and removed, but it stays": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
-			cr.Spec.ManagementState, c.driver.Removable, o.unwanted = operatorv1.Removed, false, verdict{message: "it stays"}
+			cr.Spec.ManagementState, c.driver.Removable, o.unwanted = operatorv1.Removed, false, removalWish{message: "it stays"}
 		}, map[string]string{
 			"Degraded": "True Removed: ManagementState: disk.example.com is part of the cluster and can't be removed: set spec.managementState " +
 				"to Managed, or to Unmanaged to change the driver by hand",
@@ -248,7 +248,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"NodesProgressing":        "False Removed",
 		})},
 		"the driver is removed, being one of another cloud": {did(func(o *outcome) {
-			o.unwanted, o.removal = verdict{remove: true, message: "another cloud"}, removal{removed: true}
+			o.unwanted, o.removal = removalWish{remove: true, message: "another cloud"}, removal{removed: true}
 		}), withoutKeys(map[string]string{
 			"Available":               "False Removed: Controller: the driver is removed: another cloud\nNodes: the driver is removed: another cloud",
 			"ControllerAvailable":     "False Removed: the driver is removed: another cloud",

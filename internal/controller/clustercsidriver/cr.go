@@ -100,7 +100,7 @@ func (r *Reconciler) isOurs(finalizer string) bool {
 	return finalizer == r.Driver.Finalizer() || r.isLegacy(finalizer)
 }
 
-// isLegacy tells whether an older operator has set a finalizer.
+// isLegacy tells whether a predecessor has set a finalizer.
 func (r *Reconciler) isLegacy(finalizer string) bool {
 	return slices.Contains(r.Driver.LegacyFinalizers, finalizer)
 }

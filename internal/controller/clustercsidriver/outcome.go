@@ -18,7 +18,7 @@ type outcome struct {
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// unwanted says what comes of the annotation that the driver is not wanted.
-	unwanted verdict
+	unwanted removalWish
 	removal  removal
 	// again is when to look once more although no event may come.
 	again time.Duration

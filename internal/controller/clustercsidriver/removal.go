@@ -156,7 +156,7 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 		return false, fmt.Errorf("look for what is to be removed: %w", err)
 	}
 	if len(owned) == 0 && !r.applier.Mutations.Pending() {
-		// Nothing was installed, because a former operator still runs for instance: its driver stays.
+		// Nothing was installed, because a predecessor still runs for instance: its driver stays.
 		return true, nil
 	}
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)

@@ -42,7 +42,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// An older operator writes all the others as well. Two would write in turns for ever.
+		// A predecessor writes all the others as well. Two would write in turns for ever.
 		wanted.Conditions, have.Conditions = sums(wanted.Conditions), sums(have.Conditions)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
 	}
@@ -61,7 +61,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	return status.MinRequeue(again, wait), err
 }
 
-// sums are the conditions that sum up all others. No older operator has them.
+// sums are the conditions that sum up all others. No predecessor has them.
 func sums(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition operatorv1.OperatorCondition) bool {
 		return !slices.Contains([]string{status.Available, status.Progressing, status.Degraded, status.Upgradeable}, condition.Type)
@@ -103,7 +103,7 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	return wanted, again
 }
 
-// own is the part of a status that this operator writes. Conditions and generations of others, which an older operator
+// own is the part of a status that this operator writes. Conditions and generations of others, which a predecessor
 // may have left, are not compared.
 func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
 	prefix := r.driver.ConditionPrefix

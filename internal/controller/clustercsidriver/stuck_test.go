@@ -49,8 +49,8 @@ func TestALongRolloutThatGoesOnIsNotStuck(t *testing.T) {
 	}
 }
 
-// A take-over that waits for pods of users may do so for days; one whose own pods do not start fails.
-func TestOnlyATakeOverThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
+// A migration that waits for pods of users may do so for days; one whose own pods do not start fails.
+func TestOnlyAMigrationThatWaitsForItsOwnPodsIsStuck(t *testing.T) {
 	for _, stalled := range []bool{false, true} {
 		c, now := clocked()
 		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1, UID: "a"}}

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
-// verdict is what comes of the annotation.
-type verdict struct {
+// removalWish is what comes of the annotation.
+type removalWish struct {
 	// remove is true if the driver is to be removed. Message says why, or why it stays all the same; empty without the annotation.
 	remove  bool
 	message string
@@ -20,14 +20,14 @@ type verdict struct {
 
 // notWanted tells whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
 // mistake, so the Infrastructure has to say so as well; one that can't be read says nothing.
-func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (verdict, error) {
+func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (removalWish, error) {
 	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
-		return verdict{}, nil
+		return removalWish{}, nil
 	}
 	switch state := cr.Spec.ManagementState; state {
 	case operatorv1.Managed, operatorv1.Removed, "":
 	default:
-		return verdict{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
+		return removalWish{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
 	}
 	stays := "the driver stays although annotation " + openshift.NotWantedAnnotation + " is set: "
 	platform, err := r.platform(ctx, r.Client)
@@ -37,14 +37,14 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	}
 	switch {
 	case err != nil:
-		return verdict{}, err
+		return removalWish{}, err
 	case platform == "":
-		return verdict{message: stays + "the Infrastructure names no platform"}, nil
+		return removalWish{message: stays + "the Infrastructure names no platform"}, nil
 	case platform == r.Driver.Platform:
-		return verdict{message: fmt.Sprintf("%sit is one of platform %s, which the Infrastructure names; remove the annotation", stays, platform)}, nil
+		return removalWish{message: fmt.Sprintf("%sit is one of platform %s, which the Infrastructure names; remove the annotation", stays, platform)}, nil
 	default:
 		message := fmt.Sprintf("the platform of the cluster is %s now, and the driver is one of %s", platform, r.Driver.Platform)
-		return verdict{remove: true, message: message}, nil
+		return removalWish{remove: true, message: message}, nil
 	}
 }
 

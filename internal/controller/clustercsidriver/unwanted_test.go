@@ -29,7 +29,7 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		deleted      bool
 		unserved     bool
 		state        operatorv1.ManagementState
-		want         verdict
+		want         removalWish
 		err          string
 	}{
 		"no annotation":      {cached: of("GCP"), live: of("GCP"), unannotated: true},
@@ -37,28 +37,28 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		"it is deleted":      {cached: of("GCP"), live: of("GCP"), deleted: true},
 		"another platform": {
 			cached: of("GCP"), live: of("GCP"),
-			want: verdict{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
 		},
 		"another platform, and removed": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Removed,
-			want: verdict{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
+			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
 		},
 		"unmanaged": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Unmanaged,
-			want: verdict{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
+			want: removalWish{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
 		},
 		"this platform": {
 			cached: of("AWS"), live: of("AWS"),
-			want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+			want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
 		},
 		"a cache that lags behind": {
 			cached: of("GCP"), live: of("AWS"),
-			want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
+			want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"},
 		},
-		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: verdict{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"}},
-		"no platform":           {cached: of(""), live: of("GCP"), want: verdict{message: stays + "the Infrastructure names no platform"}},
-		"no platform any more":  {cached: of("GCP"), live: of(""), want: verdict{message: stays + "the Infrastructure names no platform"}},
-		"no OpenShift":          {unserved: true, want: verdict{message: stays + "the Infrastructure names no platform"}},
+		"a cache that is early": {cached: of("AWS"), live: of("GCP"), want: removalWish{message: stays + "it is one of platform AWS, which the Infrastructure names; remove the annotation"}},
+		"no platform":           {cached: of(""), live: of("GCP"), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no platform any more":  {cached: of("GCP"), live: of(""), want: removalWish{message: stays + "the Infrastructure names no platform"}},
+		"no OpenShift":          {unserved: true, want: removalWish{message: stays + "the Infrastructure names no platform"}},
 		"no Infrastructure":     {live: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
 		"none in the cluster":   {cached: of("GCP"), err: "nothing is removed: the Infrastructure cluster is missing"},
 	} {
@@ -89,7 +89,7 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 			if text := errors.Join(err); (text == nil) != (tc.err == "") || text != nil && text.Error() != tc.err {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(removalWish{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

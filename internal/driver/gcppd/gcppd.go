@@ -26,7 +26,7 @@ func Driver() (driver.Driver, error) {
 		Prefix: "gcp-pd-csi-driver", ShortPrefix: "gcp-pd", ConditionPrefix: "GCPPD",
 		DaemonSet: "gcp-pd-csi-driver-node", Deployment: "gcp-pd-csi-driver-controller",
 		Payload: &driver.Payload{Title: "GCP PD", Variable: "GCP_PD_DRIVER"},
-		Assets: own,
+		Assets:  own,
 		// GCP takes minutes to attach a disk, or to copy one.
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10303, Metrics: 8202},

@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
-// keepSettings makes the ClusterCSIDriver with what the administrator has set in the configuration of the old operator. One that is there
+// keepSettings makes the ClusterCSIDriver with what the administrator has set in the configuration of the predecessor. One that is there
 // has the administrator's newer word.
 func (o *Operators) keepSettings(ctx context.Context, driver string, old *unstructured.Unstructured) error {
 	err := o.Live.Get(ctx, client.ObjectKey{Name: driver}, &operatorv1.ClusterCSIDriver{})
@@ -66,7 +66,7 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 	return nil
 }
 
-// dropConfiguration deletes the configuration of the old operator, without its finalizers: by these the operator, should anybody start it
+// dropConfiguration deletes the configuration of the predecessor, without its finalizers: by these the operator, should anybody start it
 // once more, would remove the driver that runs. The resource version says that nobody has put one on since.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
 	name := nameOf(old)

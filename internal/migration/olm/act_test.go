@@ -155,7 +155,7 @@ func TestTheConfigurationGoesWithoutItsFinalizers(t *testing.T) {
 	}
 }
 
-// Only where the driver of the old operator still runs does the new one need rights there.
+// Only where the driver of the predecessor still runs does the new one need rights there.
 func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 	entry := formerEBS(t)
 	namespace := entry.Predecessor.Namespace

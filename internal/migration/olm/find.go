@@ -45,79 +45,79 @@ type installed struct {
 // find reads from the cluster what is there of an operator that OLM installed, in whichever namespace and from whichever catalog. Only an
 // administrator of the cluster can make its configuration: without one, no other object is reason enough to look for more, as anybody
 // who may write in a namespace could have made it.
-func (o *Operators) find(ctx context.Context, former catalogue.Predecessor, known *removal) (installed, error) {
+func (o *Operators) find(ctx context.Context, old catalogue.Predecessor, known *removal) (installed, error) {
 	var found installed
 	configuration := &unstructured.Unstructured{}
-	configuration.SetGroupVersionKind(former.Configuration)
+	configuration.SetGroupVersionKind(old.Configuration)
 	switch err := o.Live.Get(ctx, client.ObjectKey{Name: openshift.Singleton}, configuration); {
 	case isAbsent(err):
 		return found, nil
 	case err != nil:
-		return found, fmt.Errorf("look for %s %s: %w", former.Configuration.Kind, openshift.Singleton, err)
+		return found, fmt.Errorf("look for %s %s: %w", old.Configuration.Kind, openshift.Singleton, err)
 	}
 	found.configuration = configuration
 	var err error
-	if found.subscriptions, err = o.subscriptions(ctx, former); err != nil || len(found.subscriptions) > 0 {
+	if found.subscriptions, err = o.subscriptions(ctx, old); err != nil || len(found.subscriptions) > 0 {
 		return found, err
 	}
-	if found.versions, err = o.versions(ctx, former); err != nil || len(found.versions) > 0 {
+	if found.versions, err = o.versions(ctx, old); err != nil || len(found.versions) > 0 {
 		return found, err
 	}
-	if found.deployments, err = o.deployments(ctx, former); err != nil || len(found.deployments) > 0 {
+	if found.deployments, err = o.deployments(ctx, old); err != nil || len(found.deployments) > 0 {
 		return found, err
 	}
-	found.pods, err = o.pods(ctx, former, known)
+	found.pods, err = o.pods(ctx, old, known)
 	return found, err
 }
 
 // subscriptions are those of the package. A mirrored catalog has any name, and so may the Subscription.
-func (o *Operators) subscriptions(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
+func (o *Operators) subscriptions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "SubscriptionList"})
 	all, err := o.each(ctx, list)
 	return slices.DeleteFunc(all, func(object client.Object) bool {
 		subscription, ok := object.(*unstructured.Unstructured)
-		return !ok || stringOf(subscription, "spec", "name") != former.Package
+		return !ok || stringOf(subscription, "spec", "name") != old.Package
 	}), err
 }
 
 // versions are the ClusterServiceVersions of the package. Copies go with them.
-func (o *Operators) versions(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
+func (o *Operators) versions(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
 	original, err := labels.NewRequirement(copied, selection.DoesNotExist, nil)
 	if err != nil {
 		return nil, fmt.Errorf("select by label %s: %w", copied, err)
 	}
 	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*original)}
 	all, err := o.each(ctx, metadata(group, "v1alpha1", versionKind), selector)
-	return slices.DeleteFunc(all, func(version client.Object) bool { return !isVersionOf(version.GetName(), former) }), err
+	return slices.DeleteFunc(all, func(version client.Object) bool { return !isVersionOf(version.GetName(), old) }), err
 }
 
 // deployments are those of the operator. The new operator may have the same name, but no ClusterServiceVersion owns it. Kubernetes
 // deletes what names an owner of a UID that is not there, so that a Deployment with the name of an owner alone holds nothing up for long.
 // Labels are no proof: anybody may set them.
-func (o *Operators) deployments(ctx context.Context, former catalogue.Predecessor) ([]client.Object, error) {
-	named := client.MatchingFields{"metadata.name": former.Deployment}
+func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) ([]client.Object, error) {
+	named := client.MatchingFields{"metadata.name": old.Deployment}
 	all, err := o.each(ctx, metadata("apps", "v1", "Deployment"), named)
-	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, former) }), err
+	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
 // isVersionOf tells whether a ClusterServiceVersion of that name is of the package.
-func isVersionOf(name string, former catalogue.Predecessor) bool {
-	return strings.HasPrefix(name, former.Package+".")
+func isVersionOf(name string, old catalogue.Predecessor) bool {
+	return strings.HasPrefix(name, old.Package+".")
 }
 
 // isOwned tells whether an object is of a ClusterServiceVersion of the package: OLM makes that an owner of the Deployments that it
 // installs (operator-lifecycle-manager, pkg/controller/install/deployment.go, AddNonBlockingOwner).
-func isOwned(object client.Object, former catalogue.Predecessor) bool {
+func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		parsed, _ := schema.ParseGroupVersion(owner.APIVersion)
-		return parsed.Group == group && owner.Kind == versionKind && isVersionOf(owner.Name, former)
+		return parsed.Group == group && owner.Kind == versionKind && isVersionOf(owner.Name, old)
 	})
 }
 
 // pods are those of the operator that have not ended. When its Deployment has gone, nothing else says where they are, so that the
 // first look is for those of all namespaces, and each one after it for those where the first has found some.
-func (o *Operators) pods(ctx context.Context, former catalogue.Predecessor, known *removal) ([]client.Object, error) {
+func (o *Operators) pods(ctx context.Context, old catalogue.Predecessor, known *removal) ([]client.Object, error) {
 	running := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
@@ -128,7 +128,7 @@ func (o *Operators) pods(ctx context.Context, former catalogue.Predecessor, know
 			return nil, err
 		}
 		known.podsIn = map[string]bool{}
-		all = slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, former) })
+		all = slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, old) })
 		for _, pod := range all {
 			known.podsIn[pod.GetNamespace()] = true
 		}
@@ -140,18 +140,18 @@ func (o *Operators) pods(ctx context.Context, former catalogue.Predecessor, know
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, former) })...)
+		found = append(found, slices.DeleteFunc(all, func(pod client.Object) bool { return !isPodOf(pod, old) })...)
 	}
 	return found, nil
 }
 
-// isPodOf tells whether a pod is one of the old operator. A Deployment of the new operator has pods of the same name.
-func isPodOf(pod client.Object, former catalogue.Predecessor) bool {
+// isPodOf tells whether a pod is one of the predecessor. A Deployment of the new operator has pods of the same name.
+func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" || (pod.GetNamespace() == catalogue.Namespace && pod.GetLabels()[ourPods] != "") {
 		return false
 	}
-	hash, ok := strings.CutPrefix(owner.Name, former.Deployment+"-")
+	hash, ok := strings.CutPrefix(owner.Name, old.Deployment+"-")
 	return ok && !strings.Contains(hash, "-")
 }
 

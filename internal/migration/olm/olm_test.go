@@ -75,7 +75,7 @@ func version(name string) client.Object {
 	return partial("operators.coreos.com/v1alpha1", "ClusterServiceVersion", "team", name, nil)
 }
 
-// deploymentOf has the name of the old operator, and says that it is of a ClusterServiceVersion: by its label, and as its owner.
+// deploymentOf has the name of the predecessor, and says that it is of a ClusterServiceVersion: by its label, and as its owner.
 func deploymentOf(entry catalogue.Entry, owner string, owned bool) client.Object {
 	return partial("apps/v1", "Deployment", "team", entry.Predecessor.Deployment, func(object *metav1.PartialObjectMetadata) {
 		object.Labels = map[string]string{"olm.owner": owner}
@@ -109,7 +109,7 @@ func configurationOf(entry catalogue.Entry) client.Object {
 	return object
 }
 
-// Whoever may write in one namespace makes objects there that look like those of the old operator. The cluster-storage-operator may delete
+// Whoever may write in one namespace makes objects there that look like those of the predecessor. The cluster-storage-operator may delete
 // in all of them.
 func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 	entry := formerEBS(t)
