@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// FirstPause is when to look again at what is wrong, whose cause may be an object that is not watched. The pause doubles up to
-	// LongestPause while nothing gets better.
-	FirstPause   = 30 * time.Second
+	// FirstPause is when to look again at what is wrong, whose cause may be an object that is not watched. The pause doubles while nothing
+	// gets better.
+	FirstPause = 30 * time.Second
+	// LongestPause is the longest one.
 	LongestPause = 10 * time.Minute
 )
 
