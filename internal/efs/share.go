@@ -105,3 +105,15 @@ func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	}
 	return named
 }
+
+// ListedIn tells whether a list of shares, separated by commas, has this one: "fs-ID" is all access points of a file system, "fs-ID/fsap-ID"
+// one, and "*" everything. The admission policies of SharedVolumes say the same in CEL.
+func (s Share) ListedIn(list string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(entry) {
+		case "*", s.FileSystem, s.FileSystem + "/" + s.AccessPoint:
+			return true
+		}
+	}
+	return false
+}

@@ -3,7 +3,6 @@ package efshealth
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -148,7 +147,4 @@ func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver
 	return digest(text), nil
 }
 
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

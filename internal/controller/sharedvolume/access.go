@@ -3,7 +3,6 @@ package sharedvolume
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -17,17 +16,6 @@ import (
 // AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
 // of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
 const AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-
-// isListed tells whether a list allows a share. The policies say the same in CEL.
-func isListed(list string, wanted efs.Share) bool {
-	for entry := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(entry) {
-		case "*", wanted.FileSystem, wanted.FileSystem + "/" + wanted.AccessPoint:
-			return true
-		}
-	}
-	return false
-}
 
 // limits are what a namespace may use. The zero value limits nothing.
 type limits struct {
@@ -43,7 +31,7 @@ func (l limits) restricted() bool { return l.listed || l.closed }
 // denied says why the namespace may not use a share, and what to do; empty if it may.
 func (l limits) denied(wanted efs.Share) string {
 	switch {
-	case l.listed && !isListed(l.list, wanted):
+	case l.listed && !wanted.ListedIn(l.list):
 		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
 			"the annotation %s of the namespace", l.namespace, wanted.AccessPoint, wanted.FileSystem, AllowedAnnotation)
 	case !l.listed && l.closed:

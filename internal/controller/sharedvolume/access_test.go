@@ -32,7 +32,7 @@ func TestIsListed(t *testing.T) {
 		"fs-*":                                false,
 		"fs-99999999/fsap-99999999 , * , fs-": true,
 	} {
-		if got := isListed(list, wanted); got != want {
+		if got := wanted.ListedIn(list); got != want {
 			t.Errorf("%q: %v, want %v", list, got, want)
 		}
 	}

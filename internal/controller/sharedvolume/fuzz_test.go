@@ -346,14 +346,14 @@ func FuzzIsListed(f *testing.F) {
 	}
 	wanted := efs.Share{FileSystem: "fs-aa", AccessPoint: "fsap-bb"}
 	f.Fuzz(func(t *testing.T, list, more string) {
-		got := isListed(list, wanted)
-		if got && !isListed(list+","+more, wanted) {
+		got := wanted.ListedIn(list)
+		if got && !wanted.ListedIn(list + "," + more) {
 			t.Errorf("%q allows it, and %q does not", list, list+","+more)
 		}
 		if got && !strings.Contains(list, "*") && !strings.Contains(list, "fs-aa") {
 			t.Errorf("%q allows what it does not name", list)
 		}
-		if !isListed(list+",fs-aa/fsap-bb", wanted) {
+		if !wanted.ListedIn(list + ",fs-aa/fsap-bb") {
 			t.Errorf("%q does not allow what it names", list)
 		}
 	})

@@ -1,8 +1,12 @@
+// Package sharedvolume turns a SharedVolume into a PersistentVolume and a PersistentVolumeClaim that is bound to it.
 package sharedvolume
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 const (
@@ -35,7 +39,9 @@ func fit(text string, limit int) string {
 	return text[:limit-hash-1] + "x" + digest(text)[:hash]
 }
 
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// shareIn is the share that a SharedVolume asks for.
+func shareIn(owner *v1alpha1.SharedVolume) efs.Share {
+	return efs.Share{FileSystem: owner.Spec.FileSystemID, AccessPoint: owner.Spec.AccessPointID}
 }

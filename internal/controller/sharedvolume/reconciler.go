@@ -232,13 +232,10 @@ func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume,
 	}
 	err := r.carryOut(ctx, owner, found, &change{what: deleteVolume, object: volume})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// It is looked at again with the next try.
+		// The next try reads it again.
 		return refusal
 	}
-	if err != nil {
-		return errors.Join(refusal, err)
-	}
-	return refusal
+	return errors.Join(refusal, err)
 }
 
 // mayLack tells whether a claim of the namespace was refused not long ago.

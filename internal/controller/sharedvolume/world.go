@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,14 +65,10 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 // get reads an object and tells whether it is there.
 func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
 	err := reader.Get(ctx, key, into)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read %T %s: %w", into, key, err)
-	default:
-		return true, nil
 	}
+	return err == nil, nil
 }
 
 // readLive reads the world from the cluster. What AWS has answered still holds.
