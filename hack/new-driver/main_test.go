@@ -22,7 +22,7 @@ func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, folder := range []string{
-		"api", "internal", "cmd/csi-driver-operator", "hack/bundle", "hack/payload", "images", "manifests", "test/env", "test/rights",
+		"api", "internal", "cmd/csi-driver-operator", "hack/bundle", "hack/payload", "images", "manifests", "test/env", "test/rbac",
 		"test/rules",
 	} {
 		if err := os.CopyFS(filepath.Join(root, folder), os.DirFS(filepath.Join("../..", folder))); err != nil {

@@ -52,8 +52,8 @@ type Entry struct {
 	Workloads []Workload
 	// CloudConfig says that the operator reads a copy of ConfigMap cloud-provider-config of namespace openshift-config, if there is one.
 	CloudConfig bool
-	// Foreign is what only an operator of others is told.
-	Foreign Foreign
+	// External is what only an External operators is told.
+	External External
 	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
 	Predecessor *Predecessor
 }
@@ -84,8 +84,8 @@ type Workload struct {
 	Kind, Namespace, Name string
 }
 
-// Foreign is what an operator that is not of this repository is started with, beside what all of them are.
-type Foreign struct {
+// External is what an operator that is not of this repository is started with, beside what all of them are.
+type External struct {
 	// Made are the roles and bindings without a namespace that the operator makes for its driver.
 	Made Made
 	// Cloud says that the operator itself talks to the cloud.

@@ -20,7 +20,7 @@ func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.
 	if err != nil {
 		return nil, err
 	}
-	file := "assets/container-foreign.yaml"
+	file := "assets/container-external.yaml"
 	if e.Builtin {
 		file = "assets/container-builtin.yaml"
 	}
@@ -42,7 +42,7 @@ func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.
 	}
 	container.Env = append(container.Env, e.environment(cfg)...)
 	if !e.Builtin {
-		e.startAsForeign(pod, &container)
+		e.startAsExternal(pod, &container)
 	}
 	pod.Spec.Containers = []corev1.Container{container}
 	return operator, nil
@@ -62,7 +62,7 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	for _, name := range slices.Sorted(maps.Keys(e.Images)) {
 		variables = append(variables, corev1.EnvVar{Name: name, Value: cfg.Images[e.Images[name]]})
 	}
-	variables = append(variables, e.Foreign.Env...)
+	variables = append(variables, e.External.Env...)
 	for _, proxy := range []corev1.EnvVar{
 		{Name: "HTTP_PROXY", Value: cfg.Proxy.HTTPProxy},
 		{Name: "HTTPS_PROXY", Value: cfg.Proxy.HTTPSProxy},
@@ -75,14 +75,14 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	return variables
 }
 
-// startAsForeign adds what only an operator of others is started with.
-func (e Entry) startAsForeign(pod *corev1.PodTemplateSpec, container *corev1.Container) {
-	if e.Foreign.Cloud {
+// startAsExternal adds what only an External operators is started with.
+func (e Entry) startAsExternal(pod *corev1.PodTemplateSpec, container *corev1.Container) {
+	if e.External.Cloud {
 		pod.Labels["openshift.storage.network-policy.all-egress"] = "allow"
 	}
-	if e.Foreign.Port != 0 {
-		container.Ports[0].ContainerPort = e.Foreign.Port
-		container.Args = append(container.Args, fmt.Sprintf("--listen=0.0.0.0:%d", e.Foreign.Port),
+	if e.External.Port != 0 {
+		container.Ports[0].ContainerPort = e.External.Port
+		container.Args = append(container.Args, fmt.Sprintf("--listen=0.0.0.0:%d", e.External.Port),
 			"--terminate-on-files=/var/run/secrets/serving-cert/tls.crt", "--terminate-on-files=/var/run/secrets/serving-cert/tls.key")
 	}
 	mount := func(path string, volume corev1.Volume, readOnly bool) {
@@ -92,12 +92,12 @@ func (e Entry) startAsForeign(pod *corev1.PodTemplateSpec, container *corev1.Con
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "operator-config", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: e.Operator + "-config"}},
 	}})
-	if !e.Foreign.WithoutTmp {
+	if !e.External.WithoutTmp {
 		mount("/tmp", corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{
 			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
 		}}, false)
 	}
-	for _, files := range e.Foreign.Files {
+	for _, files := range e.External.Files {
 		mount(files.Path, corev1.Volume{Name: files.Name, VolumeSource: corev1.VolumeSource{
 			Projected: &corev1.ProjectedVolumeSource{Sources: files.Sources},
 		}}, true)

@@ -113,10 +113,10 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 	values := e.values(cfg)
 	folders := []string{"objects"}
 	if !e.Builtin {
-		folders = append(folders, "foreign")
+		folders = append(folders, "external")
 	}
-	if e.Foreign.Assets != "" {
-		folders = append(folders, e.Foreign.Assets)
+	if e.External.Assets != "" {
+		folders = append(folders, e.External.Assets)
 	}
 	var objects []client.Object
 	for _, name := range folders {
@@ -167,13 +167,13 @@ func (e Entry) values(cfg Config) manifest.Values {
 
 // certificate is the name of the Secret with the certificate of the operator's metrics.
 func (e Entry) certificate() string {
-	if e.Foreign.Certificate != "" {
-		return e.Foreign.Certificate
+	if e.External.Certificate != "" {
+		return e.External.Certificate
 	}
 	return e.Operator + "-serving-cert"
 }
 
-// addConfiguration writes the file that operators of others are configured by.
+// addConfiguration writes the file that External operators are configured by.
 func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
 	serving := map[string]any{"minTLSVersion": cfg.TLSMinVersion}
 	if len(cfg.TLSCiphers) > 0 {

@@ -74,7 +74,7 @@ func (r Release) roles() ([]file, error) {
 		{name: usual + "08_bindings-policy.yaml", profiles: allProfiles(), capability: capability, objects: policy},
 	}
 	for _, entry := range r.Entries {
-		make := r.foreignRoles
+		make := r.externalRoles
 		if entry.Builtin {
 			make = r.builtinRoles
 		}
@@ -114,14 +114,14 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	}, nil
 }
 
-// foreignRoles are the same for all operators of others, but for names and what only one of them needs.
-func (r Release) foreignRoles(entry catalogue.Entry) ([]client.Object, error) {
+// externalRoles are the same for all External operators, but for names and what only one of them needs.
+func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	values := manifest.Values{"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name}
-	everywhere, err := r.rulesOf("foreign/clusterrole.yaml", values)
+	everywhere, err := r.rulesOf("external/clusterrole.yaml", values)
 	if err != nil {
 		return nil, err
 	}
-	further := "foreign/" + entry.Operator + "/further.yaml"
+	further := "external/" + entry.Operator + "/further.yaml"
 	if _, err := fs.Stat(embedded, "assets/"+further); err == nil {
 		more, err := r.rulesOf(further, values)
 		if err != nil {
@@ -129,13 +129,13 @@ func (r Release) foreignRoles(entry catalogue.Entry) ([]client.Object, error) {
 		}
 		everywhere = append(everywhere, more...)
 	}
-	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.Foreign.Made))}
+	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.External.Made))}
 	for _, binding := range entry.Bindings {
 		if binding.Rules != nil {
 			objects = append(objects, clusterRole(entry.Operator+"-"+binding.Role, binding.Rules))
 			continue
 		}
-		loaded, err := r.load("foreign/role.yaml", values.With(manifest.Values{"ROLE": binding.Role}))
+		loaded, err := r.load("external/role.yaml", values.With(manifest.Values{"ROLE": binding.Role}))
 		if err != nil {
 			return nil, err
 		}

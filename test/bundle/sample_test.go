@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 const (
@@ -176,41 +176,41 @@ func (s *scene) removesTheSample(t *testing.T, third thirdParty) {
 }
 
 // rolesOf are the roles that an operator has made for its driver.
-func (s *scene) rolesOf(t *testing.T, operator string) []rights.Role {
+func (s *scene) rolesOf(t *testing.T, operator string) []rbac.Role {
 	t.Helper()
 	everywhere, inside := &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}
 	label := client.MatchingLabels{"app.kubernetes.io/managed-by": operator}
 	env.Must(t, s.Client.List(t.Context(), everywhere, label))
 	env.Must(t, s.Client.List(t.Context(), inside, label))
-	var found []rights.Role
+	var found []rbac.Role
 	for _, role := range everywhere.Items {
-		found = append(found, rights.Role{Name: role.Name, Rules: role.Rules})
+		found = append(found, rbac.Role{Name: role.Name, Rules: role.Rules})
 	}
 	for _, role := range inside.Items {
-		found = append(found, rights.Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
+		found = append(found, rbac.Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
 	}
 	return found
 }
 
 // needsItsRights checks that the operator was refused nothing, and lists what it holds and has neither used nor passed on.
-func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rights.Role) {
+func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rbac.Role) {
 	t.Helper()
 	user := "system:serviceaccount:" + s.namespace + ":" + third.operator
 	env.Must(t, s.Audit.NoRefusals(0, user))
 	requests, err := s.Audit.Since(0, user)
 	env.Must(t, err)
-	var held []rights.Role
+	var held []rbac.Role
 	for namespace, permissions := range map[string]any{"": third.csv.Install.ClusterPermissions, s.namespace: third.csv.Install.Permissions} {
 		var parts []olm.Permission
 		text, err := json.Marshal(permissions)
 		env.Must(t, err)
 		env.Must(t, json.Unmarshal(text, &parts))
 		for _, part := range parts {
-			held = append(held, rights.Role{Namespace: namespace, Rules: part.Rules})
+			held = append(held, rbac.Role{Namespace: namespace, Rules: part.Rules})
 		}
 	}
 	idle := []string{}
-	for _, right := range rights.Idle(held, granted, requests) {
+	for _, right := range rbac.Idle(held, granted, requests) {
 		// Watches begin with a list where the API server can't stream one, snapshots are not served here, and an event is patched
 		// when it comes again.
 		if right.Verb == "list" || strings.Contains(right.String(), "snapshot") || right.Resource == "events" {

@@ -7,7 +7,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // otherNamespace is where one test runs the operator, besides its default.
@@ -28,19 +28,19 @@ func judgeRights(clusters []*env.Cluster, passed bool) error {
 		}
 		requests = append(requests, made...)
 	}
-	if !passed || !rights.Complete() {
+	if !passed || !rbac.Complete() {
 		return nil
 	}
-	held, err := rights.Held()
+	held, err := rbac.Held()
 	if err != nil {
 		return err
 	}
-	granted, err := rights.Granted()
+	granted, err := rbac.Granted()
 	if err != nil {
 		return err
 	}
 	var lines []string
-	for _, right := range rights.Idle(held, granted, requests) {
+	for _, right := range rbac.Idle(held, granted, requests) {
 		if right.Group == eventsv1.GroupName && right.Verb == "patch" {
 			// An event is patched when the same comes again, which no test can be sure of.
 			continue

@@ -19,13 +19,13 @@ import (
 
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // A claim is provisioned, attached, resized, modified, snapshotted, copied and deleted, as far as the sidecars of the driver do that. No
 // request is refused, and none of the rights that the rendered roles give is without use.
 func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
-	seen := &usage{held: map[rights.Right]int{}, idle: map[rights.Right]int{}}
+	seen := &usage{held: map[rbac.Right]int{}, idle: map[rbac.Right]int{}}
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
 		t.Run(folder, func(t *testing.T) {
 			v := suite.variants[folder][0]
@@ -49,7 +49,7 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 			seen.add(t, mark, controller, plugin)
 		})
 	}
-	if rights.Complete() && !t.Failed() {
+	if rbac.Complete() && !t.Failed() {
 		seen.check(t)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // unneeded are rights that no request of this test has needed, and why they are granted all the same.
@@ -47,7 +47,7 @@ func unneeded() map[string]string {
 // usage counts for each right in how many drivers' roles it is, and in how many of them no request has needed it. The roles of a sidecar
 // are the same for all drivers, and not every driver can do what needs each right.
 type usage struct {
-	held, idle map[rights.Right]int
+	held, idle map[rbac.Right]int
 }
 
 // add adds what the accounts of a driver's pods have done since the mark.
@@ -64,17 +64,17 @@ func (u *usage) add(t *testing.T, mark env.Mark, pods ...*pod) {
 			}
 		}
 		roles := p.v.rolesOf(p.spec.ServiceAccountName)
-		for _, right := range rights.Of(roles) {
+		for _, right := range rbac.Of(roles) {
 			u.held[right]++
 		}
-		for _, right := range rights.Idle(roles, nil, requests) {
+		for _, right := range rbac.Idle(roles, nil, requests) {
 			// The same right can be in several roles, and is needed once.
-			u.idle[right] += count(rights.Of(roles), right)
+			u.idle[right] += count(rbac.Of(roles), right)
 		}
 	}
 }
 
-func count(all []rights.Right, right rights.Right) int {
+func count(all []rbac.Right, right rbac.Right) int {
 	found := 0
 	for _, other := range all {
 		if other == right {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // baseName is the variant of a cluster that lacks nothing and asks for nothing.
@@ -29,7 +29,7 @@ type variant struct {
 	objects    []*unstructured.Unstructured
 	deployment appsv1.Deployment
 	daemonSet  appsv1.DaemonSet
-	roles      []rights.Role
+	roles      []rbac.Role
 	// bound are the names of the roles of each ServiceAccount.
 	bound map[string][]string
 }
@@ -81,7 +81,7 @@ func (v *variant) read(objects []*unstructured.Unstructured) error {
 		case "CredentialsRequest", "PodDisruptionBudget":
 		case "ClusterRole", "Role":
 			err = convert(object, &role)
-			v.roles = append(v.roles, rights.Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
+			v.roles = append(v.roles, rbac.Role{Name: role.Name, Namespace: role.Namespace, Rules: role.Rules})
 			v.objects = append(v.objects, object)
 		case "ClusterRoleBinding", "RoleBinding":
 			err = convert(object, &binding)
@@ -120,8 +120,8 @@ func (v *variant) driverName() string {
 }
 
 // rolesOf are the roles of a ServiceAccount.
-func (v *variant) rolesOf(account string) []rights.Role {
-	var found []rights.Role
+func (v *variant) rolesOf(account string) []rbac.Role {
+	var found []rbac.Role
 	for _, role := range v.roles {
 		if slices.Contains(v.bound[account], role.Name) {
 			found = append(found, role)

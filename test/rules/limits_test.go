@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // limits are the policies of config/limits.
@@ -55,7 +55,7 @@ func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
 
 // OLM lifts what the operator may do in its own namespace to all of them. What it may write there, the limits keep there.
 func TestTheLimitsKnowEveryWriteInTheNamespaceOfTheOperator(t *testing.T) {
-	held, err := rights.Held()
+	held, err := rbac.Held()
 	env.Must(t, err)
 	limited := map[string]bool{}
 	for _, policy := range limits(t) {
@@ -72,7 +72,7 @@ func TestTheLimitsKnowEveryWriteInTheNamespaceOfTheOperator(t *testing.T) {
 			}
 		}
 	}
-	for _, right := range rights.Of(held) {
+	for _, right := range rbac.Of(held) {
 		if right.Namespace == "" || slices.Contains([]string{"get", "list", "watch"}, right.Verb) {
 			continue
 		}

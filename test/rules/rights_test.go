@@ -9,19 +9,19 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // roles are the rules of every role that this project ships or renders, by the name of the role.
 func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
 	t.Helper()
-	held, err := rights.Held()
+	held, err := rbac.Held()
 	env.Must(t, err)
-	granted, err := rights.Granted()
+	granted, err := rbac.Granted()
 	env.Must(t, err)
-	scraped, err := rights.Scraped()
+	scraped, err := rbac.Scraped()
 	env.Must(t, err)
-	offered, err := rights.Offered()
+	offered, err := rbac.Offered()
 	env.Must(t, err)
 	found := map[string][]rbacv1.PolicyRule{}
 	for _, role := range slices.Concat(held, granted, scraped, offered) {
@@ -56,7 +56,7 @@ func TestNoRoleIsBroaderThanNeeded(t *testing.T) {
 
 // Every role for users is about SharedVolumes alone. Who may edit a namespace may write them; nobody writes their status.
 func TestTheRolesOfUsersAreAboutSharedVolumes(t *testing.T) {
-	offered, err := rights.Offered()
+	offered, err := rbac.Offered()
 	env.Must(t, err)
 	read, all := []string{"get", "list", "watch"}, []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	wanted := [][]string{read, all, all}
@@ -65,7 +65,7 @@ func TestTheRolesOfUsersAreAboutSharedVolumes(t *testing.T) {
 	}
 	for i, role := range offered {
 		verbs := map[string][]string{}
-		for _, right := range rights.Of([]rights.Role{role}) {
+		for _, right := range rbac.Of([]rbac.Role{role}) {
 			if right.Group != v1alpha1.GroupVersion().Group || right.Name != "" || right.Namespace != "" {
 				t.Errorf("%s: %s", role.Name, right)
 			}

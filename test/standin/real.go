@@ -61,7 +61,7 @@ const versionLabel = "standin/version"
 // makeRoles makes the driver's roles and bindings as library-go does (operator/resource/resourceapply/rbac.go): by POST, without a name in the
 // request, and later by PUT if anything differs.
 func (s *standIn) makeRoles(ctx context.Context) error {
-	made := s.entry.Foreign.Made
+	made := s.entry.External.Made
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Labels: map[string]string{versionLabel: s.version}}
 	}
@@ -116,7 +116,7 @@ func (s *standIn) ensure(ctx context.Context, wanted, have client.Object, same f
 // removeDriver is what the operator of vSphere does when an administrator asks for it (vmware-vsphere-csi-driver-operator 030ff0e,
 // pkg/operator/vspherecontroller/operator_removal.go): the driver goes, with its roles, and one condition says that it is disabled.
 func (s *standIn) removeDriver(ctx context.Context) error {
-	made := s.entry.Foreign.Made
+	made := s.entry.External.Made
 	var objects []client.Object
 	for _, name := range slices.Sorted(maps.Keys(made.Bindings)) {
 		objects = append(objects, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/rights"
+	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
 // users are the operators in the audit log, stand-ins included: these ask only for what every operator of a driver needs.
@@ -64,7 +64,7 @@ func judgeRights(clusters []*env.Cluster, passed bool) error {
 		}
 		requests = append(requests, made...)
 	}
-	if !passed || !rights.Complete() {
+	if !passed || !rbac.Complete() {
 		return nil
 	}
 	idle, err := idleRights(requests)
@@ -81,10 +81,10 @@ func idleRights(requests []env.Request) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	idle := rights.Idle(held, nil, requests)
+	idle := rbac.Idle(held, nil, requests)
 	// Drivers are all treated alike: what was needed for one of them is not tried with each.
-	needed := map[rights.Right]bool{}
-	for _, right := range rights.Of(held) {
+	needed := map[rbac.Right]bool{}
+	for _, right := range rbac.Of(held) {
 		if !slices.Contains(idle, right) {
 			needed[anyName(right)] = true
 		}
@@ -101,7 +101,7 @@ func idleRights(requests []env.Request) ([]string, error) {
 }
 
 // heldBy are the roles that the release binds to a ServiceAccount.
-func heldBy(namespace, name string) ([]rights.Role, error) {
+func heldBy(namespace, name string) ([]rbac.Role, error) {
 	objects, err := (env.Release{Version: release}).Objects("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
 	if err != nil {
 		return nil, err
@@ -118,21 +118,21 @@ func heldBy(namespace, name string) ([]rights.Role, error) {
 			}
 		}
 	}
-	var held []rights.Role
+	var held []rbac.Role
 	for _, object := range objects {
 		role := rbacv1.ClusterRole{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 			return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 		if bound[object.GetNamespace()+"/"+role.Name] {
-			held = append(held, rights.Role{Name: role.Name, Namespace: object.GetNamespace(), Rules: role.Rules})
+			held = append(held, rbac.Role{Name: role.Name, Namespace: object.GetNamespace(), Rules: role.Rules})
 		}
 	}
 	return held, nil
 }
 
 // anyName is a right without the name of the object and of its namespace.
-func anyName(right rights.Right) rights.Right {
+func anyName(right rbac.Right) rbac.Right {
 	right.Name, right.Namespace = "", ""
 	return right
 }

@@ -41,11 +41,11 @@ type known struct {
 	absent  map[string]absence
 	// failed is when AWS did not answer.
 	failed time.Time
-	// judged is false before the first look is over. findings are those of the last one that matter to SharedVolumes, by file system,
+	// evaluated is false before the first look is over. findings are those of the last one that matter to SharedVolumes, by file system,
 	// zones those of the nodes then.
-	judged   bool
-	findings map[string][]finding
-	zones    []string
+	evaluated bool
+	findings  map[string][]finding
+	zones     []string
 }
 
 // absence is when an ID was asked for, and AWS did not know it.
@@ -62,7 +62,7 @@ func (k *known) use(cloud Cloud) bool {
 	}
 	k.cloud, k.failed, k.absent = cloud, time.Time{}, map[string]absence{}
 	if cloud == nil {
-		k.systems, k.at, k.judged, k.findings, k.zones = nil, time.Time{}, false, nil, nil
+		k.systems, k.at, k.evaluated, k.findings, k.zones = nil, time.Time{}, false, nil, nil
 	}
 	return true
 }
@@ -78,7 +78,7 @@ func (k *known) fail(at time.Time) {
 func (k *known) settle() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.judged, k.findings, k.zones = true, nil, nil
+	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
 // Look tells what AWS has of a share, and nothing if nobody knows. It asks AWS if the file system is not in the last list, which is
@@ -150,7 +150,7 @@ func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool
 // placement is what is known of a share.
 func (k *known) placement(fileSystem, accessPoint string, zones []string) efs.Placement {
 	zone, exists := k.systems[fileSystem]
-	found := efs.Placement{Known: true, Pending: !k.judged, Zone: zone}
+	found := efs.Placement{Known: true, Pending: !k.evaluated, Zone: zone}
 	if !exists {
 		found.Reason = efs.ReasonFileSystemNotFound
 		found.Message = fmt.Sprintf("AWS knows no file system %s in the region and account of this cluster: pods can't mount it; make another "+
@@ -195,11 +195,11 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 		before, existed := k.systems[id]
 		now, exists := seen.systems[id]
 		moved := newer && (before != now || existed != exists)
-		if !k.judged || moved || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
+		if !k.evaluated || moved || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
 			news = append(news, id)
 		}
 	}
-	k.judged, k.findings, k.zones = true, matters, used.zones
+	k.evaluated, k.findings, k.zones = true, matters, used.zones
 	if newer {
 		k.systems, k.at, k.absent = seen.systems, seen.at, map[string]absence{}
 	}

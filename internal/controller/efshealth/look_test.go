@@ -70,7 +70,7 @@ func TestAShareIsToldWhatAWSHasOfIt(t *testing.T) {
 	}
 	k := &known{systems: map[string]string{regional: ""}}
 	if got := k.placement(regional, point, zones); !got.Pending {
-		t.Errorf("before the first judgement: %+v", got)
+		t.Errorf("before the first evaluation: %+v", got)
 	}
 }
 
@@ -122,10 +122,10 @@ func TestOtherCredentialsForgetWhatWasMissingAndNoneForgetAll(t *testing.T) {
 	if k.use(first) {
 		t.Error("the same credentials are new")
 	}
-	if !k.use(second) || len(k.absent) > 0 || k.systems == nil || !k.judged {
+	if !k.use(second) || len(k.absent) > 0 || k.systems == nil || !k.evaluated {
 		t.Errorf("a renewal: %+v", k)
 	}
-	if !k.use(nil) || k.systems != nil || k.judged || !k.decided {
+	if !k.use(nil) || k.systems != nil || k.evaluated || !k.decided {
 		t.Errorf("without credentials: %+v", k)
 	}
 }

@@ -30,7 +30,7 @@ type metrics struct {
 	mutex                                             sync.RWMutex
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
-	sweeps                                            prometheus.Counter
+	polls                                             prometheus.Counter
 	// former counts the requests of clients that are not used any more, cloud is the present one.
 	former atomic.Int64
 	cloud  atomic.Pointer[Cloud]
@@ -50,12 +50,12 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		limit:    gauge(MetricPointsLimit, "How many access points a file system can have.", "file_system"),
 		unused:   gauge(MetricPointsUnused, "Access points that this cluster has made and no volume uses.", "file_system"),
 		outdated: gauge(MetricPointsOutdated, "Access points of this cluster without the resource tags of the Infrastructure."),
-		sweeps:   prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Looks at all that the cluster uses in AWS.", ConstLabels: own}),
+		polls:    prometheus.NewCounter(prometheus.CounterOpts{Name: MetricSweeps, Help: "Looks at all that the cluster uses in AWS.", ConstLabels: own}),
 	}
 	total := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: MetricRequests, Help: "Requests of the operator to AWS, repeated ones included.", ConstLabels: own,
 	}, func() float64 { return float64(m.requests()) })
-	for _, collector := range []prometheus.Collector{together{m}, m.sweeps, total} {
+	for _, collector := range []prometheus.Collector{together{m}, m.polls, total} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

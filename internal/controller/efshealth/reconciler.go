@@ -3,8 +3,8 @@
 //
 //	1 connect   the credentials of the driver's controller; without them nothing here happens
 //	2 uses      what the cluster has that depends on EFS, from the cache
-//	3 sweep     what AWS has of it: by need, and at most once in ten minutes
-//	4 judge     pure: what is wrong
+//	3 poll     what AWS has of it: by need, and at most once in ten minutes
+//	4 evaluate     pure: what is wrong
 //	5 report    conditions of the ClusterCSIDriver, events, metrics; one write and only if something changed
 package efshealth
 
@@ -96,7 +96,7 @@ type Reconciler struct {
 	connection connection
 	// renewed is true until SharedVolumes have been told that it has changed.
 	renewed bool
-	// schedule says when the next sweep is due. seen is what the last one found, denied what the credentials may not do.
+	// schedule says when the next poll is due. seen is what the last one found, denied what the credentials may not do.
 	schedule schedule
 	seen     *snapshot
 	denied   denials
@@ -176,7 +176,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	fingerprint := used.fingerprint()
 	if r.schedule.wait(fingerprint, r.Now()) <= 0 {
-		r.sweepNow(ctx, cloud, used, place)
+		r.pollNow(ctx, cloud, used, place)
 	}
 	if r.seen == nil && r.schedule.failures == 0 {
 		// It was asked just before, for somebody who wanted it otherwise. Until it is asked again, nothing is known to be wrong.
@@ -187,7 +187,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	return status.MinRequeue(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
 }
 
-// follow does what follows from the last sweep: tags, conditions, events, metrics, and what SharedVolumes are told.
+// follow does what follows from the last poll: tags, conditions, events, metrics, and what SharedVolumes are told.
 func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
 	var tagErr error
@@ -196,7 +196,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		tags, tagErr = r.bringTags(ctx, cr, r.connection.cloud, r.Tags(place.infraID, place.tags))
 		maps.Copy(denied, r.tags.denied)
 	}
-	found := judge(used, r.seen, circumstances{
+	found := evaluate(used, r.seen, circumstances{
 		region: place.region, limit: r.Limit, secret: r.Namespace + "/" + r.Controller.Secret, operator: r.Driver.Operator, denied: denied,
 	})
 	r.schedule.open = slices.ContainsFunc(found, func(one finding) bool { return isMendedInAWS(one.problem) })
@@ -230,16 +230,16 @@ func (r *Reconciler) forget() {
 	r.metrics.reset()
 }
 
-// sweepNow asks AWS, and keeps what was known if AWS does not answer.
-func (r *Reconciler) sweepNow(ctx context.Context, cloud Cloud, used uses, place place) {
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+// pollNow asks AWS, and keeps what was known if AWS does not answer.
+func (r *Reconciler) pollNow(ctx context.Context, cloud Cloud, used uses, place place) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	owner := ""
 	if place.infraID != "" {
 		owner = r.OwnerTag(place.infraID)
 	}
 	denied := denials{}
-	seen, err := r.sweep(ctx, cloud, used, owner, denied)
+	seen, err := r.poll(ctx, cloud, used, owner, denied)
 	if err != nil {
 		r.schedule.failed(r.Now(), err, seen.systems != nil)
 		if seen.systems == nil {
@@ -250,7 +250,7 @@ func (r *Reconciler) sweepNow(ctx context.Context, cloud Cloud, used uses, place
 	}
 	r.schedule.done(seen.fingerprint, seen.at)
 	r.seen, r.denied = seen, denied
-	r.metrics.sweeps.Inc()
+	r.metrics.polls.Inc()
 }
 
 // stateFindings say how the look itself goes.

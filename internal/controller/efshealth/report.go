@@ -29,8 +29,8 @@ func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return 0, nil
 }
 
-// judged tells whether it can be said that there is no such problem.
-func (r *Reconciler) judged(one problem) bool {
+// evaluated tells whether it can be said that there is no such problem.
+func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {
 	case cloudUnreachable, permissionMissing, optionalPermissionMissing:
@@ -61,7 +61,7 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 		switch {
 		case len(messages) > 0:
 			all = append(all, status.Condition(r.typeOf(problem), true, string(problem), strings.Join(messages, "\n")))
-		case r.judged(problem):
+		case r.evaluated(problem):
 			all = append(all, status.Condition(r.typeOf(problem), false, "", ""))
 		case r.seen == nil && r.connection.cloud != nil && before != nil:
 			all = append(all, *before)
@@ -110,7 +110,7 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	}
 	for _, problem := range slices.Sorted(maps.Keys(gone)) {
 		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
-		if before != nil && before.Status == operatorv1.ConditionTrue && r.judged(problem) {
+		if before != nil && before.Status == operatorv1.ConditionTrue && r.evaluated(problem) {
 			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
 		}
 	}

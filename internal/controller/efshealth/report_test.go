@@ -243,7 +243,7 @@ func TestTheMessageOfEachProblemSaysWhatToDo(t *testing.T) {
 		"elasticfilesystem:DescribeFileSystems": "no", "elasticfilesystem:UntagResource": "no", "sts:AssumeRoleWithWebIdentity": "no",
 	}}
 	var got []string
-	for _, one := range judge(used, seen, about) {
+	for _, one := range evaluate(used, seen, about) {
 		got = append(got, one.message)
 	}
 	slices.Sort(got)

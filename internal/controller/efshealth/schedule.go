@@ -15,8 +15,8 @@ const (
 	seldom = time.Hour
 	// firstPause is the pause after a failure, which doubles up to atMost.
 	firstPause = time.Minute
-	// sweepTimeout bounds one sweep.
-	sweepTimeout = 5 * time.Minute
+	// pollTimeout bounds one poll.
+	pollTimeout = 5 * time.Minute
 )
 
 // schedule says when to ask AWS.

@@ -347,7 +347,7 @@ func FuzzIsListed(f *testing.F) {
 	wanted := efs.Share{FileSystem: "fs-aa", AccessPoint: "fsap-bb"}
 	f.Fuzz(func(t *testing.T, list, more string) {
 		got := wanted.ListedIn(list)
-		if got && !wanted.ListedIn(list + "," + more) {
+		if got && !wanted.ListedIn(list+","+more) {
 			t.Errorf("%q allows it, and %q does not", list, list+","+more)
 		}
 		if got && !strings.Contains(list, "*") && !strings.Contains(list, "fs-aa") {

@@ -74,7 +74,7 @@ type plan struct {
 	// volume is the name of the volume, once it is known.
 	volume string
 	// mountable is what AWS tells about mounting it; nil if that stays as it was told before.
-	mountable *verdict
+	mountable *mountability
 	// look is what to find out before anything else.
 	look look
 	// do is the one write to make; nil if there is none.

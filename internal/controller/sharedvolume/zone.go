@@ -34,14 +34,14 @@ type Shares interface {
 	Events(handle handler.EventHandler) source.Source
 }
 
-// verdict is what condition Mountable says. Without a reason the condition is absent.
-type verdict struct {
+// mountability is what condition Mountable says. Without a reason the condition is absent.
+type mountability struct {
 	mountable       bool
 	reason, message string
 }
 
 // problem is what keeps pods from mounting the share; empty if nothing does, or if nobody knows.
-func (v *verdict) problem() string {
+func (v *mountability) problem() string {
 	if v == nil || v.mountable {
 		return ""
 	}
@@ -55,24 +55,24 @@ const (
 )
 
 // judge tells what the status says about mounting; nil means that nobody has asked AWS yet.
-func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *verdict {
+func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.denied(shareIn(owner)) != "":
 		// Who may not use a share learns nothing about it.
-		return &verdict{}
+		return &mountability{}
 	case w.askable:
 		return nil
 	case w.placement.Off:
-		return &verdict{}
+		return &mountability{}
 	case !w.placement.Known || w.placement.Pending:
 		return told(owner)
 	case w.placement.Reason != "":
-		return &verdict{reason: w.placement.Reason, message: w.placement.Message}
+		return &mountability{reason: w.placement.Reason, message: w.placement.Message}
 	case zone == "":
-		return &verdict{mountable: true, reason: reasonRegional, message: fmt.Sprintf("file system %s is regional", id)}
+		return &mountability{mountable: true, reason: reasonRegional, message: fmt.Sprintf("file system %s is regional", id)}
 	}
-	one := verdict{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
+	one := mountability{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
 	switch {
 	case volume == nil:
 	case volume.Spec.NodeAffinity == nil && len(w.elsewhere) > 0:
@@ -89,12 +89,12 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 }
 
 // told is what the condition says at present.
-func told(owner *v1alpha1.SharedVolume) *verdict {
+func told(owner *v1alpha1.SharedVolume) *mountability {
 	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
 	if before == nil {
-		return &verdict{}
+		return &mountability{}
 	}
-	return &verdict{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
+	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
 // confining brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts

@@ -9,25 +9,25 @@ import (
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
-// verdict is what is to become of a driver.
-type verdict string
+// decision is what is to become of a driver.
+type decision string
 
 const (
 	// absent drivers are not here and need not be.
-	absent verdict = "Absent"
+	absent decision = "Absent"
 	// wanted drivers are started and kept up.
-	wanted verdict = "Wanted"
+	wanted decision = "Wanted"
 	// kept drivers are here, and it can't be told whether they are wanted: they are only looked at.
-	kept verdict = "Kept"
+	kept decision = "Kept"
 	// unwanted drivers are here and are to go.
-	unwanted verdict = "Unwanted"
+	unwanted decision = "Unwanted"
 )
 
 // choice says what is to become of one driver, and why.
 type choice struct {
-	entry   catalogue.Entry
-	verdict verdict
-	// why explains verdicts that are not a matter of course.
+	entry    catalogue.Entry
+	decision decision
+	// why explains decisions that are not a matter of course.
 	why string
 	// problem is what somebody has to put right, because it keeps the driver from being judged.
 	problem string
@@ -78,23 +78,23 @@ func (f facts) choose(entry catalogue.Entry) choice {
 	platform := f.platform()
 	switch {
 	case platform == "" && ours:
-		return choice{verdict: kept, why: "the platform is not known"}
+		return choice{decision: kept, why: "the platform is not known"}
 	case platform == "":
-		return choice{verdict: absent}
+		return choice{decision: absent}
 	case platform != entry.Platform && ours:
-		return choice{verdict: unwanted, why: fmt.Sprintf("the platform of the cluster is %s", platform)}
+		return choice{decision: unwanted, why: fmt.Sprintf("the platform of the cluster is %s", platform)}
 	case platform != entry.Platform:
-		return choice{verdict: absent}
+		return choice{decision: absent}
 	}
 	if made, decided := f.gated(entry); decided {
 		return made
 	}
 	if entry.Unfit != nil && !present && !ours {
 		if why := entry.Unfit(*f.infrastructure); why != "" {
-			return choice{verdict: absent, why: why}
+			return choice{decision: absent, why: why}
 		}
 	}
-	return choice{verdict: wanted}
+	return choice{decision: wanted}
 }
 
 // gated decides about an entry of which the feature gate does not say that it is wanted.
@@ -107,14 +107,14 @@ func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	case state == gateEnabled:
 		return choice{}, false
 	case state == gateDisabled && ours:
-		return choice{verdict: unwanted, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
+		return choice{decision: unwanted, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
 	case state == gateDisabled:
-		return choice{verdict: absent, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
+		return choice{decision: absent, why: fmt.Sprintf("the feature gate %s is disabled", entry.Gate)}, true
 	case ours:
 		// It was enabled once. What runs is kept up.
-		return choice{verdict: wanted, problem: problem}, true
+		return choice{decision: wanted, problem: problem}, true
 	default:
-		return choice{verdict: absent, problem: problem}, true
+		return choice{decision: absent, problem: problem}, true
 	}
 }
 

@@ -60,7 +60,7 @@ func TestThePlatformAndTheGatesDecideWhichDriversAreWanted(t *testing.T) {
 	on := gate("Feature", "")
 	for name, tc := range map[string]struct {
 		facts facts
-		// want are the verdicts for plain, gated and unfit.
+		// want are the decisions for plain, gated and unfit.
 		want string
 		// says is part of what is said about one of them, or about the platform.
 		says string
@@ -90,11 +90,11 @@ func TestThePlatformAndTheGatesDecideWhichDriversAreWanted(t *testing.T) {
 		"but it stays where it is":          {facts{infrastructure: external, gates: on, present: all()}, "Absent Absent Wanted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var verdicts, said []string
+			var decisions, said []string
 			for _, one := range choose(entries(), tc.facts) {
-				verdicts, said = append(verdicts, string(one.verdict)), append(said, one.why, one.problem)
+				decisions, said = append(decisions, string(one.decision)), append(said, one.why, one.problem)
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(verdicts, " ")); diff != "" {
+			if diff := cmp.Diff(tc.want, strings.Join(decisions, " ")); diff != "" {
 				t.Error(diff)
 			}
 			said = slices.DeleteFunc(append(said, tc.facts.problem()), func(text string) bool { return text == "" })

@@ -14,7 +14,7 @@ import (
 const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // defaults are the names of the default StorageClasses, sorted.
-func (w *world) defaults() []string {
+func (w *seen) defaults() []string {
 	var names []string
 	for i := range w.classes {
 		if w.classes[i].Annotations[defaultAnnotation] == "true" {
@@ -27,7 +27,7 @@ func (w *world) defaults() []string {
 
 // classConditions say what becomes of claims that name no StorageClass. Classes are the drivers' to make, and the choice of the default
 // is the administrator's, so that nothing of it is an error.
-func classConditions(w *world, choices []choice) []operatorv1.OperatorCondition {
+func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	reason, message := "", noDriver(w, choices)
 	if message != "" {
 		reason = noDriverReason
@@ -50,7 +50,7 @@ func classConditions(w *world, choices []choice) []operatorv1.OperatorCondition 
 
 // mismatched tells of each driver with VolumeAttributesClasses whether these name different parameters. Drivers refuse to change a volume from
 // a class to one with other parameters: what the new one does not name would stay as it was.
-func (w *world) mismatched() map[string]bool {
+func (w *seen) mismatched() map[string]bool {
 	first, found := map[string][]string{}, map[string]bool{}
 	for i := range w.attributes {
 		class := &w.attributes[i]

@@ -23,7 +23,7 @@ import (
 )
 
 // unmanaged says that nothing is looked after. What was reported about versions and objects stays.
-func (r *reporter) unmanaged(ctx context.Context, w *world) (time.Duration, error) {
+func (r *reporter) unmanaged(ctx context.Context, w *seen) (time.Duration, error) {
 	state := configv1.ClusterOperatorStatus{Conditions: status.UnknownClusterOperator(string(operatorv1.Unmanaged),
 		"nothing is changed or reported while spec.managementState of Storage cluster is Unmanaged")}
 	if w.clusterOperator != nil {
@@ -35,7 +35,7 @@ func (r *reporter) unmanaged(ctx context.Context, w *world) (time.Duration, erro
 }
 
 // reportOperator writes the ClusterOperator if it differs, and says when to look again.
-func (r *reporter) reportOperator(ctx context.Context, w *world, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
+func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
 	operator, err := r.ensureOperator(ctx, w)
 	if err != nil {
 		return 0, err
@@ -63,7 +63,7 @@ func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperat
 }
 
 // ensureOperator returns the ClusterOperator, which is made if it is missing.
-func (r *reporter) ensureOperator(ctx context.Context, w *world) (*configv1.ClusterOperator, error) {
+func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.ClusterOperator, error) {
 	if w.clusterOperator != nil {
 		return w.clusterOperator, nil
 	}

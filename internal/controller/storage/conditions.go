@@ -69,7 +69,7 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 }
 
 // conditionsOf are the conditions of one entry, and when to look again.
-func (m *memory) conditionsOf(w *world, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
+func (m *memory) conditionsOf(w *seen, done *result) (all []operatorv1.OperatorCondition, again time.Duration) {
 	prefix := done.entry.Condition
 	failure := func(kind string, err error) {
 		condition, wait := m.failures.Degraded(prefix+kind, err)
@@ -178,7 +178,7 @@ func failed(deployment *appsv1.Deployment) string {
 }
 
 // starterConditions say which drivers can't be judged, and that it is not for them that a cluster can't be updated.
-func (m *memory) starterConditions(w *world, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
 		problems = append(problems, problem)
@@ -216,7 +216,7 @@ func managementCondition(state operatorv1.ManagementState) operatorv1.OperatorCo
 }
 
 // noDriver says of a platform that nothing is started on it; nothing if something is.
-func noDriver(w *world, choices []choice) string {
+func noDriver(w *seen, choices []choice) string {
 	platform := w.platform()
 	if platform == "" {
 		return ""
@@ -224,7 +224,7 @@ func noDriver(w *world, choices []choice) string {
 	var why []string
 	for _, one := range choices {
 		switch {
-		case one.verdict == wanted:
+		case one.decision == wanted:
 			return ""
 		case one.why != "" && one.entry.Platform == platform:
 			why = append(why, one.entry.Title+": "+one.why)

@@ -29,8 +29,8 @@ func newMemory() *memory {
 	return &memory{once: map[string]bool{}, failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}}
 }
 
-// release is a world at version 2, and at the time of all tests.
-func release() *world { return &world{version: "2", now: at} }
+// release is a seen at version 2, and at the time of all tests.
+func release() *seen { return &seen{version: "2", now: at} }
 
 func deployment(done bool) *appsv1.Deployment {
 	found := &appsv1.Deployment{Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1}}
@@ -206,7 +206,7 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newMemory()
-			tc.done.choice = choice{entry: entries()[0], verdict: wanted}
+			tc.done.choice = choice{entry: entries()[0], decision: wanted}
 			conditions, _ := r.conditionsOf(release(), &tc.done)
 			var odd []operatorv1.OperatorCondition
 			var messages []string
@@ -230,7 +230,7 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 
 func TestWhatIsBeingRemovedDoesNotCountAsUnavailable(t *testing.T) {
 	gone := driver("", said("XAvailable", false, "removed"))
-	done := result{choice: choice{entry: entries()[0], verdict: unwanted, why: "the platform of the cluster is None"}, driver: gone,
+	done := result{choice: choice{entry: entries()[0], decision: unwanted, why: "the platform of the cluster is None"}, driver: gone,
 		removal: removal{message: "waiting for it", left: 1}}
 	conditions, again := newMemory().conditionsOf(release(), &done)
 	want := "StaticControllerDegraded=False/AsExpected RemovalProgressing=True/Removing RemovalDegraded=False/AsExpected"
@@ -253,25 +253,25 @@ func TestTheClassesOfAClusterAreNoErrorWhateverTheyAre(t *testing.T) {
 	}
 	aws, none := &configv1.Infrastructure{Status: *platform("AWS")}, &configv1.Infrastructure{Status: *platform("None")}
 	for name, tc := range map[string]struct {
-		world        world
+		seen         seen
 		reason, says string
 	}{
-		"one default":                 {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("a", "true"), class("b", "false")}}, "AsExpected", ""},
-		"no default":                  {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "false")}}, "AsExpected", ""},
-		"two defaults":                {world{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "all but one of a, b"},
-		"a platform without a driver": {world{Cluster: openshift.Cluster{Infrastructure: none}}, "UnsupportedPlatform", "this release has no CSI driver for platform None"},
-		"both":                        {world{Cluster: openshift.Cluster{Infrastructure: none}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "platform None"},
-		"a platform that is missing":  {world{}, "AsExpected", ""},
+		"one default":                 {seen{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("a", "true"), class("b", "false")}}, "AsExpected", ""},
+		"no default":                  {seen{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "false")}}, "AsExpected", ""},
+		"two defaults":                {seen{Cluster: openshift.Cluster{Infrastructure: aws}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "all but one of a, b"},
+		"a platform without a driver": {seen{Cluster: openshift.Cluster{Infrastructure: none}}, "UnsupportedPlatform", "this release has no CSI driver for platform None"},
+		"both":                        {seen{Cluster: openshift.Cluster{Infrastructure: none}, classes: []storagev1.StorageClass{class("b", "true"), class("a", "true")}}, "MultipleDefaultStorageClasses", "platform None"},
+		"a platform that is missing":  {seen{}, "AsExpected", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conditions := classConditions(&tc.world, choose(entries(), tc.world.facts(entries())))
+			conditions := classConditions(&tc.seen, choose(entries(), tc.seen.facts(entries())))
 			available := status.Find(conditions, "DefaultStorageClassControllerAvailable")
 			if available.Status != operatorv1.ConditionTrue || available.Reason != tc.reason || !strings.Contains(available.Message, tc.says) {
 				t.Errorf("%+v", available)
 			}
 		})
 	}
-	w := &world{classes: []storagev1.StorageClass{class("b", ""), class("a", "")}}
+	w := &seen{classes: []storagev1.StorageClass{class("b", ""), class("a", "")}}
 	if diff := cmp.Diff([]string{"a", "b"}, w.classesOf("plain.example")); diff != "" {
 		t.Error(diff)
 	}
@@ -327,10 +327,10 @@ func TestARemovalIsCompleteOnlyWhenItsOperatorHasSaidSo(t *testing.T) {
 }
 
 func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
-	vsphere, aws := &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("VSphere")}}}, &world{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("AWS")}}}
+	vsphere, aws := &seen{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("VSphere")}}}, &seen{Cluster: openshift.Cluster{Infrastructure: &configv1.Infrastructure{Status: *platform("AWS")}}}
 	r := newMemory()
 	for _, tc := range []struct {
-		world   *world
+		seen    *seen
 		kind    string
 		cleaned bool
 		want    bool
@@ -343,7 +343,7 @@ func TestConditionsOfOthersAreKeptOnlyWhereTheyRun(t *testing.T) {
 		{aws, "PlainCSIDriverOperatorCRAvailable", true, false},
 	} {
 		r.cleaned = tc.cleaned
-		if got := r.belongsToOthers(tc.world, tc.kind, ownTypes(entries())); got != tc.want {
+		if got := r.belongsToOthers(tc.seen, tc.kind, ownTypes(entries())); got != tc.want {
 			t.Errorf("%s, cleaned %v: %v", tc.kind, tc.cleaned, got)
 		}
 	}

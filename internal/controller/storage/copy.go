@@ -24,7 +24,7 @@ type past struct {
 }
 
 // crConditions copy what the driver's operator reports in the ClusterCSIDriver.
-func (m *memory) crConditions(w *world, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + crConditions
 	before := past{available: status.Find(m.former(w), prefix+status.Available)}
 	before.once = m.once[done.entry.Name] || wasAvailable(before.available)
@@ -119,7 +119,7 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 }
 
 // waitsForVersion says what of a driver whose operator is rolled out has still to reach the release's version, and when to look again.
-func waitsForVersion(w *world, done *result) (string, time.Duration) {
+func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	if !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" {
 		return "", 0
 	}
@@ -144,7 +144,7 @@ func waitsForVersion(w *world, done *result) (string, time.Duration) {
 }
 
 // reached tells whether a driver and its operator are at the release's version, by the conditions of the driver.
-func reached(w *world, done *result, conditions []operatorv1.OperatorCondition) bool {
+func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) bool {
 	waits, _ := waitsForVersion(w, done)
 	prefix := done.entry.Condition + crConditions
 	available, progressing := status.Find(conditions, prefix+status.Available), status.Find(conditions, prefix+status.Progressing)

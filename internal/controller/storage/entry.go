@@ -52,12 +52,12 @@ type result struct {
 func (r *result) held() bool { return r.foreign != "" || r.retiring }
 
 // follow does for one entry what was chosen. Whatever goes wrong stays with it.
-func (r *Reconciler) follow(ctx context.Context, w *world, chosen choice) result {
+func (r *Reconciler) follow(ctx context.Context, w *seen, chosen choice) result {
 	done := result{choice: chosen, driver: w.drivers[chosen.entry.Name], deployment: w.deployments[chosen.entry.Operator]}
 	managed := w.managementState() == operatorv1.Managed
 	switch {
-	case !managed || chosen.verdict == kept:
-	case chosen.verdict == unwanted:
+	case !managed || chosen.decision == kept:
+	case chosen.decision == unwanted:
 		r.remove(ctx, w, &done)
 	default:
 		delete(r.volumes, chosen.entry.Name)
@@ -70,7 +70,7 @@ func (r *Reconciler) follow(ctx context.Context, w *world, chosen choice) result
 }
 
 // start runs the operator of an entry.
-func (r *Reconciler) start(ctx context.Context, w *world, done *result) {
+func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	if !r.settled(ctx, done) {
 		return
 	}
@@ -97,7 +97,7 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 }
 
 // foreign says that the CSIDriver belongs to somebody else, who must not be disturbed; nothing if it does not.
-func (r *Reconciler) foreign(ctx context.Context, w *world, done *result) (string, error) {
+func (r *Reconciler) foreign(ctx context.Context, w *seen, done *result) (string, error) {
 	entry := done.entry
 	if done.driver != nil || done.deployment != nil || !isForeign(w.csiDrivers[entry.Name], entry) {
 		return "", nil
@@ -125,7 +125,7 @@ func isForeign(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 }
 
 // run applies what the operator needs, and its ClusterCSIDriver. Reason is why the driver is not wanted any more, if it is not.
-func (r *Reconciler) run(ctx context.Context, w *world, done *result, reason string) {
+func (r *Reconciler) run(ctx context.Context, w *seen, done *result, reason string) {
 	objects, err := done.entry.Render(r.Client.Scheme(), r.config(w))
 	if err != nil {
 		// It stays until the program or the configuration is changed.

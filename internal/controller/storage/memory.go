@@ -32,7 +32,7 @@ type memory struct {
 }
 
 // former are the conditions from before.
-func (m *memory) former(w *world) []operatorv1.OperatorCondition {
+func (m *memory) former(w *seen) []operatorv1.OperatorCondition {
 	if w.storage == nil || len(m.last) > 0 {
 		return m.last
 	}
@@ -40,7 +40,7 @@ func (m *memory) former(w *world) []operatorv1.OperatorCondition {
 }
 
 // recall reads which drivers have been available.
-func (m *memory) recall(w *world) {
+func (m *memory) recall(w *seen) {
 	if m.once == nil {
 		m.once = map[string]bool{}
 	}
@@ -55,7 +55,7 @@ func (m *memory) recall(w *world) {
 }
 
 // generations remembers which of the drivers that may be disabled have been available.
-func (m *memory) generations(w *world, entries []catalogue.Entry) []operatorv1.GenerationStatus {
+func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.GenerationStatus {
 	var marks []operatorv1.GenerationStatus
 	for _, entry := range entries {
 		if driver := w.drivers[entry.Name]; entry.MayBeDisabled && m.once[entry.Name] && driver != nil {
@@ -69,7 +69,7 @@ func (m *memory) generations(w *world, entries []catalogue.Entry) []operatorv1.G
 
 // sort divides the conditions that a Storage has and that are not to be written. Those of other programs are kept, nobody writes the stale
 // ones any more.
-func (m *memory) sort(w *world, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
+func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
 	if w.storage == nil {
 		return nil, nil
 	}
@@ -85,7 +85,7 @@ func (m *memory) sort(w *world, wanted []operatorv1.OperatorCondition, own map[s
 }
 
 // belongsToOthers tells of a condition in the Storage that another program writes it. Own are those of this program.
-func (m *memory) belongsToOthers(w *world, kind string, own map[string]bool) bool {
+func (m *memory) belongsToOthers(w *seen, kind string, own map[string]bool) bool {
 	switch {
 	case own[kind]:
 		return false

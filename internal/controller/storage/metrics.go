@@ -47,7 +47,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // observe follows a reconcile.
-func (m *metrics) observe(w *world, results []result, conditions []operatorv1.OperatorCondition) {
+func (m *metrics) observe(w *seen, results []result, conditions []operatorv1.OperatorCondition) {
 	m.classes.Set(float64(len(w.defaults())))
 	m.mismatch.Reset()
 	for driver, differ := range w.mismatched() {
@@ -89,6 +89,6 @@ func (r *result) state() string {
 	case r.removal.waits:
 		return r.removal.reason
 	default:
-		return string(r.verdict)
+		return string(r.decision)
 	}
 }

@@ -66,30 +66,30 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	defer r.busy.Begin(r.Now())()
 	r.applier.Mutations.ForgetStale(r.Now())
-	world, err := r.read(ctx)
+	found, err := r.read(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.SetLogLevel(world.logLevel())
-	if world.managementState() == operatorv1.Unmanaged {
-		again, err := r.reporter.unmanaged(ctx, world)
+	r.SetLogLevel(found.logLevel())
+	if found.managementState() == operatorv1.Unmanaged {
+		again, err := r.reporter.unmanaged(ctx, found)
 		return r.finish(ctx, nil, again, err)
 	}
-	choices := choose(r.Catalogue, world.facts(r.Catalogue))
+	choices := choose(r.Catalogue, found.facts(r.Catalogue))
 	for _, one := range choices {
-		if one.verdict != absent && !r.Scope.has(one.entry) {
+		if one.decision != absent && !r.Scope.has(one.entry) {
 			// The caches were made for another platform.
-			r.Restart(fmt.Sprintf("driver %s needs what is not watched: %s", one.entry.Name, one.verdict))
+			r.Restart(fmt.Sprintf("driver %s needs what is not watched: %s", one.entry.Name, one.decision))
 			return ctrl.Result{}, nil
 		}
 	}
 	results := make([]result, 0, len(choices))
 	for _, one := range choices {
-		if one.verdict != absent {
-			results = append(results, r.follow(ctx, world, one))
+		if one.decision != absent {
+			results = append(results, r.follow(ctx, found, one))
 		}
 	}
-	again, err := r.reporter.report(ctx, world, choices, results)
+	again, err := r.reporter.report(ctx, found, choices, results)
 	return r.finish(ctx, results, again, err)
 }
 

@@ -52,7 +52,7 @@ type volumes struct {
 
 // remove takes away a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
 // is in the cluster: whoever goes on after a restart finds the same place. The ClusterCSIDriver is the last to go.
-func (r *Reconciler) remove(ctx context.Context, w *world, done *result) {
+func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	entry := done.entry
 	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
 		// The administrator has the last word.
@@ -98,7 +98,7 @@ func (r *Reconciler) remove(ctx context.Context, w *world, done *result) {
 }
 
 // hold keeps a driver as it was until an administrator has done something.
-func (r *Reconciler) hold(ctx context.Context, w *world, done *result, reason, message string) {
+func (r *Reconciler) hold(ctx context.Context, w *seen, done *result, reason, message string) {
 	r.run(ctx, w, done, "")
 	done.removal = removal{waits: true, reason: reason, message: message}
 }
@@ -122,7 +122,7 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 }
 
 // byOperator tells whether the driver's operator removes the driver itself. It does so only for another platform.
-func (r *Reconciler) byOperator(w *world, done *result) bool {
+func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }
 
@@ -157,7 +157,7 @@ func told(driver *operatorv1.ClusterCSIDriver) string {
 
 // clear deletes, in this order, the operator, what its driver consists of if it was not the operator to remove that, what the operator
 // needed, and the ClusterCSIDriver.
-func (r *Reconciler) clear(ctx context.Context, w *world, done *result) {
+func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	applier := r.applierOf(done.entry)
 	done.again = status.MinRequeue(done.again, removalInterval)
 	done.deployment = nil
@@ -198,7 +198,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 }
 
 // removeDriver deletes the ClusterCSIDriver, and tells so.
-func (r *Reconciler) removeDriver(ctx context.Context, w *world, done *result) apply.ChangeSet {
+func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
 	changes := r.delete(ctx, operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {
 		r.tellRemoved(ctx, w, done)
@@ -257,7 +257,7 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 }
 
 // tellRemoved says what a removed driver leaves, which only an administrator can judge.
-func (r *Reconciler) tellRemoved(ctx context.Context, w *world, done *result) {
+func (r *Reconciler) tellRemoved(ctx context.Context, w *seen, done *result) {
 	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
 	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {
 		note += "; its StorageClasses stay, delete them: " + status.Shorten(classes)

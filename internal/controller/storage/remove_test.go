@@ -25,11 +25,11 @@ func others() catalogue.Entry {
 }
 
 func unneeded(entry catalogue.Entry) *result {
-	return &result{choice: choice{entry: entry, verdict: unwanted, why: "the platform of the cluster is None"}}
+	return &result{choice: choice{entry: entry, decision: unwanted, why: "the platform of the cluster is None"}}
 }
 
-func aWorld() *world {
-	return &world{Cluster: openshift.Cluster{Infrastructure: infrastructure("None")}}
+func aWorld() *seen {
+	return &seen{Cluster: openshift.Cluster{Infrastructure: infrastructure("None")}}
 }
 
 func TestVolumesCountUntilTheDriverHasGone(t *testing.T) {

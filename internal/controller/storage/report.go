@@ -37,7 +37,7 @@ type reporter struct {
 }
 
 // report writes what a reconcile has found. It returns when to look again.
-func (r *reporter) report(ctx context.Context, w *world, choices []choice, results []result) (time.Duration, error) {
+func (r *reporter) report(ctx context.Context, w *seen, choices []choice, results []result) (time.Duration, error) {
 	r.recall(w)
 	wanted, operands, again := r.conditions(w, choices, results)
 	now := metav1.NewTime(w.now).Rfc3339Copy()
@@ -66,7 +66,7 @@ func (r *reporter) report(ctx context.Context, w *world, choices []choice, resul
 
 // conditions makes all conditions of this program, and says which operands have reached the release's version.
 func (m *memory) conditions(
-	w *world, choices []choice, results []result,
+	w *seen, choices []choice, results []result,
 ) (all []operatorv1.OperatorCondition, operands []status.Operand, again time.Duration) {
 	all = append(all, managementCondition(w.managementState()), selinuxCondition(w))
 	conditions, wait := m.starterConditions(w, choices)
@@ -80,7 +80,7 @@ func (m *memory) conditions(
 		}
 		conditions, wait := m.conditionsOf(w, done)
 		all, again = append(all, conditions...), status.MinRequeue(again, wait)
-		if done.foreign == "" && (done.verdict != unwanted || done.removal.waits) {
+		if done.foreign == "" && (done.decision != unwanted || done.removal.waits) {
 			operands = append(operands, status.Operand{Name: done.entry.Operator, Reached: reached(w, done, conditions)})
 		}
 	}
@@ -92,7 +92,7 @@ func (m *memory) conditions(
 }
 
 // storageMissing is a condition for the ClusterOperator only: there is no Storage that could have it.
-func (m *memory) storageMissing(w *world, now metav1.Time) (operatorv1.OperatorCondition, time.Duration) {
+func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCondition, time.Duration) {
 	var err error
 	if w.storage == nil {
 		err = errors.New("the Storage cluster is missing, defaults are used: make it again, with spec.managementState Managed")
@@ -103,7 +103,7 @@ func (m *memory) storageMissing(w *world, now metav1.Time) (operatorv1.OperatorC
 }
 
 // reportStorage writes the Storage's status if it differs, and says when to look again.
-func (r *reporter) reportStorage(ctx context.Context, w *world, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
+func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
 	if w.storage == nil {
 		return 0, nil
 	}

@@ -65,7 +65,7 @@ func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 }
 
 // selinuxCondition keeps the cluster from a minor version in which pods that run now would not start.
-func selinuxCondition(w *world) operatorv1.OperatorCondition {
+func selinuxCondition(w *seen) operatorv1.OperatorCondition {
 	const kind = selinuxReadiness + status.Upgradeable
 	if !w.conflicts {
 		return status.Condition(kind, true, "", "")

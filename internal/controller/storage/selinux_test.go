@@ -57,7 +57,7 @@ func TestVolumeAttributesClassesOfADriverAreToNameTheSameParameters(t *testing.T
 		}
 		return made
 	}
-	w := &world{attributes: []storagev1.VolumeAttributesClass{
+	w := &seen{attributes: []storagev1.VolumeAttributesClass{
 		class("one", "iops"), class("same", "iops", "throughput"), class("differs", "iops"), class("same", "throughput", "iops"),
 		class("differs", "iops", "throughput"), class("differs", "iops"), class("none"), class("none"),
 	}}

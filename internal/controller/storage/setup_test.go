@@ -61,7 +61,7 @@ func TestARestartOnAnotherPlatformRemembersWhatWasStarted(t *testing.T) {
 				if tc.want && one.entry.Name == name {
 					want = unwanted
 				}
-				if diff := cmp.Diff(want, one.verdict); diff != "" || scope.has(one.entry) != (want == unwanted) {
+				if diff := cmp.Diff(want, one.decision); diff != "" || scope.has(one.entry) != (want == unwanted) {
 					t.Errorf("%s: in the scope %v: %s", one.entry.Name, scope.has(one.entry), diff)
 				}
 			}

@@ -42,7 +42,7 @@ func TestWhatANewVolumeLacksIsLookedForOnceMoreSoon(t *testing.T) {
 			test.volume.created = now.Add(-test.age)
 			used := uses{volumes: []volume{test.volume}}
 			r := &Reconciler{Now: func() time.Time { return now }}
-			seen, err := r.sweep(t.Context(), cloud, used, "", denials{})
+			seen, err := r.poll(t.Context(), cloud, used, "", denials{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,5 @@
-// Package rights tells which rights of the operator no request has ever needed.
-package rights
+// Package rbac tells which rights of the operator no request has ever needed.
+package rbac
 
 import (
 	"flag"

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
-// world is what a reconcile knows of the cluster.
-type world struct {
+// seen is what a reconcile knows of the cluster.
+type seen struct {
 	openshift.Cluster
 	// storage and clusterOperator are nil if they do not exist.
 	storage         *operatorv1.Storage
@@ -29,7 +29,7 @@ type world struct {
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	// version is that of the release, now when the world was read.
+	// version is that of the release, now when all of it was read.
 	version string
 	now     time.Time
 	// cloudConfig is how the cloud is reached, nil if nothing says it.
@@ -41,8 +41,8 @@ type world struct {
 }
 
 // read looks at everything that a reconcile depends on. All of it is in the cache.
-func (r *Reconciler) read(ctx context.Context) (*world, error) {
-	w := &world{
+func (r *Reconciler) read(ctx context.Context) (*seen, error) {
+	w := &seen{
 		version: r.Version, now: r.Now(), drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
 		deployments: map[string]*appsv1.Deployment{},
 	}
@@ -86,7 +86,7 @@ func (r *Reconciler) read(ctx context.Context) (*world, error) {
 }
 
 // readConfiguration reads how the cluster is configured.
-func (r *Reconciler) readConfiguration(ctx context.Context, w *world) error {
+func (r *Reconciler) readConfiguration(ctx context.Context, w *seen) error {
 	kinds := map[schema.GroupKind]bool{}
 	for _, kind := range configuration() {
 		kinds[kind] = true
@@ -114,7 +114,7 @@ func configuration() []schema.GroupKind {
 	}
 }
 
-func (r *Reconciler) readClasses(ctx context.Context, w *world) error {
+func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	classes := &storagev1.StorageClassList{}
 	if err := r.Client.List(ctx, classes); err != nil {
 		return fmt.Errorf("list StorageClasses: %w", err)
@@ -156,7 +156,7 @@ func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*ap
 }
 
 // facts are what the choice of drivers depends on.
-func (w *world) facts(entries []catalogue.Entry) facts {
+func (w *seen) facts(entries []catalogue.Entry) facts {
 	f := facts{gates: gatesOf(w.FeatureGate, w.version), present: map[string]bool{}, ours: map[string]bool{}}
 	if w.Infrastructure != nil {
 		f.infrastructure = &w.Infrastructure.Status
@@ -170,10 +170,10 @@ func (w *world) facts(entries []catalogue.Entry) facts {
 }
 
 // platform is that of the cluster, empty if it is not known.
-func (w *world) platform() configv1.PlatformType { return w.facts(nil).platform() }
+func (w *seen) platform() configv1.PlatformType { return w.facts(nil).platform() }
 
 // platformProblem says why the platform is not known.
-func (w *world) platformProblem() string { return w.facts(nil).problem() }
+func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 
 // isOurs tells whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
 // platform for which the driver is not meant is none of our business.
@@ -190,7 +190,7 @@ func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 }
 
 // config is what rendering depends on.
-func (r *Reconciler) config(w *world) catalogue.Config {
+func (r *Reconciler) config(w *seen) catalogue.Config {
 	return catalogue.Config{
 		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,
 		TLSMinVersion: w.TLS.Profile.MinVersion, TLSCiphers: w.TLS.Profile.Ciphers, Kinds: r.Scope.Kinds,
@@ -198,7 +198,7 @@ func (r *Reconciler) config(w *world) catalogue.Config {
 	}
 }
 
-func (w *world) logLevel() operatorv1.LogLevel {
+func (w *seen) logLevel() operatorv1.LogLevel {
 	if w.storage == nil {
 		return ""
 	}
@@ -206,7 +206,7 @@ func (w *world) logLevel() operatorv1.LogLevel {
 }
 
 // managementState is that of the Storage. Without one, the cluster's storage is managed: it is not to stop because of a deletion.
-func (w *world) managementState() operatorv1.ManagementState {
+func (w *seen) managementState() operatorv1.ManagementState {
 	if w.storage == nil || w.storage.Spec.ManagementState == "" {
 		return operatorv1.Managed
 	}
@@ -214,7 +214,7 @@ func (w *world) managementState() operatorv1.ManagementState {
 }
 
 // classesOf are the names of the StorageClasses of a driver, sorted.
-func (w *world) classesOf(driver string) []string {
+func (w *seen) classesOf(driver string) []string {
 	var names []string
 	for i := range w.classes {
 		if w.classes[i].Provisioner == driver {

@@ -51,7 +51,7 @@ type finding struct {
 	minor bool
 }
 
-// circumstances are what a verdict depends on besides the uses and the snapshot.
+// circumstances are what an evaluation depends on besides the uses and the snapshot.
 type circumstances struct {
 	region string
 	// limit is how many access points a file system can have.
@@ -61,8 +61,8 @@ type circumstances struct {
 	denied           denials
 }
 
-// judge says what is wrong. It says nothing about what AWS was not asked about.
-func judge(used uses, seen *snapshot, about circumstances) []finding {
+// evaluate says what is wrong. It says nothing about what AWS was not asked about.
+func evaluate(used uses, seen *snapshot, about circumstances) []finding {
 	found := about.deniedFindings()
 	if seen == nil || seen.systems == nil {
 		return found
@@ -72,8 +72,8 @@ func judge(used uses, seen *snapshot, about circumstances) []finding {
 		if _, exists := seen.systems[id]; !exists {
 			continue
 		}
-		found = append(found, judgeZones(used, seen, id, about)...)
-		found = append(found, judgePoints(used, seen, id, about)...)
+		found = append(found, evaluateZones(used, seen, id, about)...)
+		found = append(found, evaluatePoints(used, seen, id, about)...)
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(a.message, b.message))
@@ -145,13 +145,13 @@ func (c circumstances) place() string {
 	return "region " + c.region + " of the account of Secret " + c.secret
 }
 
-// judgeZones compares where a file system can be mounted with where nodes are.
-func judgeZones(used uses, seen *snapshot, id string, about circumstances) []finding {
+// evaluateZones compares where a file system can be mounted with where nodes are.
+func evaluateZones(used uses, seen *snapshot, id string, about circumstances) []finding {
 	var found []finding
 	needed := used.zones
 	if zone := seen.systems[id]; zone != "" {
 		needed = []string{zone}
-		found = judgeOneZone(used, id, zone)
+		found = evaluateOneZone(used, id, zone)
 	}
 	targets, known := seen.targets[id]
 	if !known {
@@ -174,8 +174,8 @@ func judgeZones(used uses, seen *snapshot, id string, about circumstances) []fin
 	return found
 }
 
-// judgeOneZone finds what lets pods of other zones mount a One Zone file system without anybody having wanted that.
-func judgeOneZone(used uses, id, home string) []finding {
+// evaluateOneZone finds what lets pods of other zones mount a One Zone file system without anybody having wanted that.
+func evaluateOneZone(used uses, id, home string) []finding {
 	if len(used.zones) == 0 || slices.Equal(used.zones, []string{home}) {
 		return nil
 	}
@@ -204,8 +204,8 @@ func judgeOneZone(used uses, id, home string) []finding {
 	return found
 }
 
-// judgePoints looks at how many access points there are, and which of ours nobody uses.
-func judgePoints(used uses, seen *snapshot, id string, about circumstances) []finding {
+// evaluatePoints looks at how many access points there are, and which of ours nobody uses.
+func evaluatePoints(used uses, seen *snapshot, id string, about circumstances) []finding {
 	points := seen.points[id]
 	if points == nil {
 		return nil

@@ -45,7 +45,7 @@ func azureDisk() Entry {
 		Images:   azureImages("AZURE_DISK_DRIVER_IMAGE"),
 		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-disk-credentials"),
 		Workloads: workloads("azure-disk-csi-driver-controller", "azure-disk-csi-driver-node"),
-		Foreign:   Foreign{Made: madeByAzureDisk()},
+		External:  External{Made: madeByAzureDisk()},
 	}
 }
 
@@ -57,7 +57,7 @@ func azureFile() Entry {
 		Images:   azureImages("AZURE_FILE_DRIVER_IMAGE"),
 		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-file-credentials"),
 		Workloads: workloads("azure-file-csi-driver-controller", "azure-file-csi-driver-node"),
-		Foreign:   Foreign{Made: madeByAzureFile()},
+		External:  External{Made: madeByAzureFile()},
 	}
 }
 
@@ -87,7 +87,7 @@ func ibmVPCBlock() Entry {
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),
 		Workloads: workloads("ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
-		Foreign:   Foreign{Made: madeByIBMVPCBlock(), Cloud: true},
+		External:  External{Made: madeByIBMVPCBlock(), Cloud: true},
 	}
 }
 
@@ -106,7 +106,7 @@ func powerVSBlock() Entry {
 		Images:   images("POWERVS_BLOCK_CSI_DRIVER_IMAGE", allSidecars()),
 		Bindings: own(), Secrets: secret("ibm-powervs-cloud-credentials"),
 		Workloads: workloads("ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
-		Foreign:   Foreign{Made: madeByPowerVSBlock()},
+		External:  External{Made: madeByPowerVSBlock()},
 	}
 }
 
@@ -129,7 +129,7 @@ func manila() Entry {
 			{daemonSet, manilaNamespace, "csi-nodeplugin-nfsplugin"},
 		},
 		CloudConfig: true,
-		Foreign: Foreign{
+		External: External{
 			Made: madeByManila(), Cloud: true, Assets: "manila",
 			Files: []Files{
 				openStackCredentials(),
@@ -152,7 +152,7 @@ func cinder() Entry {
 		Bindings: own(configReader()), Secrets: secret("openstack-cloud-credentials"),
 		Workloads:   workloads("openstack-cinder-csi-driver-controller", "openstack-cinder-csi-driver-node"),
 		CloudConfig: true,
-		Foreign: Foreign{
+		External: External{
 			Made: madeByCinder(), Cloud: true,
 			Files: []Files{openStackCredentials(), {
 				Name: "cloud-provider-config", Path: "/etc/kubernetes/static-pod-resources/configmaps/cloud-config",
@@ -195,7 +195,7 @@ func vSphere() Entry {
 			{deployment, Namespace, "vmware-vsphere-csi-driver-webhook"},
 			{daemonSet, Namespace, "vmware-vsphere-csi-driver-node"},
 		},
-		Foreign: Foreign{
+		External: External{
 			Made: madeByVSphere(), Cloud: true, Assets: "vsphere", Port: 8445, WithoutTmp: true,
 			Certificate: "vmware-vsphere-csi-driver-operator-metrics-serving-cert",
 			Env:         []corev1.EnvVar{{Name: "OPERATOR_NAME", Value: "vmware-vsphere-csi-driver-operator"}},

@@ -113,7 +113,7 @@ func TestEachThingThatIsWrongIsNamed(t *testing.T) {
 			about := circumstances{region: "us-east-1", limit: 1000, secret: "namespace/secret", operator: "operator"}
 			test.change(&used, seen, &about)
 			var got []string
-			for _, one := range judge(used, seen, about) {
+			for _, one := range evaluate(used, seen, about) {
 				got = append(got, string(one.problem)+" "+one.fileSystem+" "+one.object)
 				if !strings.Contains(one.message, one.fileSystem) || !strings.Contains(one.message, strings.TrimPrefix(one.object, "sts:AssumeRole")) &&
 					!strings.Contains(one.message, "trust policy") && one.problem != permissionMissing {
@@ -129,7 +129,7 @@ func TestEachThingThatIsWrongIsNamed(t *testing.T) {
 
 func TestNothingIsSaidBeforeAWSHasAnswered(t *testing.T) {
 	used, _ := healthy()
-	if found := judge(used, nil, circumstances{}); len(found) > 0 {
+	if found := evaluate(used, nil, circumstances{}); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}
 }

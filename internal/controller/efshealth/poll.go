@@ -38,8 +38,8 @@ type points struct {
 	owned map[string]aws.Tags
 }
 
-// sweep asks AWS about the file systems that are used. What the credentials may not read is left out, and added to denied.
-func (r *Reconciler) sweep(ctx context.Context, cloud Cloud, used uses, ownerTag string, denied denials) (*snapshot, error) {
+// poll asks AWS about the file systems that are used. What the credentials may not read is left out, and added to denied.
+func (r *Reconciler) poll(ctx context.Context, cloud Cloud, used uses, ownerTag string, denied denials) (*snapshot, error) {
 	found := &snapshot{
 		at: r.Now(), fingerprint: used.fingerprint(), targets: map[string][]string{}, points: map[string]*points{}, asked: map[string]bool{},
 	}
