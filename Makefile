@@ -45,12 +45,12 @@ test: build race standin real bin/promtool bin/venv/moto shipped ## Run every te
 	@rm -rf bin/tests && mkdir -p bin/tests
 	go list -test -export $(PROGRAM_TESTS) >/dev/null
 	go list -race -test -export $(UNIT_TESTS) >/dev/null
-	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 3 test/programs test/units test/devcluster || status=1; \
+	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 2 test/programs test/units test/devcluster || status=1; \
 		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
 
 # However few processors there are, several packages run at a time.
 test/programs:
-	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
+	@$(call testsum,programs) -p 3 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(UNIT_TESTS)

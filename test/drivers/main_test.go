@@ -10,7 +10,7 @@ import (
 )
 
 // pool has the clusters of the tests.
-var pool = &env.Pool{Size: 4, Flags: []string{"--nodes", "4"}, Prepare: func(ctx context.Context, cluster *env.Cluster) error {
+var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: func(ctx context.Context, cluster *env.Cluster) error {
 	return cluster.Namespace(ctx, env.OperatorNamespace)
 }}
 

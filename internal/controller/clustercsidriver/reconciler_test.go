@@ -67,7 +67,6 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 				known.Status.InfrastructureName = ""
 				objects = append(objects, known)
 			}
-			trip := newTrip(t, d, objects...)
 			cr, _ := healthy()
 			cr.Spec.ManagementState = tc.state
 			if tc.notWanted != "" {
@@ -78,6 +77,7 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 				cr.DeletionTimestamp = &now
 			}
 			cr.Finalizers = nil
+			trip := newTrip(t, d, append(objects, cr.DeepCopy())...)
 			result := trip.follow(t.Context(), cr, live{})
 			// A driver that can be removed gets a finalizer first, which this cluster refuses.
 			got := look

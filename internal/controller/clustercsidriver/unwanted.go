@@ -3,6 +3,7 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -34,6 +35,11 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	if err == nil && platform != "" && platform != r.Driver.Platform {
 		// A cache may lag behind a change that was taken back.
 		platform, err = r.platform(ctx, r.Live)
+		if err == nil && platform != r.Driver.Platform {
+			if newest, err := r.isNewest(ctx, cr); err != nil || !newest {
+				return removalWish{}, err
+			}
+		}
 	}
 	switch {
 	case err != nil:
@@ -46,6 +52,19 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		message := fmt.Sprintf("the platform of the cluster is %s now, and the driver is one of %s", platform, r.Driver.Platform)
 		return removalWish{remove: true, message: message}, nil
 	}
+}
+
+// isNewest tells whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may
+// be new, and the administrator's last word not there yet.
+func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
+	list := &operatorv1.ClusterCSIDriverList{}
+	if err := r.Live.List(ctx, list, client.MatchingFields{"metadata.name": cr.Name}); err != nil {
+		return false, fmt.Errorf("nothing is removed: read ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+	return slices.ContainsFunc(list.Items, func(newest operatorv1.ClusterCSIDriver) bool {
+		_, annotated := newest.Annotations[openshift.NotWantedAnnotation]
+		return newest.Name == cr.Name && newest.UID == cr.UID && newest.Generation == cr.Generation && annotated
+	}), nil
 }
 
 // platform is that of the Infrastructure; empty if it names none, or if the cluster has no such kind.

@@ -28,6 +28,7 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 		removable    bool
 		deleted      bool
 		unserved     bool
+		newer        bool
 		state        operatorv1.ManagementState
 		want         removalWish
 		err          string
@@ -43,6 +44,7 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Removed,
 			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
 		},
+		"another platform, and a word of the administrator that the cache does not show": {cached: of("GCP"), live: of("GCP"), newer: true},
 		"unmanaged": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Unmanaged,
 			want: removalWish{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
@@ -72,7 +74,6 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 				return []client.Object{infrastructure}
 			}
 			trip := newTrip(t, d, objects(tc.cached)...)
-			trip.Live = newCluster(t, objects(tc.live)...)
 			if tc.unserved {
 				trip.Kinds = nil
 			}
@@ -85,6 +86,11 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 				now := metav1.NewTime(began)
 				cr.DeletionTimestamp = &now
 			}
+			newest := cr.DeepCopy()
+			if tc.newer {
+				newest.Generation++
+			}
+			trip.Live = newCluster(t, append(objects(tc.live), newest)...)
 			got, err := trip.notWanted(t.Context(), cr)
 			if text := errors.Join(err); (text == nil) != (tc.err == "") || text != nil && text.Error() != tc.err {
 				t.Errorf("error %v, want %q", err, tc.err)
