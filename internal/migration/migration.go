@@ -1,6 +1,7 @@
 // Package migration moves a driver from the operators before this one to this one, without stopping an application.
 //
-//	Observe   what predecessors have left, and what is in the way: from the cache, and from the cluster only if the cache shows something
+//	Observe   what predecessors have left, and what is in the way: from the cache; from the cluster only if the cache shows something, or if
+//	          a predecessor ran in a namespace of its own
 //	Advance   after the objects of this operator are applied: node pods are replaced, and what nobody needs any more is deleted
 //	Plan      what both would do, for a dry run
 //
@@ -93,7 +94,7 @@ func (m *Migration) Use(applier *apply.Applier) {
 	m.announced = map[types.UID]bool{}
 }
 
-// Observe finds out what predecessors have left. On a cluster that never had one it costs no request.
+// Observe finds out what predecessors have left. Without evidence in the cache, or a namespace of a predecessor, it costs no request.
 func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {

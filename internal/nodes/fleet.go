@@ -1,4 +1,5 @@
-// Package nodes replaces the node pods of a driver where nobody notices: a few nodes at a time, and those last where pods use volumes.
+// Package nodes replaces the node pods of a driver where nobody notices: a few nodes at a time. A node on which pods use volumes waits, unless
+// an administrator accepts what they lose.
 package nodes
 
 import (

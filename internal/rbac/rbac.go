@@ -1,4 +1,5 @@
-// Package rbac makes the RBAC rules of the operator of a driver.
+// Package rbac makes the RBAC rules of an operator of a driver of the payload, and of third-party drivers. Those of the EFS operator are markers
+// in its command.
 package rbac
 
 import (
