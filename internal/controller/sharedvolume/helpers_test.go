@@ -1,0 +1,165 @@
+package sharedvolume
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// began is when every test with a cluster begins.
+var began = time.Unix(1000, 0)
+
+// cluster answers from a list, and lists the metadata of namespaces as well.
+type cluster struct{ *canned.Cluster }
+
+func newCluster(t *testing.T, objects ...client.Object) *cluster {
+	t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{canned.New(scheme, objects...)}
+}
+
+func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	partial, ok := list.(*metav1.PartialObjectMetadataList)
+	if !ok {
+		return c.Cluster.List(ctx, list, options...)
+	}
+	namespaces := &corev1.NamespaceList{}
+	err := c.Cluster.List(ctx, namespaces, options...)
+	for i := range namespaces.Items {
+		partial.Items = append(partial.Items, metav1.PartialObjectMetadata{ObjectMeta: namespaces.Items[i].ObjectMeta})
+	}
+	return err
+}
+
+// recorder keeps events as "Type Reason: note".
+type recorder struct{ said []string }
+
+func (r *recorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	r.said = append(r.said, kind+" "+reason+": "+fmt.Sprintf(note, args...))
+}
+
+// neighbour is another operator.
+type neighbour struct {
+	running, older string
+	left           bool
+	err            error
+}
+
+func (n *neighbour) Running(context.Context) (string, error)   { return n.running, n.err }
+func (n *neighbour) HasLeft(context.Context) (bool, error)     { return n.left, n.err }
+func (n *neighbour) OlderCopy(context.Context) (string, error) { return n.older, n.err }
+func (n *neighbour) Events(handler.EventHandler) source.Source { return nil }
+
+// alone is a cluster without another operator.
+func alone() Others { return Others{Community: &neighbour{}, Namesake: &neighbour{}} }
+
+func namespace(name string, lists map[string]string) client.Object {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: lists}}
+}
+
+// working is a Reconciler with its cache, its cluster and its events. No driver of AWS answers.
+type working struct {
+	*Reconciler
+	cached, live *cluster
+	events       *recorder
+	registry     *prometheus.Registry
+}
+
+// newWorking has a cache and a cluster with the same objects, and the namespace ns without limits.
+func newWorking(t *testing.T, objects ...client.Object) *working {
+	t.Helper()
+	objects = append(objects, namespace("ns", map[string]string{AllowedAnnotation: "*"}))
+	made := &working{
+		cached: newCluster(t, objects...), live: newCluster(t, objects...), events: &recorder{}, registry: prometheus.NewRegistry(),
+	}
+	made.Reconciler = &Reconciler{
+		Client: made.cached, Live: made.live, Events: made.events, Owner: "operator", Others: alone(), Now: func() time.Time { return began },
+		pacer: fair.NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused"),
+	}
+	made.writer = &status.Writer{Client: made.cached, Owner: "operator", Now: made.Now}
+	var err error
+	if made.metrics, err = newMetrics(made.registry); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// gauges are the values of all gauges, by name and labels, and the number and the sum of what the histogram has.
+func gauges(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			if histogram := metric.GetHistogram(); histogram != nil {
+				found[name+" count"], found[name+" sum"] = float64(histogram.GetSampleCount()), histogram.GetSampleSum()
+				continue
+			}
+			found[name] = metric.GetGauge().GetValue()
+		}
+	}
+	return found
+}
+
+// conditionTexts are conditions as "Status Reason: message" by their types.
+func conditionTexts(conditions []metav1.Condition) map[string]string {
+	found := map[string]string{}
+	for _, one := range conditions {
+		text := string(one.Status) + " " + one.Reason
+		if one.Message != "" {
+			text += ": " + one.Message
+		}
+		found[one.Type] = text
+	}
+	return found
+}
+
+// withStatus is a SharedVolume with a phase and some conditions.
+func withStatus(phase v1alpha1.Phase, conditions ...metav1.Condition) *v1alpha1.SharedVolume {
+	sv := owner("ns", "sv1")
+	sv.Status.Phase, sv.Status.Conditions = phase, conditions
+	return sv
+}
+
+func condition(kind string, isTrue bool, reason, message string) metav1.Condition {
+	state := metav1.ConditionFalse
+	if isTrue {
+		state = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: kind, Status: state, Reason: reason, Message: message}
+}
+
+// keys are pairs of a namespace and a name.
+func keys(names ...string) []types.NamespacedName {
+	found := make([]types.NamespacedName, 0, len(names)/2)
+	for i := 0; i < len(names); i += 2 {
+		found = append(found, types.NamespacedName{Namespace: names[i], Name: names[i+1]})
+	}
+	return found
+}

@@ -1,0 +1,260 @@
+package sharedvolume
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
+
+// toldCase is a world and what the status says of it.
+type toldCase struct {
+	change func(*world)
+	want   string
+}
+
+// tellsOf holds a SharedVolume to "Phase Reason: message" in worlds that begin with a pair in order.
+func tellsOf(t *testing.T, sv *v1alpha1.SharedVolume, cases map[string]toldCase) {
+	t.Helper()
+	for name, tc := range cases {
+		p := next(sv, pair(sv, tc.change))
+		got := string(p.phase) + " " + p.reason
+		if p.message != "" {
+			got += ": " + p.message
+		}
+		if got != tc.want || p.look != 0 {
+			t.Errorf("%s (then %s):\n got %s\nwant %s", name, step(p), got, tc.want)
+		}
+	}
+}
+
+func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
+	now := metav1.NewTime(began)
+	sv := owner("ns", "sv1")
+	other := otherVolumeName("ns", "sv1", string(sv.UID))
+	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
+	tellsOf(t, sv, map[string]toldCase{
+		"all is well": {nil, "Ready Bound"},
+		"no share": {
+			func(w *world) { w.usual.Spec.CSI = nil },
+			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 is no volume for an access point any more: restore it, or delete the SharedVolume when " +
+				"no pod uses its claim",
+		},
+		"another share": {
+			func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
+			"Pending Restoring: the IDs can't be changed and are put back",
+		},
+		"another share that is not allowed": {
+			func(w *world) {
+				w.usual.Spec.CSI.VolumeHandle, w.claim.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
+				w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
+			},
+			"Failed NotAllowed: the IDs were changed, and the namespace may not use those that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
+				"and make another one",
+		},
+		"about to go": {
+			func(w *world) {
+				w.usual.DeletionTimestamp, w.usual.Finalizers, w.claim = &now, []string{"a/b", "c/d"}, nil
+			},
+			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim and no finalizer holds it any more (finalizers: " +
+				"a/b, c/d); then it is made again",
+		},
+		"about to go for ever": {
+			func(w *world) { w.usual.DeletionTimestamp, w.claim, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
+		},
+		"deleted under pods": {
+			func(w *world) { w.usual.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the claim and the volume are " +
+				"made again",
+		},
+		"deleted, and not allowed": {
+			func(w *world) { w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim holds it any more: " + notListed,
+		},
+		"of a former one": {
+			func(w *world) { w.usual.Annotations[ownerUIDAnnotation], w.claim = "former", nil },
+			"Pending WaitingForFormer: waiting for the end of PersistentVolume pv-ns-sv1 of a former SharedVolume of this name, which comes when no " +
+				"pod uses it any more",
+		},
+		"both names are taken": {
+			func(w *world) { w.usual, w.other, w.claim = foreign, foreign, nil },
+			"Failed NameTaken: PersistentVolumes pv-ns-sv1 and " + other + " belong to somebody else: rename the SharedVolume, or delete one of them if " +
+				"nobody needs it",
+		},
+		"somebody else's": {
+			func(w *world) { w.usual = foreign },
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the claim when " +
+				"no pod uses it, or give the SharedVolume another name",
+		},
+	})
+}
+
+func TestWhatIsWrongWithTheClaimIsTold(t *testing.T) {
+	now := metav1.NewTime(began)
+	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
+		"of a former one": {
+			func(w *world) { w.claim.OwnerReferences[0].UID = "former" },
+			"Pending WaitingForFormer: waiting for the end of claim pvc-sv1 of a former SharedVolume of this name, which comes when no pod uses it any more",
+		},
+		"of a former one, and kept": {
+			func(w *world) { w.usual.Annotations[ownerUIDAnnotation], w.claim.OwnerReferences = "former", nil },
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a former SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
+				"SharedVolume another name",
+		},
+		"somebody else's": {
+			func(w *world) { w.claim.OwnerReferences, w.claim.Labels = nil, nil },
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is not of this SharedVolume: delete it if nobody needs it, or give the SharedVolume another name",
+		},
+		"about to go": {
+			func(w *world) {
+				w.claim.DeletionTimestamp, w.claim.Finalizers, w.users = &now, []string{"a/b"}, []string{}
+			},
+			"Pending Rebuilding: waiting for the end of claim pvc-sv1 (finalizers: a/b)",
+		},
+		"deleted under a pod": {
+			func(w *world) { w.claim.DeletionTimestamp, w.users = &now, []string{"app"} },
+			"Failed ClaimDeleting: PersistentVolumeClaim pvc-sv1 is being deleted, which ends when no pod uses it any more (used by app); then it is made again",
+		},
+		"for another volume": {
+			func(w *world) { w.claim.Spec.VolumeName = "pv-x" },
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1: delete the claim when nobody needs it, and it is " +
+				"made again",
+		},
+		"for another volume, under a pod": {
+			func(w *world) {
+				w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
+			},
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1 (used by app): delete the claim when nobody needs " +
+				"it, and it is made again",
+		},
+		"not bound yet": {func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
+		"not bound for long": {
+			func(w *world) { w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
+			"Pending Binding: waiting for Kubernetes to bind claim pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both tells why it does not",
+		},
+		"made again, and not allowed": {func(w *world) { w.claim, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
+	})
+}
+
+func TestWhatIsWrongWithTheSharedVolumeIsTold(t *testing.T) {
+	nothing := func(change func(*world)) func(*world) {
+		return func(w *world) {
+			*w = world{live: true, now: began}
+			if change != nil {
+				change(w)
+			}
+		}
+	}
+	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
+		"not listed": {nothing(func(w *world) { w.limits = notYours() }), "Failed NotAllowed: " + notListed},
+		"the namespace has no list": {
+			nothing(func(w *world) { w.limits = limits{namespace: "ns", closed: true} }),
+			"Failed NotAllowed: namespace ns may not use any file system: ask an administrator of the cluster to list " +
+				"fs-1234cdef/fsap-0123456789abcdef in the annotation aws-efs.managed.openshift.io/allowed-shares of the namespace",
+		},
+		"all is free": {nothing(nil), "Pending Creating"},
+		"AWS knows no such file system": {
+			func(w *world) {
+				w.placement = efs.Placement{Known: true, Reason: "FileSystemNotFound", Message: "fs-1234cdef does not exist"}
+			},
+			"Ready Bound: fs-1234cdef does not exist",
+		},
+	})
+	invalid := owner("ns", "sv1")
+	invalid.Spec.FileSystemID, invalid.Spec.AccessPointID = "fs-x y", ""
+	tellsOf(t, invalid, map[string]toldCase{
+		"no IDs": {
+			nothing(nil),
+			"Failed InvalidIDs: \"fs-x y\" and \"\" are not the IDs of an EFS file system and an access point: make another SharedVolume",
+		},
+	})
+	ending := owner("ns", "sv1")
+	now := metav1.NewTime(began)
+	ending.DeletionTimestamp, ending.Finalizers = &now, []string{"a/b", "c/d"}
+	tellsOf(t, ending, map[string]toldCase{
+		"held by others": {nil, "Deleting Deleting: it goes when its finalizers have been dropped by those who set them: a/b, c/d"},
+	})
+}
+
+func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
+	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a quota": {
+			apierrors.NewForbidden(claims, "pvc-sv1", errorText("exceeded quota: few, requested: 1")),
+			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete claims that nobody needs, or ask ` +
+				`for a larger quota; the size is 1Gi on paper only`,
+		},
+		"a policy": {
+			apierrors.NewForbidden(claims, "pvc-sv1", errorText("no")),
+			`Forbidden: persistentvolumeclaims "pvc-sv1" is forbidden: no: an administrator of the cluster must allow that`,
+		},
+		"a webhook": {
+			apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "pvc-sv1", nil), `Refused: PersistentVolumeClaim "pvc-sv1" is invalid`,
+		},
+	} {
+		before := plan{phase: v1alpha1.Pending, reason: "Creating", bound: true, volume: "pv-ns-sv1", mountable: &mountability{reason: "Regional"}}
+		got := refused(before, tc.err)
+		if text := got.reason + ": " + got.message; text != tc.want || got.phase != v1alpha1.Failed {
+			t.Errorf("%s:\n got %s %s\nwant Failed %s", name, got.phase, text, tc.want)
+		}
+		if !got.paced || !got.bound || got.volume != "pv-ns-sv1" || got.mountable != before.mountable {
+			t.Errorf("%s: what was known is lost: %+v", name, got)
+		}
+	}
+}
+
+func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
+	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	terminating := apierrors.NewForbidden(claims, "pvc-sv1", errorText("namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tc := range map[string]struct {
+		err                  error
+		isRefusal, transient bool
+	}{
+		"forbidden":               {apierrors.NewForbidden(claims, "x", errorText("no")), true, false},
+		"invalid":                 {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), true, false},
+		"the namespace goes":      {terminating, false, false},
+		"a bad request":           {apierrors.NewBadRequest("no"), false, false},
+		"no connection":           {errorText("refused"), false, true},
+		"too many requests":       {apierrors.NewTooManyRequests("later", 1), false, true},
+		"a webhook fails":         {apierrors.NewInternalError(errorText("x")), false, true},
+		"a time-out":              {apierrors.NewTimeoutError("x", 1), false, true},
+		"a time-out of a server":  {apierrors.NewServerTimeout(claims, "create", 1), false, true},
+		"no server":               {apierrors.NewServiceUnavailable("x"), false, true},
+		"the token has expired":   {apierrors.NewUnauthorized("x"), false, true},
+		"somebody made it before": {apierrors.NewAlreadyExists(claims, "x"), false, true},
+	} {
+		if isRefusal(tc.err) != tc.isRefusal || isTransient(tc.err) != tc.transient {
+			t.Errorf("%s: refusal %v, transient %v", name, isRefusal(tc.err), isTransient(tc.err))
+		}
+	}
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// Who may not use a share learns neither its IDs nor what AWS knows of it.
+func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {
+	sv := owner("ns", "sv1")
+	for _, uid := range []types.UID{"", "uid-of-claim"} {
+		w := pair(sv, func(w *world) {
+			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
+			w.claim.Status.Phase = corev1.ClaimPending
+			w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
+		})
+		if got := next(sv, w); strings.Contains(got.message, "99999999") || got.reason != "NotAllowed" {
+			t.Errorf("%s: %s", got.reason, got.message)
+		}
+	}
+}
