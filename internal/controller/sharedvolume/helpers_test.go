@@ -2,6 +2,7 @@ package sharedvolume
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -48,6 +49,38 @@ func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...c
 		partial.Items = append(partial.Items, metav1.PartialObjectMetadata{ObjectMeta: namespaces.Items[i].ObjectMeta})
 	}
 	return err
+}
+
+// Patch answers with the changed object, as an API server does to a merge patch.
+func (c *cluster) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if err := c.Cluster.Patch(ctx, object, patch, options...); err != nil {
+		return err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	changes := map[string]any{}
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return err
+	}
+	merge(fields, changes)
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, object)
+}
+
+func merge(into, changes map[string]any) {
+	for key, value := range changes {
+		inner, isMap := value.(map[string]any)
+		if there, ok := into[key].(map[string]any); ok && isMap {
+			merge(there, inner)
+		} else {
+			into[key] = value
+		}
+	}
 }
 
 // recorder keeps events as "Type Reason: note".

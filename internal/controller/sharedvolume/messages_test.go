@@ -190,12 +190,12 @@ func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
 		want string
 	}{
 		"a quota": {
-			apierrors.NewForbidden(claims, "pvc-sv1", errorText("exceeded quota: few, requested: 1")),
+			apierrors.NewForbidden(claims, "pvc-sv1", textError("exceeded quota: few, requested: 1")),
 			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete claims that nobody needs, or ask ` +
 				`for a larger quota; the size is 1Gi on paper only`,
 		},
 		"a policy": {
-			apierrors.NewForbidden(claims, "pvc-sv1", errorText("no")),
+			apierrors.NewForbidden(claims, "pvc-sv1", textError("no")),
 			`Forbidden: persistentvolumeclaims "pvc-sv1" is forbidden: no: an administrator of the cluster must allow that`,
 		},
 		"a webhook": {
@@ -215,19 +215,19 @@ func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
 
 func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
-	terminating := apierrors.NewForbidden(claims, "pvc-sv1", errorText("namespace is being terminated"))
+	terminating := apierrors.NewForbidden(claims, "pvc-sv1", textError("namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tc := range map[string]struct {
 		err                  error
 		isRefusal, transient bool
 	}{
-		"forbidden":               {apierrors.NewForbidden(claims, "x", errorText("no")), true, false},
+		"forbidden":               {apierrors.NewForbidden(claims, "x", textError("no")), true, false},
 		"invalid":                 {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), true, false},
 		"the namespace goes":      {terminating, false, false},
 		"a bad request":           {apierrors.NewBadRequest("no"), false, false},
-		"no connection":           {errorText("refused"), false, true},
+		"no connection":           {textError("refused"), false, true},
 		"too many requests":       {apierrors.NewTooManyRequests("later", 1), false, true},
-		"a webhook fails":         {apierrors.NewInternalError(errorText("x")), false, true},
+		"a webhook fails":         {apierrors.NewInternalError(textError("x")), false, true},
 		"a time-out":              {apierrors.NewTimeoutError("x", 1), false, true},
 		"a time-out of a server":  {apierrors.NewServerTimeout(claims, "create", 1), false, true},
 		"no server":               {apierrors.NewServiceUnavailable("x"), false, true},
@@ -240,9 +240,9 @@ func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
 	}
 }
 
-type errorText string
+type textError string
 
-func (e errorText) Error() string { return string(e) }
+func (e textError) Error() string { return string(e) }
 
 // Who may not use a share learns neither its IDs nor what AWS knows of it.
 func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {

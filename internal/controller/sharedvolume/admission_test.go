@@ -1,0 +1,255 @@
+package sharedvolume
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const (
+	writePolicy   = "apply ValidatingAdmissionPolicy " + definition
+	writeBinding  = "apply ValidatingAdmissionPolicyBinding " + definition
+	closePolicy   = "apply ValidatingAdmissionPolicy " + unlistedPolicy
+	closeBinding  = "apply ValidatingAdmissionPolicyBinding " + unlistedPolicy
+	writeStatus   = "apply status ClusterCSIDriver " + efs.DriverName
+	removePolicy  = "delete ValidatingAdmissionPolicy " + unlistedPolicy
+	removeBinding = "delete ValidatingAdmissionPolicyBinding " + unlistedPolicy
+)
+
+// admission is an AdmissionReconciler on a cluster of which the cache shows all.
+func admission(t *testing.T, objects ...client.Object) (*AdmissionReconciler, *cluster) {
+	t.Helper()
+	c := newCluster(t, objects...)
+	r := &AdmissionReconciler{
+		Client: c, Live: c, Owner: "operator", Namespace: "here", Others: alone(), Policies: true, Serve: func() error { return nil },
+		Prefix: "AWSEFS", Now: func() time.Time { return began }, open: prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricOpen}),
+	}
+	r.applier = &apply.Applier{Client: c, Live: c, FieldManager: r.Owner, Labels: ownLabels(r.Owner), Mutations: apply.NewMutationCache()}
+	r.writer = &status.Writer{Client: c, Owner: "operator-sharedvolumes", Now: r.Now}
+	return r, c
+}
+
+// served is the definition. It may be served not yet, or be about to go.
+func served(established, ending bool) *unstructured.Unstructured {
+	crd := crdObject()
+	crd.SetName(definition)
+	crd.SetUID("uid-of-definition")
+	state := "False"
+	if established {
+		state = "True"
+	}
+	crd.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": state}}}
+	if ending {
+		crd.SetDeletionTimestamp(&metav1.Time{Time: began})
+	}
+	return crd
+}
+
+// driverCR is a ClusterCSIDriver that says what namespaces without a list may use, if that is not empty.
+func driverCR(unlisted string) *operatorv1.ClusterCSIDriver {
+	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: efs.DriverName, UID: "uid-of-driver"}}
+	if unlisted != "" {
+		cr.Annotations = map[string]string{UnlistedAnnotation: unlisted}
+	}
+	return cr
+}
+
+func policyOf(name, byDefault string) *admissionv1.ValidatingAdmissionPolicy {
+	found := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if byDefault != "" {
+		found.Annotations = map[string]string{DefaultAnnotation: byDefault}
+	}
+	return found
+}
+
+func bindingOf(name string) client.Object {
+	return &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func boundVolume(phase corev1.PersistentVolumePhase) client.Object {
+	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1")
+	volume.Status.Phase = phase
+	return volume
+}
+
+func TestThePoliciesFollowWhatNamespacesWithoutAListMayUse(t *testing.T) {
+	shut := []string{closePolicy, closeBinding, writePolicy, writeBinding}
+	free := []string{writePolicy, writeBinding}
+	said := func(writes []string) []string { return append(append([]string{}, writes...), writeStatus) }
+	for name, tc := range map[string]struct {
+		objects   []client.Object
+		community neighbour
+		want      []string
+		decided   string
+	}{
+		"a new installation":                       {[]client.Object{driverCR("")}, neighbour{}, shut, "Deny"},
+		"a new installation without a driver":      {nil, neighbour{}, shut, "Deny"},
+		"a new installation that allows":           {[]client.Object{driverCR("Allow")}, neighbour{}, free, "Deny"},
+		"a volume is bound":                        {[]client.Object{driverCR(""), boundVolume(corev1.VolumeBound)}, neighbour{}, said(free), "Allow"},
+		"a volume is not bound":                    {[]client.Object{driverCR(""), boundVolume(corev1.VolumeAvailable)}, neighbour{}, shut, "Deny"},
+		"the community's operator runs":            {[]client.Object{driverCR("")}, neighbour{running: "a/b"}, said(free), "Allow"},
+		"its driver is left":                       {[]client.Object{driverCR("")}, neighbour{left: true}, said(free), "Allow"},
+		"its driver is left, and the other denies": {[]client.Object{driverCR("Deny")}, neighbour{left: true}, shut, "Allow"},
+		"open, and no driver is wanted any more":   {[]client.Object{policyOf(definition, "Allow")}, neighbour{}, free, "Allow"},
+		"closed, and no driver is wanted any more": {[]client.Object{policyOf(definition, "Allow"), policyOf(unlistedPolicy, "")}, neighbour{}, shut, "Allow"},
+		"opened again": {
+			[]client.Object{driverCR("Allow"), policyOf(definition, "Deny"), policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, neighbour{},
+			append(append([]string{}, free...), removePolicy, removeBinding), "Deny",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, c := admission(t, append(tc.objects, served(true, false))...)
+			r.Others.Community = &tc.community
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, c.Writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if r.decided != tc.decided || r.decidedFor != "uid-of-definition" {
+				t.Errorf("decided %s for %s", r.decided, r.decidedFor)
+			}
+		})
+	}
+}
+
+func TestAPolicyGoesWithTheDefinitionAndRemembersTheDefault(t *testing.T) {
+	r, c := admission(t, driverCR("Allow"), served(true, false))
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	var sent metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(c.Bodies[0]), &sent); err != nil {
+		t.Fatal(err)
+	}
+	want := []metav1.OwnerReference{{
+		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: definition, UID: "uid-of-definition",
+	}}
+	if diff := cmp.Diff(want, sent.OwnerReferences); diff != "" || sent.Annotations[DefaultAnnotation] != "Deny" || sent.Labels[managedByLabel] != "operator" {
+		t.Errorf("%v %v %s", sent.Annotations, sent.Labels, diff)
+	}
+}
+
+func TestWhenSharedVolumesAreServed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		objects  []client.Object
+		others   neighbour
+		policies bool
+		serves   int
+		writes   int
+	}{
+		"no definition":                       {nil, neighbour{}, true, 0, 0},
+		"a definition that is not served yet": {[]client.Object{served(false, false)}, neighbour{}, true, 0, 0},
+		"a definition that is being deleted":  {[]client.Object{served(true, true)}, neighbour{}, true, 0, 0},
+		"a definition":                        {[]client.Object{served(true, false)}, neighbour{}, true, 1, 4},
+		"beside a copy of this operator":      {[]client.Object{served(true, false)}, neighbour{running: "a/b"}, true, 1, 0},
+		"a cluster without policies":          {[]client.Object{served(true, false)}, neighbour{}, false, 1, 0},
+	} {
+		r, c := admission(t, tc.objects...)
+		r.Others.Namesake, r.Policies = &tc.others, tc.policies
+		serves := 0
+		r.Serve = func() error { serves++; return nil }
+		for range 2 {
+			c.Writes = nil
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if serves != tc.serves || len(c.Writes) > tc.writes || tc.writes > 0 && len(c.Writes) == 0 {
+			t.Errorf("%s: served %d times, wrote %q", name, serves, c.Writes)
+		}
+	}
+}
+
+func TestTheAdministratorIsToldInFull(t *testing.T) {
+	const howTo = "To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation " +
+		"aws-efs.managed.openshift.io/allowed-shares of the Namespace), then: oc annotate clustercsidriver efs.csi.aws.com --overwrite " +
+		"aws-efs.managed.openshift.io/unlisted-namespaces=Deny"
+	for name, tc := range map[string]struct {
+		got  *operatorv1.OperatorCondition
+		want string
+	}{
+		"lists": {exposure{policies: true, lists: 2}.condition("AWSEFS"), "2 namespaces have a list of what their SharedVolumes may use, but " +
+			"namespaces without a list may use everything. Whoever may delete a project and make it again loses its list. " + howTo},
+		"no policies": {exposure{}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, because this " +
+			"cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30). " + howTo},
+		"as before": {exposure{policies: true}.condition("AWSEFS"), "namespaces without a list may use every access point whose IDs they know, " +
+			"because they could when this operator took over or was updated. New installations deny it. " + howTo +
+			". To keep it as it is and drop this condition, set the annotation to Allow"},
+		"outdated": {outdated("AWSEFS", []string{"a", "b"}), "CustomResourceDefinition sharedvolumes.aws-efs.managed.openshift.io is older than this " +
+			"operator: the status of SharedVolumes has no a, b, which is left out. A Subscription of the community's package aws-efs-operator in " +
+			"another namespace installs such a definition, although its operator fails. Delete that Subscription and its ClusterServiceVersion, " +
+			"then apply the definition of this operator's release: oc apply -f config/crd"},
+	} {
+		if diff := cmp.Diff(tc.want, tc.got.Message); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhatIsOpenIsReportedAndTakenBack(t *testing.T) {
+	told := driverCR("Allow")
+	told.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("AWSEFS"+conditionOpen, true, "InUseBefore", "m")}
+	listed := namespace("ns", map[string]string{AllowedAnnotation: ""})
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		cr      *operatorv1.ClusterCSIDriver
+		want    []string
+		gauge   float64
+	}{
+		"open beside a list":          {[]client.Object{listed, namespace("b", nil)}, driverCR("Allow"), []string{writeStatus}, 1},
+		"closed beside a list":        {[]client.Object{listed}, driverCR("Deny"), nil, 0},
+		"not decided yet":             {[]client.Object{listed}, driverCR(""), nil, 0},
+		"open without lists, as said": {nil, driverCR("Allow"), nil, 0},
+		"what was told is taken back": {nil, told, []string{writeStatus}, 0},
+		"without a driver":            {[]client.Object{listed}, nil, nil, 0},
+	} {
+		r, c := admission(t, tc.objects...)
+		if _, err := r.report(t.Context(), served(true, false), tc.cr); err != nil {
+			t.Fatal(err)
+		}
+		registry := prometheus.NewRegistry()
+		if err := registry.Register(r.open); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, c.Writes); diff != "" || gauges(t, registry)[MetricOpen] != tc.gauge {
+			t.Errorf("%s: %v %s", name, gauges(t, registry), diff)
+		}
+	}
+}
+
+func TestAnAdmissionThatFailsSaysWhere(t *testing.T) {
+	for fails, want := range map[string]string{
+		"CustomResourceDefinition":  "read *unstructured.Unstructured /" + definition + ": no answer",
+		"ClusterCSIDriver":          "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
+		"NamespaceList ":            "list namespaces: no answer",
+		"PersistentVolumeList ":     "list the volumes of SharedVolumes: no answer",
+		"ValidatingAdmissionPolicy": "read *v1.ValidatingAdmissionPolicy /" + definition + ": no answer",
+	} {
+		r, c := admission(t, driverCR(""), served(true, false))
+		c.Fail = func(request string) error {
+			if request == fails {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", fails, err, want)
+		}
+	}
+}
