@@ -1,5 +1,5 @@
-// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Patience and Watchdog remember since
-// when something lasts, by a clock that they are given. A Writer writes what was computed.
+// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Patience and Watchdog
+// remember since when something lasts, by a clock that they are given. A Writer writes what was computed.
 //
 // Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted
 // lists, so that a condition does not flap.

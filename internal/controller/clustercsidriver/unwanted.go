@@ -31,18 +31,9 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		return removalWish{message: fmt.Sprintf("annotation %s does nothing while spec.managementState is %s", openshift.NotWantedAnnotation, state)}, nil
 	}
 	stays := "the driver stays although annotation " + openshift.NotWantedAnnotation + " is set: "
-	platform, err := r.platform(ctx, r.Client)
-	if err == nil && platform != "" && platform != r.Driver.Platform {
-		// A cache may lag behind a change that was taken back.
-		platform, err = r.platform(ctx, r.Live)
-		if err == nil && platform != r.Driver.Platform {
-			if newest, err := r.isNewest(ctx, cr); err != nil || !newest {
-				return removalWish{}, err
-			}
-		}
-	}
+	platform, stale, err := r.confirmed(ctx, cr)
 	switch {
-	case err != nil:
+	case err != nil || stale:
 		return removalWish{}, err
 	case platform == "":
 		return removalWish{message: stays + "the Infrastructure names no platform"}, nil
@@ -52,6 +43,20 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		message := fmt.Sprintf("the platform of the cluster is %s now, and the driver is one of %s", platform, r.Driver.Platform)
 		return removalWish{remove: true, message: message}, nil
 	}
+}
+
+// confirmed is the platform of the cluster. Before a driver goes, the cluster itself is asked: a cache may lag behind a change that was taken
+// back. Stale means that the ClusterCSIDriver in the cache is not the newest.
+func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (platform configv1.PlatformType, stale bool, err error) {
+	platform, err = r.platform(ctx, r.Client)
+	if err != nil || platform == "" || platform == r.Driver.Platform {
+		return platform, false, err
+	}
+	if platform, err = r.platform(ctx, r.Live); err != nil || platform == r.Driver.Platform {
+		return platform, false, err
+	}
+	newest, err := r.isNewest(ctx, cr)
+	return platform, !newest, err
 }
 
 // isNewest tells whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may
