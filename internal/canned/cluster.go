@@ -72,7 +72,9 @@ func convert(from, into client.Object) error {
 		return nil
 	}
 	if _, partly := into.(*metav1.PartialObjectMetadata); partly {
-		fields = map[string]any{"metadata": fields["metadata"]}
+		// It keeps its kind, as an API server's answer does.
+		version, kind := into.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		fields = map[string]any{"apiVersion": version, "kind": kind, "metadata": fields["metadata"]}
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into); err != nil {
 		return fmt.Errorf("convert %T: %w", from, err)

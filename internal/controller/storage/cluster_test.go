@@ -5,7 +5,10 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +37,34 @@ func reconcilerOf(c *canned.Cluster, entries ...catalogue.Entry) *Reconciler {
 		volumes: map[string]volumes{}, formers: &olm.Operators{Writer: c, Live: c, Now: now},
 		applier: &apply.Applier{Client: c, Live: c, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache()},
 	}
+}
+
+// owned is one of the objects that this program makes for an operator.
+func owned[T client.Object](object T, kind schema.GroupVersionKind, namespace, name string) T {
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	object.SetLabels(ownLabels())
+	return object
+}
+
+// started is what the scope of a test knows of an operator: its Namespace, its ServiceAccount and its Deployment.
+func started(operator string) []client.Object {
+	return []client.Object{
+		owned(&corev1.Namespace{}, corev1.SchemeGroupVersion.WithKind("Namespace"), "", catalogue.Namespace),
+		owned(&corev1.ServiceAccount{}, corev1.SchemeGroupVersion.WithKind("ServiceAccount"), catalogue.Namespace, operator),
+		owned(&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment"), catalogue.Namespace, operator),
+	}
+}
+
+// heard are the events that were recorded, as "type reason note".
+func heard(r *Reconciler) []string {
+	recorder, _ := r.Events.(*events.FakeRecorder)
+	var all []string
+	for len(recorder.Events) > 0 {
+		all = append(all, <-recorder.Events)
+	}
+	return all
 }
 
 func infrastructure(name configv1.PlatformType) *configv1.Infrastructure {

@@ -1,0 +1,136 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// cleared is a cluster with the last objects of a driver, in the order in which they go, and what a step of the removal made of it.
+func cleared(t *testing.T, fail func(string) error, objects ...client.Object) (done *result, writes, told []string) {
+	t.Helper()
+	entry := others()
+	c := newCluster(t, objects...)
+	c.Fail = fail
+	r := reconcilerOf(c, entry)
+	r.Scope.objects = map[string][]client.Object{entry.Name: started(entry.Operator)}
+	w := aWorld()
+	w.storage = &operatorv1.Storage{}
+	w.classes = []storagev1.StorageClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Provisioner: entry.Name}, {ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: entry.Name},
+		{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Provisioner: "other.example"},
+	}
+	done = unneeded(entry)
+	r.clear(t.Context(), w, done)
+	return done, c.Writes, heard(r)
+}
+
+// remains are the objects of a driver in the order in which a removal deletes them.
+func remains() []client.Object {
+	entry := others()
+	made := started(entry.Operator)
+	return []client.Object{
+		made[2],
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "node"}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}},
+		made[1],
+		&operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}},
+		made[0],
+	}
+}
+
+func TestEachStepOfARemovalBeginsWhenNothingIsLeftOfTheOneBefore(t *testing.T) {
+	const removed = "Normal DriverRemoved driver gated.example is removed, because the platform of the cluster is None; " +
+		"its StorageClasses stay, delete them: fast, slow"
+	for gone, want := range []struct {
+		write   string
+		message string
+		told    []string
+	}{
+		{"delete Deployment gated-operator", "removing the operator of Gated: waiting for Deployment openshift-cluster-csi-drivers/gated-operator", nil},
+		{"delete DaemonSet node", "removing the driver of Gated: waiting for DaemonSet drivers/node", nil},
+		{"delete CSIDriver gated.example", "removing the driver of Gated: waiting for CSIDriver gated.example", nil},
+		{"delete ServiceAccount gated-operator", "removing what the operator needed of Gated: waiting for ServiceAccount openshift-cluster-csi-drivers/gated-operator", nil},
+		{"delete ClusterCSIDriver gated.example", "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example", []string{removed}},
+	} {
+		t.Run(want.write, func(t *testing.T) {
+			done, writes, told := cleared(t, nil, remains()[gone:]...)
+			if diff := cmp.Diff([]string{want.write}, writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(removal{left: 1, message: want.message}, done.removal, cmp.AllowUnexported(removal{})); diff != "" {
+				t.Errorf("removal (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want.told, told); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if done.again != removalInterval || len(done.changes.With(apply.Deleted)) != 1 {
+				t.Errorf("again in %s, after %+v", done.again, done.changes)
+			}
+		})
+	}
+}
+
+func TestARemovalIsCompleteThoughTheNamespaceStays(t *testing.T) {
+	done, writes, told := cleared(t, nil, remains()[5])
+	if len(writes) > 0 || len(told) > 0 || done.removal != (removal{done: true}) {
+		t.Errorf("removal %+v, writes %v, events %v", done.removal, writes, told)
+	}
+}
+
+func TestARemovalWaitsForFinalizersAndSaysWhich(t *testing.T) {
+	left := remains()[4]
+	now := metav1.NewTime(at)
+	left.SetDeletionTimestamp(&now)
+	left.SetFinalizers([]string{"a.example/x", "b.example/y"})
+	done, writes, told := cleared(t, nil, left)
+	const want = "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example (finalizers a.example/x, b.example/y)"
+	if diff := cmp.Diff(want, done.removal.message); diff != "" || len(writes) > 0 || len(told) > 0 {
+		t.Errorf("%s\nwrites %v, events %v", diff, writes, told)
+	}
+}
+
+// An object that is somebody else's has the name of ours, but neither our label nor our fields.
+func TestARemovalLeavesWhatSomebodyElseHasMade(t *testing.T) {
+	account := remains()[3]
+	account.SetLabels(nil)
+	done, writes, _ := cleared(t, nil, account)
+	if len(writes) > 0 || !done.removal.done {
+		t.Errorf("removal %+v, writes %v", done.removal, writes)
+	}
+}
+
+func TestARemovalGoesNoFurtherWhenARequestFails(t *testing.T) {
+	for request, want := range map[string]string{
+		"Deployment":            "Deployment openshift-cluster-csi-drivers/gated-operator: read: out of order",
+		"DaemonSet":             "DaemonSet drivers/node: read: out of order",
+		"delete DaemonSet node": "DaemonSet drivers/node: delete: out of order",
+		"CSIDriver":             "CSIDriver gated.example: read: out of order",
+		"ClusterCSIDriver":      "ClusterCSIDriver gated.example: read: out of order",
+	} {
+		t.Run(request, func(t *testing.T) {
+			objects := remains()[1:]
+			if request == "CSIDriver" || request == "ClusterCSIDriver" {
+				objects = nil
+			}
+			done, _, told := cleared(t, func(asked string) error {
+				if asked == request {
+					return errors.New("out of order")
+				}
+				return nil
+			}, objects...)
+			if err := done.changes.Err(); err == nil || err.Error() != want || len(done.changes) != 1 || done.removal.done || len(told) > 0 {
+				t.Errorf("changes %+v, removal %+v, events %v", done.changes, done.removal, told)
+			}
+		})
+	}
+}
