@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 func newCluster(t *testing.T, objects ...client.Object) *canned.Cluster {
@@ -39,6 +43,40 @@ func reconcilerOf(c *canned.Cluster, entries ...catalogue.Entry) *Reconciler {
 	}
 }
 
+// reporterOf writes the statuses of a cluster, and has metrics of its own.
+func reporterOf(t *testing.T, r *Reconciler) (*reporter, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	measured, err := newMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := func() *status.Writer {
+		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember}
+	}
+	r.reporter = &reporter{
+		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}},
+		catalogue: r.Catalogue, scope: r.Scope, namespace: "storage-operator", storage: writer(), operator: writer(), client: r.Client,
+		remember: r.applier.Mutations.Remember, events: r.Events, metrics: measured,
+	}
+	return r.reporter, registry
+}
+
+// written is what was last sent with a request.
+func written[T any](t *testing.T, c *canned.Cluster, request string) *T {
+	t.Helper()
+	for i, what := range slices.Backward(c.Writes) {
+		if what == request {
+			into := new(T)
+			if err := json.Unmarshal([]byte(c.Bodies[i]), into); err != nil {
+				t.Fatal(err)
+			}
+			return into
+		}
+	}
+	return nil
+}
+
 // owned is one of the objects that this program makes for an operator.
 func owned[T client.Object](object T, kind schema.GroupVersionKind, namespace, name string) T {
 	object.GetObjectKind().SetGroupVersionKind(kind)
@@ -51,7 +89,7 @@ func owned[T client.Object](object T, kind schema.GroupVersionKind, namespace, n
 // started is what the scope of a test knows of an operator: its Namespace, its ServiceAccount and its Deployment.
 func started(operator string) []client.Object {
 	return []client.Object{
-		owned(&corev1.Namespace{}, corev1.SchemeGroupVersion.WithKind("Namespace"), "", catalogue.Namespace),
+		owned(&corev1.Namespace{}, corev1.SchemeGroupVersion.WithKind("Namespace"), "", "drivers"),
 		owned(&corev1.ServiceAccount{}, corev1.SchemeGroupVersion.WithKind("ServiceAccount"), catalogue.Namespace, operator),
 		owned(&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment"), catalogue.Namespace, operator),
 	}
