@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +105,66 @@ func TestARemovalIsMarkedBeforeTheOperatorGoes(t *testing.T) {
 				t.Errorf("ClusterCSIDrivers that were made: %s; error %v", diff, done.err)
 			}
 		})
+	}
+}
+
+// waitingDriver is one of ours whose operator has to remove it, with what it says.
+func waitingDriver(conditions ...operatorv1.OperatorCondition) *operatorv1.ClusterCSIDriver {
+	made := driver("2", conditions...)
+	made.Name = entries()[0].Name
+	return made
+}
+
+func TestARemovalSaysForWhatItWaits(t *testing.T) {
+	volume := func(name string) client.Object {
+		made := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		made.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: entries()[0].Name}
+		return made
+	}
+	const waits, why = "waiting for Deployment plain-operator to remove the driver: see ClusterCSIDriver plain.example", "because the platform of the cluster is None"
+	for name, tc := range map[string]struct {
+		driver  *operatorv1.ClusterCSIDriver
+		objects []client.Object
+		want    removal
+	}{
+		"unmanaged": {&operatorv1.ClusterCSIDriver{Spec: operatorv1.ClusterCSIDriverSpec{OperatorSpec: operatorv1.OperatorSpec{ManagementState: "Unmanaged"}}}, nil,
+			removal{waits: true, reason: "Unmanaged", message: "Plain is not needed any more, " + why + ", but ClusterCSIDriver plain.example is Unmanaged: set its " +
+				"spec.managementState to Managed, and the driver is removed, or remove the driver by hand and then the ClusterCSIDriver"}},
+		"volumes": {waitingDriver(), []client.Object{volume("b"), volume("a")}, removal{waits: true, reason: "VolumesExist",
+			message: "Plain is not needed any more, " + why + ", but PersistentVolumes are its own: 2 (a, b): delete them, and the driver is removed"}},
+		"an operator that is silent": {waitingDriver(), nil, removal{left: 1, message: waits}},
+		"an operator that removes":   {waitingDriver(said("XProgressing", true, "3 pods are left")), nil, removal{left: 1, message: waits + ": X: 3 pods are left"}},
+		"no ClusterCSIDriver":        {nil, nil, removal{left: 1, message: waits}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entry := entries()[0]
+			r := reconcilerOf(newCluster(t, tc.objects...), entry)
+			done := unneeded(entry)
+			done.driver = tc.driver
+			r.remove(t.Context(), aWorld(), done)
+			if diff := cmp.Diff(tc.want, done.removal, cmp.AllowUnexported(removal{})); diff != "" {
+				t.Errorf("removal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARemovalThatCannotLookDoesNothing(t *testing.T) {
+	for request, want := range map[string]string{
+		"DaemonSet":             "look whether DaemonSet drivers/node is left: read: out of order",
+		"PersistentVolumeList ": "list PersistentVolumes of driver gated.example: out of order",
+	} {
+		c := newCluster(t)
+		c.Fail = func(asked string) error {
+			if asked == request {
+				return errors.New("out of order")
+			}
+			return nil
+		}
+		done := unneeded(others())
+		reconcilerOf(c, done.entry).remove(t.Context(), aWorld(), done)
+		if done.err == nil || done.err.Error() != want || len(c.Writes) > 0 || done.removal != (removal{}) {
+			t.Errorf("error %v, removal %+v, writes %v", done.err, done.removal, c.Writes)
+		}
 	}
 }
