@@ -44,10 +44,9 @@ func reconcilerOf(c *canned.Cluster, entries ...catalogue.Entry) *Reconciler {
 }
 
 // reporterOf writes the statuses of a cluster, and has metrics of its own.
-func reporterOf(t *testing.T, r *Reconciler) (*reporter, *prometheus.Registry) {
+func reporterOf(t *testing.T, r *Reconciler) *reporter {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	measured, err := newMetrics(registry)
+	measured, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func reporterOf(t *testing.T, r *Reconciler) (*reporter, *prometheus.Registry) {
 		catalogue: r.Catalogue, scope: r.Scope, namespace: "storage-operator", storage: writer(), operator: writer(), client: r.Client,
 		remember: r.applier.Mutations.Remember, events: r.Events, metrics: measured,
 	}
-	return r.reporter, registry
+	return r.reporter
 }
 
 // written is what was last sent with a request.

@@ -49,7 +49,7 @@ func TestAReportIsWrittenOnceAndThenOnlyWhenSomethingDiffers(t *testing.T) {
 	c := newCluster(t)
 	r, now := reconcilerOf(c), at
 	r.Now = func() time.Time { return now }
-	reporter, _ := reporterOf(t, r)
+	reporter := reporterOf(t, r)
 	w := empty()
 	step := func(what string, pause, wait time.Duration, writes ...string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestAReportIsWrittenOnceAndThenOnlyWhenSomethingDiffers(t *testing.T) {
 
 func TestWhatOthersReportInTheStorageIsSummedUpAndNotWritten(t *testing.T) {
 	c := newCluster(t)
-	reporter, _ := reporterOf(t, reconcilerOf(c))
+	reporter := reporterOf(t, reconcilerOf(c))
 	reporter.cleaned = true
 	w := empty()
 	w.storage.Status.Conditions = []operatorv1.OperatorCondition{said("OtherDegraded", true, "it is broken")}
@@ -106,7 +106,7 @@ func sumOf(t *testing.T, c *canned.Cluster, kind string) string {
 // Conditions of a predecessor stay for ever if nobody drops them.
 func TestStaleConditionsAreDroppedFromTheStorage(t *testing.T) {
 	c := newCluster(t)
-	reporter, _ := reporterOf(t, reconcilerOf(c))
+	reporter := reporterOf(t, reconcilerOf(c))
 	w := empty()
 	w.storage.Status.Conditions = []operatorv1.OperatorCondition{said("OldControllerDegraded", true, "left")}
 	if _, err := reporter.report(t.Context(), w, nil, nil); err != nil || !reporter.cleaned {
@@ -125,7 +125,7 @@ func TestAMissingStorageIsToldInTheClusterOperator(t *testing.T) {
 	c := newCluster(t)
 	r, now := reconcilerOf(c), at
 	r.Now = func() time.Time { return now }
-	reporter, _ := reporterOf(t, r)
+	reporter := reporterOf(t, r)
 	w := empty()
 	w.storage = nil
 	if again, err := reporter.report(t.Context(), w, nil, nil); err != nil || again == 0 {
@@ -165,7 +165,7 @@ func TestVersionsWaitForAllDriversAndForThePlatform(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			reporter, _ := reporterOf(t, reconcilerOf(c, entries()...))
+			reporter := reporterOf(t, reconcilerOf(c, entries()...))
 			w := empty()
 			w.Infrastructure = infrastructure(tc.platform)
 			w.clusterOperator.Status.Versions = versions("1")
@@ -215,7 +215,7 @@ func TestRelatedObjectsAreWhereSomebodyHasToLook(t *testing.T) {
 
 func TestAMissingClusterOperatorIsMadeAndReportedIn(t *testing.T) {
 	c := newCluster(t)
-	reporter, _ := reporterOf(t, reconcilerOf(c))
+	reporter := reporterOf(t, reconcilerOf(c))
 	w := empty()
 	w.clusterOperator = nil
 	if _, err := reporter.report(t.Context(), w, nil, nil); err != nil {
@@ -241,7 +241,7 @@ func TestAReportThatFailsNamesWhatWasWritten(t *testing.T) {
 			return nil
 		}
 		r := reconcilerOf(c)
-		reporter, _ := reporterOf(t, r)
+		reporter := reporterOf(t, r)
 		w := empty()
 		if request == "apply ClusterOperator storage" {
 			w.clusterOperator = nil
@@ -257,7 +257,7 @@ func TestAReportThatFailsNamesWhatWasWritten(t *testing.T) {
 
 func TestAnUnmanagedClusterKeepsItsVersionsAndForgetsItsConditions(t *testing.T) {
 	c := newCluster(t)
-	reporter, _ := reporterOf(t, reconcilerOf(c))
+	reporter := reporterOf(t, reconcilerOf(c))
 	reporter.last = []operatorv1.OperatorCondition{said("XDegraded", true, "old")}
 	w := empty()
 	had := configv1.ClusterOperatorStatus{
