@@ -34,8 +34,9 @@ const (
 	renewals = 25
 )
 
-func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
-	t.Parallel()
+// install starts a cluster with an operator that nobody has asked for a driver yet.
+func install(t *testing.T) (*env.Cluster, *env.Operator) {
+	t.Helper()
 	cluster, err := env.Start(t.Context(), "--nodes", "12")
 	env.Must(t, err)
 	t.Cleanup(func() {
@@ -54,23 +55,35 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 		}
 		env.Must(t, operator.Stop())
 	})
+	return cluster, operator
+}
 
-	mark := settled(t, cluster, env.OperatorUser, 0, operator.Started)
-	waitIdle(t, cluster, env.OperatorUser, mark, calm, "without a ClusterCSIDriver")
-
-	mark, err = cluster.Audit.Now()
-	env.Must(t, err)
-	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
-	settled(t, cluster, env.OperatorUser, mark, func() error { return cluster.Settled(t.Context()) })
+// withinBudget counts what an installation has cost since a mark, and returns it.
+func withinBudget(t *testing.T, cluster *env.Cluster, mark env.Mark, what string) []env.Request {
+	t.Helper()
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
 	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() && r.Verb != "watch" })
 	writes := env.Filter(requests, env.Request.IsWrite)
-	t.Logf("from the ClusterCSIDriver to settled: %d requests, %d of them writes", len(requests), len(writes))
+	t.Logf("%s: %d requests, %d of them writes", what, len(requests), len(writes))
 	if len(requests) > mostRequests || len(writes) > mostWrites {
 		t.Errorf("%d requests and %d writes, at most %d and %d are allowed:\n%s",
 			len(requests), len(writes), mostRequests, mostWrites, env.Describe(requests))
 	}
+	return requests
+}
+
+func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
+	t.Parallel()
+	cluster, operator := install(t)
+	mark := settled(t, cluster, env.OperatorUser, 0, operator.Started)
+	waitIdle(t, cluster, env.OperatorUser, mark, calm, "without a ClusterCSIDriver")
+
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
+	settled(t, cluster, env.OperatorUser, mark, func() error { return cluster.Settled(t.Context()) })
+	withinBudget(t, cluster, mark, "from the ClusterCSIDriver to settled")
 
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)

@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -20,18 +19,7 @@ const late = 2 * time.Second
 // A cluster without predecessors is not searched for them, however often the operator looks while it waits.
 func TestCredentialsThatComeLateStayWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	cluster, err := env.Start(t.Context(), "--nodes", "12")
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	cluster.Operator = env.OperatorName
-	env.Must(t, cluster.InstallManifests(t.Context()))
-	operator, err := cluster.StartOperator(t.Context(), []string{shortLease}, nil)
-	env.Must(t, err)
-	t.Cleanup(func() { env.Must(t, operator.Stop()) })
+	cluster, operator := install(t)
 	mark := settled(t, cluster, env.OperatorUser, 0, operator.Started)
 
 	env.Must(t, cluster.StopComponent(t.Context(), "stand-ins"))
@@ -52,15 +40,7 @@ func TestCredentialsThatComeLateStayWithinTheBudget(t *testing.T) {
 	env.Must(t, cluster.StartComponent(t.Context(), "stand-ins"))
 	settled(t, cluster, env.OperatorUser, mark, func() error { return cluster.Settled(t.Context()) })
 
-	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-	env.Must(t, err)
-	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() && r.Verb != "watch" })
-	writes := env.Filter(requests, env.Request.IsWrite)
-	t.Logf("with credentials that come late: %d requests, %d of them writes", len(requests), len(writes))
-	if len(requests) > mostRequests || len(writes) > mostWrites {
-		t.Errorf("%d requests and %d writes, at most %d and %d are allowed:\n%s",
-			len(requests), len(writes), mostRequests, mostWrites, env.Describe(requests))
-	}
+	requests := withinBudget(t, cluster, mark, "with credentials that come late")
 	lists := env.Filter(requests, func(r env.Request) bool { return r.Verb == "list" && r.Object.Resource == "pods" })
 	if len(lists) > 0 {
 		t.Errorf("pods are listed, although nobody was here before:\n%s", env.Describe(lists))

@@ -134,10 +134,10 @@ func (f *FormerOperator) Install(ctx context.Context, settings map[string]any) e
 			deployment.OwnerReferences = []metav1.OwnerReference{OwnerOf(version)}
 		}
 		if err := f.cluster.Client.Create(ctx, object); err != nil {
-			return fmt.Errorf("install the former operator of %s: %w", f.Entry.Title, err)
+			return fmt.Errorf("install the predecessor of %s: %w", f.Entry.Title, err)
 		}
 	}
-	return env.Await(ctx, "the former operator runs", func() error {
+	return env.Await(ctx, "the predecessor runs", func() error {
 		deployment := f.Deployment()
 		if err := f.cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
 			return err
