@@ -6,10 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,10 +27,11 @@ type Cluster struct {
 	client.Client
 	// Objects are what is read.
 	Objects []client.Object
-	// Fail, if set, says which request fails: a kind that is read, a list with its namespace, or a write as in Writes.
+	// Fail, if set, says which request fails. A request is as in Reads and Writes, without the options of a deletion.
 	Fail func(request string) error
-	// Reads are the kinds that were read, a list with its namespace. Writes are verb, kind and name, such as "delete Pod a". Bodies are what
-	// was sent with each of them.
+	// Reads are verb, kind and name, such as "get Pod ns/a", or for a list its namespace, such as "list Pod ns". Writes are the same, such as
+	// "delete Pod ns/a Foreground, whichever it is": a deletion with its policy, and whether it names no UID. Bodies are what was sent with each
+	// of them.
 	Reads, Writes, Bodies []string
 
 	scheme *runtime.Scheme
@@ -35,6 +40,31 @@ type Cluster struct {
 // New returns a cluster with objects of a scheme, and of kinds that name themselves.
 func New(scheme *runtime.Scheme, objects ...client.Object) *Cluster {
 	return &Cluster{scheme: scheme, Objects: objects}
+}
+
+// Refuse lets requests fail from now on: those that a text names, with or without the namespace, or begins. Without a text all fail.
+func (c *Cluster) Refuse(err error, requests ...string) {
+	c.Fail = func(asked string) error {
+		short := asked
+		if from, to := strings.LastIndex(asked, " "), strings.LastIndex(asked, "/"); to > from {
+			short = asked[:from+1] + asked[to+1:]
+		}
+		if len(requests) == 0 || slices.ContainsFunc(requests, func(request string) bool {
+			return asked == request || short == request || strings.HasPrefix(asked, request+" ")
+		}) {
+			return err
+		}
+		return nil
+	}
+}
+
+// Sent are the writes with what was sent.
+func (c *Cluster) Sent() []string {
+	var all []string
+	for i, write := range c.Writes {
+		all = append(all, strings.TrimSpace(write+" "+c.Bodies[i]))
+	}
+	return all
 }
 
 // Scheme has the kinds.
@@ -49,7 +79,7 @@ func (c *Cluster) Get(_ context.Context, key client.ObjectKey, into client.Objec
 	if err != nil {
 		return fmt.Errorf("kind of %T: %w", into, err)
 	}
-	if err := c.read(kind.Kind); err != nil {
+	if err := c.read("get " + nameOf(kind, key)); err != nil {
 		return err
 	}
 	for _, object := range c.Objects {
@@ -67,13 +97,15 @@ func convert(from, into client.Object) error {
 	if err != nil {
 		return fmt.Errorf("convert %T: %w", from, err)
 	}
+	// What has no type of its own keeps its kind, as an API server's answer does.
+	version, kind := into.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	if to, ok := into.(runtime.Unstructured); ok {
-		to.SetUnstructuredContent(runtime.DeepCopyJSON(fields))
+		fields = runtime.DeepCopyJSON(fields)
+		fields["apiVersion"], fields["kind"] = version, kind
+		to.SetUnstructuredContent(fields)
 		return nil
 	}
 	if _, partly := into.(*metav1.PartialObjectMetadata); partly {
-		// It keeps its kind, as an API server's answer does.
-		version, kind := into.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		fields = map[string]any{"apiVersion": version, "kind": kind, "metadata": fields["metadata"]}
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into); err != nil {
@@ -82,25 +114,27 @@ func convert(from, into client.Object) error {
 	return nil
 }
 
-// List answers with the objects of a kind that the options select, all on one page. Of fields it knows the name.
+// List answers with the objects of a kind that the options select, all on one page.
 func (c *Cluster) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, c.scheme)
 	if err != nil {
 		return fmt.Errorf("kind of %T: %w", list, err)
 	}
 	want := (&client.ListOptions{}).ApplyOptions(options)
-	if err := c.read(kind.Kind + " " + want.Namespace); err != nil {
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	if err := c.read(strings.TrimSpace("list " + kind.Kind + " " + want.Namespace)); err != nil {
 		return err
 	}
 	var found []runtime.Object
 	for _, object := range c.Objects {
-		has, err := apiutil.GVKForObject(object, c.scheme)
-		if err == nil && has.Group == kind.Group && has.Kind+"List" == kind.Kind &&
-			(want.Namespace == "" || want.Namespace == object.GetNamespace()) &&
-			(want.FieldSelector == nil || want.FieldSelector.Matches(fields.Set{"metadata.name": object.GetName()})) &&
-			(want.LabelSelector == nil || want.LabelSelector.Matches(labels.Set(object.GetLabels()))) {
-			found = append(found, object)
+		if has, err := apiutil.GVKForObject(object, c.scheme); err != nil || has.GroupKind() != kind.GroupKind() || !selects(*want, object) {
+			continue
 		}
+		item, err := itemOf(list, kind, object)
+		if err != nil {
+			return err
+		}
+		found = append(found, item)
 	}
 	if err := meta.SetList(list, found); err != nil {
 		return fmt.Errorf("fill %T: %w", list, err)
@@ -108,9 +142,35 @@ func (c *Cluster) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
+// itemOf is an object as a list has it.
+func itemOf(list client.ObjectList, kind schema.GroupVersionKind, object client.Object) (client.Object, error) {
+	var item client.Object
+	switch list.(type) {
+	case *metav1.PartialObjectMetadataList:
+		item = &metav1.PartialObjectMetadata{}
+	case *unstructured.UnstructuredList:
+		item = &unstructured.Unstructured{}
+	default:
+		return object, nil
+	}
+	item.GetObjectKind().SetGroupVersionKind(kind)
+	return item, convert(object, item)
+}
+
+// selects tells whether the options of a list select an object. Of fields they may name those by which our programs select.
+func selects(options client.ListOptions, object client.Object) bool {
+	has := fields.Set{"metadata.name": object.GetName()}
+	if pod, ok := object.(*corev1.Pod); ok {
+		has["spec.nodeName"], has["spec.serviceAccountName"] = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+	}
+	return (options.Namespace == "" || options.Namespace == object.GetNamespace()) &&
+		(options.FieldSelector == nil || options.FieldSelector.Matches(has)) &&
+		(options.LabelSelector == nil || options.LabelSelector.Matches(labels.Set(object.GetLabels())))
+}
+
 // Create notes the object.
 func (c *Cluster) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	return c.write("create", object, object)
+	return c.write("create", object, "", object)
 }
 
 // Apply notes the name and the fields.
@@ -123,9 +183,17 @@ func (c *Cluster) Patch(_ context.Context, object client.Object, patch client.Pa
 	return c.patch("patch", object, patch)
 }
 
-// Delete notes the name.
-func (c *Cluster) Delete(_ context.Context, object client.Object, _ ...client.DeleteOption) error {
-	return c.write("delete", object, nil)
+// Delete notes the name and the options.
+func (c *Cluster) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	wanted := (&client.DeleteOptions{}).ApplyOptions(options)
+	how := ""
+	if wanted.PropagationPolicy != nil {
+		how += " " + string(*wanted.PropagationPolicy)
+	}
+	if wanted.Preconditions == nil || wanted.Preconditions.UID == nil || *wanted.Preconditions.UID != object.GetUID() {
+		how += ", whichever it is"
+	}
+	return c.write("delete", object, how, nil)
 }
 
 func (c *Cluster) read(what string) error {
@@ -141,7 +209,7 @@ func (c *Cluster) apply(verb string, object runtime.ApplyConfiguration) error {
 	if !ok {
 		return fmt.Errorf("%T has no name", object)
 	}
-	return c.write(verb, target, object)
+	return c.write(verb, target, "", object)
 }
 
 func (c *Cluster) patch(verb string, object client.Object, patch client.Patch) error {
@@ -149,24 +217,33 @@ func (c *Cluster) patch(verb string, object client.Object, patch client.Patch) e
 	if err != nil {
 		return fmt.Errorf("patch: %w", err)
 	}
-	return c.write(verb, object, json.RawMessage(data))
+	return c.write(verb, object, "", json.RawMessage(data))
 }
 
-func (c *Cluster) write(verb string, object client.Object, body any) error {
+func (c *Cluster) write(verb string, object client.Object, how string, body any) error {
 	kind, err := apiutil.GVKForObject(object, c.scheme)
 	if err != nil {
 		return fmt.Errorf("kind of %T: %w", object, err)
 	}
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode %T: %w", object, err)
+	text := ""
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("encode %T: %w", object, err)
+		}
+		text = string(encoded)
 	}
-	what := verb + " " + kind.Kind + " " + object.GetName()
-	c.Writes, c.Bodies = append(c.Writes, what), append(c.Bodies, string(encoded))
+	what := verb + " " + nameOf(kind, client.ObjectKeyFromObject(object))
+	c.Writes, c.Bodies = append(c.Writes, what+how), append(c.Bodies, text)
 	if c.Fail == nil {
 		return nil
 	}
 	return c.Fail(what)
+}
+
+// nameOf is a kind with the name of an object, and its namespace if it has one.
+func nameOf(kind schema.GroupVersionKind, key client.ObjectKey) string {
+	return kind.Kind + " " + strings.TrimPrefix(key.String(), "/")
 }
 
 // statuses notes what is written to the status of objects.

@@ -75,15 +75,15 @@ func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
 	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
 	}
-	if len(m.cache.sent) > 0 {
-		t.Errorf("sent %v", m.cache.sent)
+	if len(m.cache.Writes) > 0 {
+		t.Errorf("sent %v", m.cache.Writes)
 	}
 }
 
 // Its pods would be started anew, under its old name.
 func TestOldNodePodsStayAsLongAsTheirDaemonSet(t *testing.T) {
 	m := newMove(t, efs(t), ourNodes(), daemonSetOf(here, "aws-efs-csi-driver-node"))
-	m.cache.fails["delete aws-efs-csi-driver-node"] = errors.New("no route")
+	m.cache.Refuse(errors.New("no route"), "delete DaemonSet aws-efs-csi-driver-node")
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
 	if err != nil || moved.Message != "2 node pods of the predecessor stay until their DaemonSet can be deleted" || len(moved.Changes) != 1 {
 		t.Errorf("%+v, %v", moved, err)
@@ -100,7 +100,7 @@ func TestOldNodePodsAreReplacedOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nobody loses anything with the broken one.
-	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/b"}, m.cache.sent); diff != "" {
+	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/b"}, m.cache.Writes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	const message = "2 of 2 nodes still have a pod of the predecessor"
@@ -108,10 +108,10 @@ func TestOldNodePodsAreReplacedOneAtATime(t *testing.T) {
 		t.Errorf("%+v", moved)
 	}
 	m.now = m.now.Add(leastInterval / 2)
-	m.live.read = nil
+	m.live.Reads = nil
 	again, err := m.Advance(t.Context(), State{Old: pods}, nil, nil)
 	if err != nil || again.Message != moved.Message || again.Changes != nil || again.Again != leastInterval/2 || m.live.pods() > 0 {
-		t.Errorf("too soon it looks again: %+v, %v, read %v", again, err, m.live.read)
+		t.Errorf("too soon it looks again: %+v, %v, read %v", again, err, m.live.Reads)
 	}
 }
 
@@ -141,8 +141,8 @@ func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
 			daemonSet.Status.DesiredNumberScheduled = 1
 			m := newMove(t, efs(t), append(inUse("node-1"), daemonSet, one, node("node-1"))...)
 			moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}, accepted: accepted}, nil, nil)
-			if err != nil || (len(m.cache.sent) == 1) != accepted {
-				t.Errorf("%v, sent %v", err, m.cache.sent)
+			if err != nil || (len(m.cache.Writes) == 1) != accepted {
+				t.Errorf("%v, sent %v", err, m.cache.Writes)
 			}
 			const message = "1 of 1 nodes still have a pod of the predecessor; on 1 of them pods use volumes, and their mounts would hang: node-1 " +
 				"(shop/web). Drain these nodes, end the pods, or set annotation operator.openshift.io/accept-remount=true on ClusterCSIDriver " +
@@ -164,8 +164,8 @@ func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
 	m := newMove(t, efs(t), daemonSet, one, own, node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
 	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff)"
-	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.sent) > 0 {
-		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.sent)
+	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.Writes) > 0 {
+		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.Writes)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestWhatOnlyOldPodsNeedGoesWithTheLastOfThem(t *testing.T) {
 			if _, err := m.clearUp(t.Context(), State{Old: tc.old}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" {
+			if diff := cmp.Diff(tc.want, m.cache.Sent()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -220,7 +220,7 @@ func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
 	want := []string{
 		"delete DaemonSet openshift-cluster-csi-drivers/aws-efs-csi-driver-node Orphan", "delete ControllerRevision openshift-cluster-csi-drivers/one",
 	}
-	if diff := cmp.Diff(want, m.cache.sent); diff != "" {
+	if diff := cmp.Diff(want, m.cache.Writes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	m = newMove(t, ebs(t))
@@ -239,13 +239,13 @@ func TestADaemonSetThatCouldBeMigratedIsAnnouncedOnce(t *testing.T) {
 	}
 	want := []string{"Normal CreateClusterCSIDriver: this DaemonSet of the community's operator goes on running; to let aws-efs-csi-driver-operator take it " +
 		"over without a pause, create ClusterCSIDriver efs.csi.aws.com"}
-	if diff := cmp.Diff(want, m.events.said); diff != "" {
+	if diff := cmp.Diff(want, m.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	m.now = m.now.Add(time.Hour)
 	another := daemonSetOf(here, "efs-csi-node")
 	another.UID = "anew"
-	if m.replaceObjects(t, another); m.Announce(t.Context()) != nil || len(m.events.said) != 2 {
-		t.Errorf("one that was made anew: %v", m.events.said)
+	if m.replaceObjects(another); m.Announce(t.Context()) != nil || len(m.events.Said) != 2 {
+		t.Errorf("one that was made anew: %v", m.events.Said)
 	}
 }

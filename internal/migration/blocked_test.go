@@ -67,8 +67,8 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 			if state.SharesStatus != tc.shares || state.Blocked() != (tc.want != "") || (state.Again != 0) != (tc.want != "") {
 				t.Errorf("shares the status: %t, again in %s", state.SharesStatus, state.Again)
 			}
-			if len(m.live.read) > 0 {
-				t.Errorf("the cluster is asked: %v", m.live.read)
+			if len(m.live.Reads) > 0 {
+				t.Errorf("the cluster is asked: %v", m.live.Reads)
 			}
 		})
 	}
@@ -188,14 +188,14 @@ func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
 	community := daemonSetOf(here, "efs-csi-node")
 	objects := []client.Object{controlled(nodePod(here, "p", "efs-csi-node", "node-1"), "efs-csi-node"), csiDriver("1")}
 	m := newMove(t, efs(t), objects...)
-	m.live.Client = newCluster(t, append(objects, community)...).Client
+	m.live.Objects = append(objects, community)
 	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() {
 		t.Errorf("%q, %v", state.Blocker, err)
 	}
 	// Once ours is there, nothing is looked for any more.
-	m.replaceObjects(t, append(objects, community, nodePod("other", "q", "efs-csi-node", "node-2"))...)
-	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() || len(m.live.read) > 0 {
-		t.Errorf("%q, %v, read %v", state.Blocker, err, m.live.read)
+	m.replaceObjects(append(objects, community, nodePod("other", "q", "efs-csi-node", "node-2"))...)
+	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() || len(m.live.Reads) > 0 {
+		t.Errorf("%q, %v, read %v", state.Blocker, err, m.live.Reads)
 	}
 }
 
@@ -263,19 +263,19 @@ func TestWhatCantBeLookedForIsAnError(t *testing.T) {
 		live bool
 		want string
 	}{
-		"list *v1.DeploymentList":           {false, "look for the community's operator: no route"},
-		"list *v1.DaemonSetList":            {false, "look for DaemonSets of the community's operator: no route"},
-		"get *v1.CSIDriver efs.csi.aws.com": {false, "read CSIDriver efs.csi.aws.com: read: no route"},
-		"get *v1.DaemonSet efs-csi-node":    {true, "read DaemonSet efs-csi-node: no route"},
-		"list *v1.PodList":                  {true, "look for pods of the community's operator: no route"},
+		"list Deployment":               {false, "look for the community's operator: no route"},
+		"list DaemonSet":                {false, "look for DaemonSets of the community's operator: no route"},
+		"get CSIDriver efs.csi.aws.com": {false, "read CSIDriver efs.csi.aws.com: read: no route"},
+		"get DaemonSet efs-csi-node":    {true, "read DaemonSet efs-csi-node: no route"},
+		"list Pod":                      {true, "look for pods of the community's operator: no route"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := newMove(t, efs(t), csiDriver("1"))
-			fails := m.cache.fails
+			refusing := m.cache
 			if tc.live {
-				fails = m.live.fails
+				refusing = m.live
 			}
-			fails[what] = errors.New("no route")
+			refusing.Refuse(errors.New("no route"), what)
 			if _, err := m.Observe(t.Context(), managed()); err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}

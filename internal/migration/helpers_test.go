@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -60,17 +61,19 @@ func ebs(t *testing.T) driver.Driver {
 type move struct {
 	*Migration
 	cache, live *cluster
-	events      *recorder
+	events      *canned.Events
 	now         time.Time
 	// without are the namespaces of accounts that have no right which only a predecessor has.
 	without map[string]bool
 	asked   []client.ObjectKey
+	// noAnswer, if set, is why nobody tells.
+	noAnswer error
 }
 
 // newMove has a Migration of a driver. The cache and the cluster have the same objects.
 func newMove(t *testing.T, d driver.Driver, objects ...client.Object) *move {
 	t.Helper()
-	made := &move{cache: newCluster(t, objects...), live: newCluster(t, objects...), events: &recorder{}, now: began, without: map[string]bool{}}
+	made := &move{cache: newCluster(t, objects...), live: newCluster(t, objects...), events: &canned.Events{}, now: began, without: map[string]bool{}}
 	made.Migration = &Migration{
 		Client: made.cache, Live: made.live, Driver: d, Namespace: here, Inheritable: d.Inheritable(func(string) string { return "" }),
 		Events: made.events, Now: func() time.Time { return made.now },
@@ -101,14 +104,13 @@ func newMove(t *testing.T, d driver.Driver, objects ...client.Object) *move {
 
 func (m *move) may(_ context.Context, account client.ObjectKey, _ authorizationv1.ResourceAttributes) (bool, error) {
 	m.asked = append(m.asked, account)
-	return !m.without[account.Namespace], m.cache.fails["may"]
+	return !m.without[account.Namespace], m.noAnswer
 }
 
 // replaceObjects changes what is there. What the Migration remembers stays.
-func (m *move) replaceObjects(t *testing.T, objects ...client.Object) {
-	t.Helper()
-	m.cache.Client, m.live.Client = newCluster(t, objects...).Client, newCluster(t, objects...).Client
-	m.cache.read, m.live.read = nil, nil
+func (m *move) replaceObjects(objects ...client.Object) {
+	m.cache.Objects, m.live.Objects = objects, objects
+	m.cache.Reads, m.live.Reads = nil, nil
 }
 
 // managed is a ClusterCSIDriver.

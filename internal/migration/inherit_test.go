@@ -78,7 +78,7 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 	}
 	m, cr = newMove(t, efs(t)), managed()
 	generationOf("deployments", here)(cr)
-	m.live.fails["get *v1.Deployment aws-efs-csi-driver-controller"] = errors.New("no route")
+	m.live.Refuse(errors.New("no route"), "get Deployment aws-efs-csi-driver-controller")
 	if _, err := m.inherited(t.Context(), cr); err == nil ||
 		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {
 		t.Error(err)

@@ -48,7 +48,7 @@ func TestABindingIsSupersededIfItIsForOurControllerOnly(t *testing.T) {
 		})
 	}
 	m := newMove(t, efs(t))
-	m.live.fails["get *v1.ClusterRoleBinding "+mainBinding] = errors.New("no route")
+	m.live.Refuse(errors.New("no route"), "get ClusterRoleBinding "+mainBinding)
 	_, err := m.superseded(t.Context(), []string{mainBinding})
 	if err == nil || err.Error() != "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route" {
 		t.Error(err)
@@ -88,13 +88,13 @@ func TestOldBindingsGoWhenOursAreThere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" || m.bindingsCleared != tc.done {
+			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" || m.bindingsCleared != tc.done {
 				t.Errorf("done: %t; -want +got:\n%s", m.bindingsCleared, diff)
 			}
 		})
 	}
 	m := newMove(t, efs(t), bindingTo(mainBinding, controllerAccount(here)))
-	m.cache.fails["delete "+mainBinding] = errors.New("no route")
+	m.cache.Refuse(errors.New("no route"), "delete ClusterRoleBinding")
 	if _, err := m.clearBindings(t.Context(), adopted, nil); err != nil || m.bindingsCleared {
 		t.Errorf("one that stays is forgotten: %v", err)
 	}
@@ -122,16 +122,16 @@ func TestARemovalDeletesWhatPredecessorsHaveLeft(t *testing.T) {
 			if _, err := m.RemoveLeftovers(t.Context(), State{}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" {
+			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 	m := newMove(t, efs(t), left...)
-	m.live.fails["list *v1.DaemonSetList"] = errors.New("no route")
-	if _, err := m.RemoveLeftovers(t.Context(), State{}); err == nil || len(m.cache.sent) > 0 ||
+	m.live.Refuse(errors.New("no route"), "list DaemonSet")
+	if _, err := m.RemoveLeftovers(t.Context(), State{}); err == nil || len(m.cache.Writes) > 0 ||
 		err.Error() != "look for DaemonSet efs-csi-node of the community's operator: no route" {
-		t.Errorf("%v, sent %v", err, m.cache.sent)
+		t.Errorf("%v, sent %v", err, m.cache.Writes)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestARemovalDeletesNodePodsWithoutADaemonSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/orphan"}, m.cache.sent); diff != "" {
+	if diff := cmp.Diff([]string{"delete Pod openshift-cluster-csi-drivers/orphan"}, m.cache.Writes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"deleted Pod orphan", "terminating Pod going foregroundDeletion"}, said(changes)); diff != "" {

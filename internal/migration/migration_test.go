@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,9 +48,9 @@ func TestWithoutEvidenceOfAPredecessorTheClusterIsNotAsked(t *testing.T) {
 			if evidence, err := m.evidence(t.Context(), cr, mustRemain(t, m, cr)); err != nil || (evidence != "") != tc.asks {
 				t.Errorf("evidence %q, %v", evidence, err)
 			}
-			m.live.read = nil
-			if _, err := m.Observe(t.Context(), cr); err != nil || (len(m.live.read) > 0) != tc.asks {
-				t.Errorf("%v; the cluster is asked: %v", err, m.live.read)
+			m.live.Reads = nil
+			if _, err := m.Observe(t.Context(), cr); err != nil || (len(m.live.Reads) > 0) != tc.asks {
+				t.Errorf("%v; the cluster is asked: %v", err, m.live.Reads)
 			}
 		})
 	}
@@ -66,8 +67,8 @@ func mustRemain(t *testing.T, m *move, cr *operatorv1.ClusterCSIDriver) State {
 
 // pods counts the lists of pods, which are large.
 func (c *cluster) pods() (count int) {
-	for _, read := range c.read {
-		if read == "list *v1.PodList" {
+	for _, read := range c.Reads {
+		if strings.HasPrefix(read, "list Pod") {
 			count++
 		}
 	}
@@ -78,7 +79,7 @@ func TestTheClusterIsAskedAgainOnlyIfTheEvidenceChanges(t *testing.T) {
 	m := newMove(t, efs(t), csiDriver("1"))
 	look := func(want int, what string) {
 		t.Helper()
-		m.live.read = nil
+		m.live.Reads = nil
 		if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() {
 			t.Fatal(state, err)
 		}
@@ -89,15 +90,15 @@ func TestTheClusterIsAskedAgainOnlyIfTheEvidenceChanges(t *testing.T) {
 	// Of each of the two operators, and on the nodes.
 	look(3, "at first")
 	look(0, "when nothing has changed")
-	m.replaceObjects(t, csiDriver("2"))
+	m.replaceObjects(csiDriver("2"))
 	look(3, "when the CSIDriver has changed")
-	m.replaceObjects(t, csiDriver("2"), daemonSetOf("other", "efs-csi-node"))
+	m.replaceObjects(csiDriver("2"), daemonSetOf("other", "efs-csi-node"))
 	look(3, "when a DaemonSet has come")
-	m.replaceObjects(t, csiDriver("2"))
+	m.replaceObjects(csiDriver("2"))
 	look(3, "when it has gone")
 	m.Forget()
 	look(3, "for the next ClusterCSIDriver")
-	m.replaceObjects(t)
+	m.replaceObjects()
 	look(0, "without evidence")
 }
 
@@ -107,9 +108,9 @@ func TestTheClusterIsAskedWhenAPredecessorHasGone(t *testing.T) {
 	if state, err := m.Observe(t.Context(), managed()); err != nil || !state.Blocked() {
 		t.Fatal(state, err)
 	}
-	m.replaceObjects(t)
+	m.replaceObjects()
 	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() || m.live.pods() != 3 {
-		t.Errorf("%+v, %v, read %v", state, err, m.live.read)
+		t.Errorf("%+v, %v, read %v", state, err, m.live.Reads)
 	}
 }
 

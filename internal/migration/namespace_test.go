@@ -76,15 +76,15 @@ func TestWhatRunsInANamespaceOfItsOwn(t *testing.T) {
 			if text := strings.Join(got, ", "); text != tc.want || m.over[old] != tc.over {
 				t.Errorf("%s, over: %t; want %s, %t", text, m.over[old], tc.want, tc.over)
 			}
-			if diff := cmp.Diff([]string{"may I delete pods in openshift-aws-ebs-csi-driver"}, m.cache.sent); diff != "" {
+			if diff := cmp.Diff([]string{"may I delete pods in openshift-aws-ebs-csi-driver"}, m.cache.mayI); diff != "" {
 				t.Errorf("asked -want +got:\n%s", diff)
 			}
-			m.live.read, m.cache.sent = nil, nil
-			if _, err := m.observeApart(t.Context()); err != nil || (len(m.live.read) == 0) != tc.over {
-				t.Errorf("the next time: %v, read %v", err, m.live.read)
+			m.live.Reads, m.cache.mayI = nil, nil
+			if _, err := m.observeApart(t.Context()); err != nil || (len(m.live.Reads) == 0) != tc.over {
+				t.Errorf("the next time: %v, read %v", err, m.live.Reads)
 			}
-			if asks := len(m.cache.sent) > 0; asks != (!tc.may && !tc.over) {
-				t.Errorf("the next time it asks %v", m.cache.sent)
+			if asks := len(m.cache.mayI) > 0; asks != (!tc.may && !tc.over) {
+				t.Errorf("the next time it asks %v", m.cache.mayI)
 			}
 		})
 	}
@@ -100,23 +100,24 @@ func slicesOf(text string, count int) []string {
 
 func TestADriverWithoutSuchANamespaceReadsNothing(t *testing.T) {
 	m := newMove(t, efs(t), ebsDaemonSet())
-	if found, err := m.observeApart(t.Context()); err != nil || len(found.daemonSets) > 0 || len(m.live.read)+len(m.cache.sent) > 0 {
-		t.Errorf("%+v, %v, read %v", found, err, m.live.read)
+	if found, err := m.observeApart(t.Context()); err != nil || len(found.daemonSets) > 0 || len(m.live.Reads)+len(m.cache.mayI) > 0 {
+		t.Errorf("%+v, %v, read %v", found, err, m.live.Reads)
 	}
 }
 
 func TestANamespaceThatCantBeReadIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"list *v1.PodList":              "look for pods of a predecessor in namespace openshift-aws-ebs-csi-driver: no route",
-		"get *v1.DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
-		"get *v1.Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: " +
+		"list Pod":                  "look for pods of a predecessor in namespace openshift-aws-ebs-csi-driver: no route",
+		"get DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
+		"get Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: " +
 			"no route",
 		"create": "ask for the right to take over in namespace openshift-aws-ebs-csi-driver: no route",
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := newMove(t, ebs(t), ebsPod(old, "n", ebsNodes))
 			m.cache.allowed[old] = true
-			m.live.fails[what], m.cache.fails[what] = errors.New("no route"), errors.New("no route")
+			m.live.Refuse(errors.New("no route"), what)
+			m.cache.Refuse(errors.New("no route"), what)
 			if _, err := m.Remaining(t.Context(), managed()); err == nil || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
@@ -181,7 +182,7 @@ func TestThePredecessorsControllerEndsWhenAllIsThereForOurs(t *testing.T) {
 			m := newMove(t, ebs(t))
 			state := State{apart: apart{deployments: []appsv1.Deployment{*tc.deployment}}}
 			m.endController(t.Context(), state, tc.changes)
-			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" {
+			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -232,18 +233,18 @@ func TestAPredecessorsNamespaceIsClearedAfterTheLastPod(t *testing.T) {
 		"a controller is left":   {apart{controllers: []corev1.Pod{*ebsPod(old, "n", ebsController)}}, true, "", nil, false},
 		"its DaemonSet is left":  {apart{daemonSets: []appsv1.DaemonSet{*ebsDaemonSet()}}, true, "", nil, false},
 		"its Deployment is left": {apart{deployments: []appsv1.Deployment{*ebsDeployment()}}, true, "", nil, false},
-		"something stays": {apart{}, true, "delete a", []string{
+		"something stays": {apart{}, true, "delete ServiceAccount a", []string{
 			"delete ConfigMap openshift-aws-ebs-csi-driver/c", "delete ServiceAccount openshift-aws-ebs-csi-driver/a",
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, ebs(t), objects...)
 			m.mine, m.over = map[string]bool{old: tc.may}, map[string]bool{}
-			m.cache.fails[tc.fails] = errors.New("no route")
+			m.cache.Refuse(errors.New("no route"), tc.fails)
 			if _, err := m.clearApart(t.Context(), State{apart: tc.apart}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, m.cache.sent); diff != "" || m.over[old] != tc.over {
+			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" || m.over[old] != tc.over {
 				t.Errorf("over: %t; -want +got:\n%s", m.over[old], diff)
 			}
 		})

@@ -79,8 +79,8 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if len(m.cache.sent) > 0 {
-		t.Errorf("sent %v", m.cache.sent)
+	if len(m.cache.Writes) > 0 {
+		t.Errorf("sent %v", m.cache.Writes)
 	}
 	state.accepted, state.Old = true, nil
 	if plan, err = m.Plan(t.Context(), state, nil); err != nil || plan.Nodes[1].Waits || plan.Objects[len(plan.Objects)-1].Note == last {
@@ -112,12 +112,12 @@ func TestAPlanKeepsWhatSomebodyElseHasMade(t *testing.T) {
 
 func TestAPlanThatCantBeMadeIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"list *v1.NodeList":                         "list Nodes: no route",
-		"list *v1.ControllerRevisionList":           "list the revisions of DaemonSet aws-efs-csi-driver-node: no route",
-		"get *v1.ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route",
+		"list Node":                             "list Nodes: no route",
+		"list ControllerRevision":               "list the revisions of DaemonSet aws-efs-csi-driver-node: no route",
+		"get ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route",
 	} {
 		m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
-		m.live.fails[what] = errors.New("no route")
+		m.live.Refuse(errors.New("no route"), what)
 		if _, err := m.Plan(t.Context(), State{}, nil); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

@@ -63,11 +63,11 @@ func TestTheAnswerAboutRightsIsRememberedForAWhile(t *testing.T) {
 		t.Errorf("later: %q, %v, asked %d times", got, err, len(m.asked))
 	}
 	predecessor.checked = time.Now().Add(-time.Minute)
-	m.cache.fails["may"] = errors.New("no route")
+	m.noAnswer = errors.New("no route")
 	if _, err := predecessor.Running(t.Context()); err == nil {
 		t.Error("what is not known is taken for a no")
 	}
-	m.cache.fails = map[string]error{}
+	m.noAnswer = nil
 	m.without["op"] = false
 	if got, err := predecessor.Running(t.Context()); err != nil || got == "" {
 		t.Errorf("an error is remembered: %q, %v", got, err)
@@ -95,7 +95,7 @@ func TestTheAPIServerIsAskedAboutAnAccountOnce(t *testing.T) {
 	if diff := cmp.Diff(want, writer.asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	writer.fails["create"] = errors.New("no route")
+	writer.Refuse(errors.New("no route"), "create")
 	_, err := AskRights(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sa"}, right)
 	if err == nil || err.Error() != "ask what ServiceAccount ns/sa may do: no route" {
 		t.Error(err)
@@ -168,7 +168,7 @@ func TestWhatNodePodsOfAPredecessorNeed(t *testing.T) {
 		})
 	}
 	m := newMove(t, efs(t))
-	m.cache.fails["get *v1.ServiceAccount efs-csi-sa"] = errors.New("no route")
+	m.cache.Refuse(errors.New("no route"), "get ServiceAccount efs-csi-sa")
 	if _, err := m.Predecessor(community).leftovers(t.Context()); err == nil || err.Error() != "read *v1.ServiceAccount efs-csi-sa: no route" {
 		t.Error(err)
 	}

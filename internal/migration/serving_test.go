@@ -41,7 +41,7 @@ func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
 		})
 	}
 	m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
-	m.live.fails["get *v1.Deployment aws-efs-csi-driver-controller"] = errors.New("no route")
+	m.live.Refuse(errors.New("no route"), "get Deployment aws-efs-csi-driver-controller")
 	if _, err := m.Serving(t.Context(), managed()); err == nil ||
 		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {
 		t.Error(err)
@@ -63,13 +63,13 @@ func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
 			m := newMove(t, efs(t), tc.objects...)
 			daemonSet := &appsv1.DaemonSet{}
 			found, err := m.SameNamed(t.Context(), "efs-csi-node", daemonSet)
-			if err != nil || found != tc.found || (daemonSet.UID != "") != tc.found || (len(m.live.read) > 0) != tc.asks {
-				t.Errorf("%t, %v, read %v", found, err, m.live.read)
+			if err != nil || found != tc.found || (daemonSet.UID != "") != tc.found || (len(m.live.Reads) > 0) != tc.asks {
+				t.Errorf("%t, %v, read %v", found, err, m.live.Reads)
 			}
 		})
 	}
 	m := newMove(t, efs(t), csiDriver("1"))
-	m.live.fails["get *v1.DaemonSet efs-csi-node"] = errors.New("no route")
+	m.live.Refuse(errors.New("no route"), "get DaemonSet efs-csi-node")
 	if _, err := m.SameNamed(t.Context(), "efs-csi-node", &appsv1.DaemonSet{}); err == nil ||
 		err.Error() != "look for efs-csi-node of a predecessor: no route" {
 		t.Error(err)

@@ -170,15 +170,15 @@ func TestConfigThatCantBeReadIsAnError(t *testing.T) {
 		driver driver.Driver
 		want   string
 	}{
-		"get *v1.Infrastructure cluster":      {disk(), "read Infrastructure cluster: no route"},
-		"list *v1.StorageClassList":           {classes, "list StorageClasses: no route"},
-		"list *v1.VolumeSnapshotClassList":    {classes, "list VolumeSnapshotClasses: no route"},
-		"get *v1.ConfigMap kube-cloud-config": {d, "read ConfigMap openshift-config-managed/kube-cloud-config: no route"},
+		"get Infrastructure cluster":      {disk(), "read Infrastructure cluster: no route"},
+		"list StorageClass":               {classes, "list StorageClasses: no route"},
+		"list VolumeSnapshotClass":        {classes, "list VolumeSnapshotClasses: no route"},
+		"get ConfigMap kube-cloud-config": {d, "read ConfigMap openshift-config-managed/kube-cloud-config: no route"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			trip := newTrip(t, tc.driver, infrastructure())
 			trip.Kinds[driver.VolumeSnapshotClassKind()] = true
-			trip.cluster.fails[what] = errors.New("no route")
+			trip.cluster.Refuse(errors.New("no route"), what)
 			cr, _ := healthy()
 			if _, _, err := trip.config(t.Context(), cr, live{}); err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)

@@ -30,7 +30,7 @@ func TestTheClusterCSIDriverIsTheNewestThatIsKnown(t *testing.T) {
 	if got, err := trip.read(t.Context(), diskName); err != nil || got.Generation != 8 {
 		t.Errorf("our own write is forgotten: %+v, %v", got, err)
 	}
-	trip.cluster.fails["get *v1.ClusterCSIDriver "+diskName] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "get ClusterCSIDriver "+diskName)
 	if _, err := trip.read(t.Context(), diskName); err == nil || err.Error() != "read ClusterCSIDriver disk.example.com: no route" {
 		t.Error(err)
 	}
@@ -45,12 +45,22 @@ func TestAFinalizerIsOnADriverThatCanBeRemoved(t *testing.T) {
 		t.Errorf("one that has it is written once more: %v", err)
 	}
 	cr.Finalizers = []string{"other.example.com/x"}
-	if err := trip.addFinalizer(t.Context(), cr); err == nil {
-		t.Error("one without it is not written")
+	if err := trip.addFinalizer(t.Context(), cr); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`apply ClusterCSIDriver disk.example.com {"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver",` +
+		`"metadata":{"finalizers":["` + removable.Finalizer() + `"],"name":"disk.example.com","uid":"cr-1"}}`}
+	if diff := cmp.Diff(want, trip.cluster.Sent()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	cr.Finalizers = nil
+	trip.cluster.Refuse(errors.New("no route"))
+	if err := trip.addFinalizer(t.Context(), cr); err == nil || err.Error() != "add finalizer "+removable.Finalizer()+": no route" {
+		t.Error(err)
 	}
 	trip = newTrip(t, payload)
-	if err := trip.addFinalizer(t.Context(), cr); err != nil {
-		t.Errorf("one that is part of the cluster is written: %v", err)
+	if err := trip.addFinalizer(t.Context(), cr); err != nil || len(trip.cluster.Writes) > 0 {
+		t.Errorf("one that is part of the cluster is written: %v, %v", trip.cluster.Sent(), err)
 	}
 }
 
@@ -82,7 +92,7 @@ func TestOnlyFinalizersThatMatchAreDropped(t *testing.T) {
 			if err := trip.dropFinalizers(t.Context(), cr, match); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, trip.cluster.sent); diff != "" {
+			if diff := cmp.Diff(tc.want, trip.cluster.Sent()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -91,7 +101,7 @@ func TestOnlyFinalizersThatMatchAreDropped(t *testing.T) {
 
 func TestAFinalizerThatCantBeDroppedIsAnError(t *testing.T) {
 	trip := newTrip(t, disk())
-	trip.cluster.fails["patch "+diskName] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "patch ClusterCSIDriver")
 	cr, _ := healthy()
 	now := metav1.NewTime(began)
 	cr.DeletionTimestamp = &now
@@ -103,11 +113,12 @@ func TestAFinalizerThatCantBeDroppedIsAnError(t *testing.T) {
 func TestNothingIsWrittenWhereNothingIsInherited(t *testing.T) {
 	trip := newTrip(t, disk())
 	cr, _ := healthy()
-	if err := trip.keepInherited(t.Context(), cr, nil); err != nil || len(trip.cluster.sent) > 0 {
-		t.Errorf("%v, sent %v", err, trip.cluster.sent)
+	if err := trip.keepInherited(t.Context(), cr, nil); err != nil || len(trip.cluster.Writes) > 0 {
+		t.Errorf("%v, sent %v", err, trip.cluster.Sent())
 	}
-	if err := trip.keepInherited(t.Context(), cr, map[string]string{"A": "b"}); err == nil ||
-		err.Error()[:51] != "keep settings of a predecessor in spec.observedConf" {
+	trip.cluster.Refuse(errors.New("no route"))
+	err := trip.keepInherited(t.Context(), cr, map[string]string{"A": "b"})
+	if err == nil || err.Error() != "keep settings of a predecessor in spec.observedConfig: no route" || len(trip.cluster.Writes) != 1 {
 		t.Errorf("what is inherited is not written: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 			trip := newTrip(t, disk())
 			cr, _ := healthy()
 			trip.reporter.tell(cr, tc.before, tc.after, tc.changes)
-			if diff := cmp.Diff(tc.want, trip.events.said); diff != "" {
+			if diff := cmp.Diff(tc.want, trip.events.Said); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -105,7 +105,7 @@ func TestALongEventIsCutOff(t *testing.T) {
 	trip := newTrip(t, disk())
 	cr, _ := healthy()
 	trip.reporter.say(cr, "Normal", "Long", strings.Repeat("long ", 300))
-	if said := fmt.Sprint(trip.events.said); len(said) > 1024 || !strings.HasSuffix(said, "...]") {
+	if said := fmt.Sprint(trip.events.Said); len(said) > 1024 || !strings.HasSuffix(said, "...]") {
 		t.Errorf("%d bytes: %s", len(said), said)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/canned"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
@@ -193,8 +194,8 @@ func differing(conditions []operatorv1.OperatorCondition) map[string]string {
 // trip is a Reconciler with its cluster, its events and its clock.
 type trip struct {
 	*Reconciler
-	cluster  *cluster
-	events   *recorder
+	cluster  *canned.Cluster
+	events   *canned.Events
 	now      time.Time
 	registry *prometheus.Registry
 }
@@ -202,7 +203,7 @@ type trip struct {
 // newTrip has a Reconciler of a driver on a cluster of OpenShift. The cache and the cluster are the same.
 func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 	t.Helper()
-	made := &trip{cluster: newCluster(t, objects...), events: &recorder{}, now: began, registry: prometheus.NewRegistry()}
+	made := &trip{cluster: newCluster(t, objects...), events: &canned.Events{}, now: began, registry: prometheus.NewRegistry()}
 	clock := func() time.Time { return made.now }
 	made.Reconciler = &Reconciler{
 		Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Kinds: allKinds(), Events: made.events, Now: clock,
@@ -261,23 +262,13 @@ func generations(name, uid string) []operatorv1.GenerationStatus {
 // gauges are the values of all metrics, by name and labels but that of the driver.
 func (s *trip) gauges(t *testing.T) map[string]float64 {
 	t.Helper()
-	families, err := s.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				if label.GetName() != "driver" {
-					name += " " + label.GetValue()
-				} else if label.GetValue() != diskName {
-					t.Errorf("%s is one of driver %s", name, label.GetValue())
-				}
-			}
-			found[name] = metric.GetGauge().GetValue()
+	for name, value := range canned.Metrics(t, s.registry) {
+		short := strings.Replace(name, " "+diskName, "", 1)
+		if short == name {
+			t.Errorf("%s is not one of driver %s", name, diskName)
 		}
+		found[short] = value
 	}
 	return found
 }

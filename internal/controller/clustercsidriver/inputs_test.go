@@ -144,7 +144,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 
 func TestABundleThatCantBeReadIsAnError(t *testing.T) {
 	trip := newTrip(t, disk())
-	trip.cluster.fails["get *v1.ConfigMap disk-trusted-ca-bundle"] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "get ConfigMap disk-trusted-ca-bundle")
 	_, result := healthy()
 	if err := trip.inputs(t.Context(), &result.seen); err == nil || err.Error() != "read ConfigMap disk-trusted-ca-bundle: no route" {
 		t.Error(err)

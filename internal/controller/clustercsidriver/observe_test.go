@@ -50,14 +50,14 @@ func TestWhatThereIsOfTheDriver(t *testing.T) {
 
 func TestWhatCantBeReadIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"get *v1.Deployment disk-controller": "read Deployment disk-controller: read: no route",
-		"get *v1.DaemonSet disk-node":        "read DaemonSet disk-node: read: no route",
-		"get *v1.Secret disk-keys":           "read Secret disk-keys: no route",
-		"list *v1.CredentialsRequestList":    "list CredentialsRequests: no route",
+		"get Deployment disk-controller": "read Deployment disk-controller: read: no route",
+		"get DaemonSet disk-node":        "read DaemonSet disk-node: read: no route",
+		"get Secret disk-keys":           "read Secret disk-keys: no route",
+		"list CredentialsRequest":        "list CredentialsRequests: no route",
 	} {
 		t.Run(what, func(t *testing.T) {
 			trip := newTrip(t, disk())
-			trip.cluster.fails[what] = errors.New("no route")
+			trip.cluster.Refuse(errors.New("no route"), what)
 			if _, err := trip.readLive(t.Context()); err == nil || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
@@ -89,7 +89,7 @@ func TestObserveReadsAllThatATripNeeds(t *testing.T) {
 	if found.config.InfrastructureID != "cluster-x1" || found.config.DependencyHashes[driver.Controller]["disk-keys"] != "a" {
 		t.Errorf("the configuration is not complete: %+v", found.config)
 	}
-	trip.cluster.fails["get *v1.CSIDriver disk.example.com"] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "get CSIDriver disk.example.com")
 	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: read: no route" {
 		t.Errorf("what predecessors have left can't be read: %v", err)
 	}
@@ -114,8 +114,8 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	result := trip.apply(t.Context(), cr, live{})
-	if result.err != nil || len(result.changes) > 0 || len(trip.cluster.sent) > 0 {
-		t.Errorf("it is applied all the same: %+v, sent %v", result, trip.cluster.sent)
+	if result.err != nil || len(result.changes) > 0 || len(trip.cluster.Writes) > 0 {
+		t.Errorf("it is applied all the same: %+v, sent %v", result, trip.cluster.Sent())
 	}
 }
 

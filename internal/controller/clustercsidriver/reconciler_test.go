@@ -78,6 +78,7 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 			}
 			cr.Finalizers = nil
 			trip := newTrip(t, d, append(objects, cr.DeepCopy())...)
+			trip.cluster.Refuse(errors.New("refused"), "apply")
 			result := trip.follow(t.Context(), cr, live{})
 			// A driver that can be removed gets a finalizer first, which this cluster refuses.
 			got := look
@@ -125,7 +126,8 @@ func TestFinishTellsTheQueueWhenToLookAgain(t *testing.T) {
 		"an error that stays":        {func(o *outcome, _ *trip) { o.err = terminal }, 0, failure + "terminal error: wrong flag"},
 		"an error that stays, and something else to look at": {func(o *outcome, _ *trip) { o.err, o.again = terminal, time.Minute }, time.Minute, ""},
 		"an error that stays, and no report": {func(o *outcome, s *trip) {
-			o.err, s.cluster.fails["status"] = terminal, errors.New("no")
+			o.err = terminal
+			s.cluster.Refuse(errors.New("no"), statusWrite)
 		}, 0, failure + "write status of ClusterCSIDriver disk.example.com: no"},
 		"a write that the cache does not show": {func(_ *outcome, s *trip) {
 			s.applier.Mutations.Remember(&unstructured.Unstructured{Object: map[string]any{"kind": "Role"}})
@@ -157,15 +159,15 @@ func TestAClusterCSIDriverThatHasGoneIsNotReportedOn(t *testing.T) {
 	if _, err := trip.finish(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	if len(trip.cluster.sent) > 0 || trip.memory.gone != cr.UID {
-		t.Errorf("sent %v, gone is %q", trip.cluster.sent, trip.memory.gone)
+	if len(trip.cluster.Writes) > 0 || trip.memory.gone != cr.UID {
+		t.Errorf("sent %v, gone is %q", trip.cluster.Sent(), trip.memory.gone)
 	}
-	if diff := cmp.Diff([]string{"Normal DriverRemoved: driver disk.example.com is removed"}, trip.events.said); diff != "" {
+	if diff := cmp.Diff([]string{"Normal DriverRemoved: driver disk.example.com is removed"}, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	cr.Finalizers = []string{"other.example.com/x"}
-	if _, err := trip.finish(t.Context(), cr, result); err != nil || len(trip.cluster.sent) != 1 {
-		t.Errorf("one that somebody else holds: sent %v, %v", trip.cluster.sent, err)
+	if _, err := trip.finish(t.Context(), cr, result); err != nil || len(trip.cluster.Writes) != 1 {
+		t.Errorf("one that somebody else holds: sent %v, %v", trip.cluster.Sent(), err)
 	}
 }
 
@@ -212,12 +214,12 @@ func TestAnOlderCopyIsToldOfOnce(t *testing.T) {
 	trip.leaveTo(t.Context(), cr, older)
 	want := []string{"Warning AnotherCopyWorks: Deployment elsewhere/disk-operator, a copy of this operator that was installed before, operates driver " +
 		"disk.example.com. The copy in namespace storage-system waits for its end: uninstall one of them"}
-	if diff := cmp.Diff(want, trip.events.said); diff != "" {
+	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	older.UID = "deployment-2"
-	if trip.leaveTo(t.Context(), cr, older); len(trip.events.said) != 2 {
-		t.Errorf("one that was made anew: %v", trip.events.said)
+	if trip.leaveTo(t.Context(), cr, older); len(trip.events.Said) != 2 {
+		t.Errorf("one that was made anew: %v", trip.events.Said)
 	}
 }
 
@@ -234,8 +236,8 @@ func TestWithoutAClusterCSIDriverNothingIsDone(t *testing.T) {
 			trip.Process.SetLogLevel = func(level operatorv1.LogLevel) { levels = append(levels, level) }
 			trip.memory.gone, trip.memory.inUse.message = cr.UID, "before"
 			result, err := trip.Reconcile(t.Context(), trip.request())
-			if err != nil || result != (ctrl.Result{}) || len(trip.cluster.sent) > 0 || trip.events.said != nil {
-				t.Errorf("%+v, %v, sent %v, said %v", result, err, trip.cluster.sent, trip.events.said)
+			if err != nil || result != (ctrl.Result{}) || len(trip.cluster.Writes) > 0 || trip.events.Said != nil {
+				t.Errorf("%+v, %v, sent %v, said %v", result, err, trip.cluster.Sent(), trip.events.Said)
 			}
 			if !slices.Equal(levels, []operatorv1.LogLevel{""}) || trip.memory.inUse.message != "" {
 				t.Errorf("log levels %q, it remembers %q", levels, trip.memory.inUse.message)
@@ -256,10 +258,10 @@ func TestAnUnmanagedDriverIsReportedOnAndNotTouched(t *testing.T) {
 	if _, err := trip.Reconcile(t.Context(), trip.request()); err != nil {
 		t.Fatal(err)
 	}
-	if len(trip.cluster.sent) != 1 || level != operatorv1.Debug {
-		t.Errorf("sent %v; logs at level %q", trip.cluster.sent, level)
+	if len(trip.cluster.Writes) != 1 || level != operatorv1.Debug {
+		t.Errorf("sent %v; logs at level %q", trip.cluster.Sent(), level)
 	}
-	found := texts(trip.cluster.written(t).Conditions)
+	found := texts(trip.written(t).Conditions)
 	if found["ManagementStateDegraded"][:15] != "False Unmanaged" || found["ControllerAvailable"] != "True AsExpected" {
 		t.Errorf("reported: %v", found)
 	}
@@ -277,8 +279,8 @@ func TestNothingIsAppliedWhileAPredecessorIsInTheWay(t *testing.T) {
 	if result := trip.apply(t.Context(), cr, live{}); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
 		t.Errorf("what can't be rendered is no terminal error: %v", result.err)
 	}
-	if len(trip.cluster.sent) > 0 {
-		t.Errorf("sent %v", trip.cluster.sent)
+	if len(trip.cluster.Writes) > 0 {
+		t.Errorf("sent %v", trip.cluster.Sent())
 	}
 }
 

@@ -147,14 +147,14 @@ func TestADriverThatIsUsedStays(t *testing.T) {
 	if diff := cmp.Diff(removal{inUse: webUsesIt, blocking: 1}, result.removal, cmp.AllowUnexported(removal{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if result.again != status.LeastPause || len(trip.cluster.sent) > 0 {
-		t.Errorf("looks again in %s, sent %v", result.again, trip.cluster.sent)
+	if result.again != status.LeastPause || len(trip.cluster.Writes) > 0 {
+		t.Errorf("looks again in %s, sent %v", result.again, trip.cluster.Sent())
 	}
 	trip.now = trip.now.Add(8 * time.Minute)
 	if result = trip.remove(t.Context(), cr, live{}); result.again != 2*time.Minute {
 		t.Errorf("after 8 minutes it looks again in %s", result.again)
 	}
-	trip.cluster.fails["list *v1.PersistentVolumeList"] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
 	result = trip.remove(t.Context(), cr, live{})
 	if result.err == nil || result.removal.inUse != webUsesIt || result.removal.blocking != 1 {
 		t.Errorf("what is not known is taken to be as it was: %+v, %v", result.removal, result.err)
@@ -193,7 +193,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 		if trip.memory.inUse.message != "" {
 			t.Error("what held it up before is not forgotten")
 		}
-		return result, trip.cluster.sent
+		return result, trip.cluster.Sent()
 	}
 	result, sent := remove(csiDriver(), ours(daemonSet()), ours(deployment()), pod)
 	want := removal{
@@ -204,7 +204,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 	if diff := cmp.Diff(want, result.removal, cmp.AllowUnexported(removal{})); diff != "" {
 		t.Errorf("workloads -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"delete Deployment storage-system/disk-controller", "delete DaemonSet storage-system/disk-node"}, sent); diff != "" {
+	if diff := cmp.Diff([]string{"delete Deployment storage-system/disk-controller Foreground", "delete DaemonSet storage-system/disk-node Foreground"}, sent); diff != "" {
 		t.Errorf("workloads -want +got:\n%s", diff)
 	}
 	if result.again != 10*time.Second {
@@ -219,7 +219,7 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 		t.Errorf("the end of pods -want +got:\n%s, sent %v", diff, sent)
 	}
 	result, sent = remove(csiDriver())
-	if diff := cmp.Diff([]string{"delete CSIDriver disk.example.com"}, sent); diff != "" || !result.removal.removing {
+	if diff := cmp.Diff([]string{"delete CSIDriver disk.example.com Background"}, sent); diff != "" || !result.removal.removing {
 		t.Errorf("the rest -want +got:\n%s, %+v", diff, result.removal)
 	}
 }
@@ -236,32 +236,32 @@ func TestFinalizersGoLast(t *testing.T) {
 	}
 	want := []string{"patch ClusterCSIDriver disk.example.com " +
 		`{"metadata":{"finalizers":[],"resourceVersion":"70","uid":"cr-1"}}`}
-	if diff := cmp.Diff(want, trip.cluster.sent); diff != "" {
+	if diff := cmp.Diff(want, trip.cluster.Sent()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if result = trip.remove(t.Context(), cr, live{}); !result.removal.removed || len(trip.cluster.sent) != 1 {
-		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.sent)
+	if result = trip.remove(t.Context(), cr, live{}); !result.removal.removed || len(trip.cluster.Writes) != 1 {
+		t.Errorf("once more: %+v, sent %v", result.removal, trip.cluster.Sent())
 	}
 }
 
 func TestAFailureKeepsTheFinalizer(t *testing.T) {
 	for what, objects := range map[string][]client.Object{
-		"list *v1.PersistentVolumeList":      {csiDriver()},
-		"list *v1.PodList":                   {csiDriver(), ours(daemonSet())},
-		"get *v1.CSIDriver disk.example.com": {csiDriver()},
+		"list PersistentVolume":          {csiDriver()},
+		"list Pod":                       {csiDriver(), ours(daemonSet())},
+		"get CSIDriver disk.example.com": {csiDriver()},
 	} {
 		t.Run(what, func(t *testing.T) {
 			trip := newTrip(t, disk(), objects...)
-			trip.cluster.fails[what] = errors.New("no route")
+			trip.cluster.Refuse(errors.New("no route"), what)
 			cr, _ := healthy()
-			if what != "list *v1.PersistentVolumeList" {
+			if what != "list PersistentVolume" {
 				cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
 			}
 			result := trip.remove(t.Context(), cr, live{})
 			if result.err == nil && len(result.changes.With(apply.Failed)) == 0 || result.removal.removed {
 				t.Errorf("%+v, %v", result.removal, result.err)
 			}
-			for _, sent := range trip.cluster.sent {
+			for _, sent := range trip.cluster.Sent() {
 				if sent[:5] == "patch" {
 					t.Errorf("sent %s", sent)
 				}

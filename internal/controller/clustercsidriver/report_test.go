@@ -127,20 +127,20 @@ func TestAReportIsWrittenOnce(t *testing.T) {
 	if again, err := trip.reporter.report(t.Context(), cr, result); err != nil || again != 0 {
 		t.Fatalf("looks again in %s, %v", again, err)
 	}
-	first := trip.cluster.written(t)
+	first := trip.written(t)
 	if first == nil || len(first.Conditions) != 20 || first.Conditions[0].LastTransitionTime.UTC() != began {
 		t.Fatalf("written: %+v", first)
 	}
 	cr.Status.OperatorStatus = *first
 	trip.now = trip.now.Add(time.Hour)
-	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.sent) != 1 {
-		t.Errorf("the second time: %v, %v", trip.cluster.sent, err)
+	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.Writes) != 1 {
+		t.Errorf("the second time: %v, %v", trip.cluster.Sent(), err)
 	}
 	result.seen.live.deployment.Status.AvailableReplicas = 0
 	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	for _, condition := range trip.cluster.written(t).Conditions {
+	for _, condition := range trip.written(t).Conditions {
 		since := began
 		if condition.Type == "Available" || strings.HasSuffix(condition.Type, "ControllerServiceControllerAvailable") ||
 			condition.Type == "Progressing" || strings.HasSuffix(condition.Type, "ControllerServiceControllerProgressing") {
@@ -167,17 +167,17 @@ func TestWhoSharesAStatusWritesTheSumsOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			var kinds []string
-			for _, condition := range trip.cluster.written(t).Conditions {
+			for _, condition := range trip.written(t).Conditions {
 				kinds = append(kinds, condition.Type)
 			}
 			if diff := cmp.Diff([]string{"Available", "Degraded", "Progressing", "Upgradeable"}, kinds); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if trip.cluster.written(t).Generations != nil {
+			if trip.written(t).Generations != nil {
 				t.Error("generations are written")
 			}
-			if len(trip.cluster.sent) != 1 {
-				t.Errorf("conditions of the other are dropped: %v", trip.cluster.sent)
+			if len(trip.cluster.Writes) != 1 {
+				t.Errorf("conditions of the other are dropped: %v", trip.cluster.Sent())
 			}
 		})
 	}
@@ -190,19 +190,19 @@ func TestTheBeginningOfARemovalIsWrittenAtOnce(t *testing.T) {
 	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	cr.Status.OperatorStatus = *trip.cluster.written(t)
+	cr.Status.OperatorStatus = *trip.written(t)
 	result.seen.holds = driver.Holds{driver.Controller: "wait"}
-	if again, err := trip.reporter.report(t.Context(), cr, result); err != nil || again != time.Second || len(trip.cluster.sent) != 1 {
-		t.Errorf("anything else waits: looks again in %s, sent %d, %v", again, len(trip.cluster.sent), err)
+	if again, err := trip.reporter.report(t.Context(), cr, result); err != nil || again != time.Second || len(trip.cluster.Writes) != 1 {
+		t.Errorf("anything else waits: looks again in %s, sent %d, %v", again, len(trip.cluster.Writes), err)
 	}
 	result.removal = removal{removing: true, waiting: "for pods"}
-	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.sent) != 2 {
-		t.Errorf("the removal waits: %v, %v", trip.cluster.sent, err)
+	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.Writes) != 2 {
+		t.Errorf("the removal waits: %v, %v", trip.cluster.Sent(), err)
 	}
-	cr.Status.OperatorStatus = *trip.cluster.written(t)
+	cr.Status.OperatorStatus = *trip.written(t)
 	result.removal.waiting = "for others"
-	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.sent) != 2 {
-		t.Errorf("a removal that goes on does not wait: %v, %v", trip.cluster.sent, err)
+	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil || len(trip.cluster.Writes) != 2 {
+		t.Errorf("a removal that goes on does not wait: %v, %v", trip.cluster.Sent(), err)
 	}
 }
 
@@ -210,18 +210,18 @@ func TestTheBeginningOfARemovalIsWrittenAtOnce(t *testing.T) {
 func TestEventsFollowTheReport(t *testing.T) {
 	trip := newTrip(t, disk())
 	cr, result := healthy()
-	trip.cluster.fails["status"] = errors.New("no")
+	trip.cluster.Refuse(errors.New("no"), statusWrite)
 	result.changes = append(result.changes, changed(apply.Created, "Role", here, "r"))
-	if _, err := trip.reporter.report(t.Context(), cr, result); err == nil || trip.events.said != nil {
-		t.Fatalf("said %v, %v", trip.events.said, err)
+	if _, err := trip.reporter.report(t.Context(), cr, result); err == nil || trip.events.Said != nil {
+		t.Fatalf("said %v, %v", trip.events.Said, err)
 	}
-	delete(trip.cluster.fails, "status")
+	trip.cluster.Fail = nil
 	cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("Available", true, "", "")}
 	result.changes = nil
 	if _, err := trip.reporter.report(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Normal ObjectsCreated (Role r): created: Role storage-system/r"}, trip.events.said); diff != "" {
+	if diff := cmp.Diff([]string{"Normal ObjectsCreated (Role r): created: Role storage-system/r"}, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if trip.reporter.done != nil {

@@ -51,7 +51,7 @@ func TestWhatIsKnownOfASecret(t *testing.T) {
 	if got, err := trip.secret(t.Context(), "disk-keys"); err != nil || got.hash == hash {
 		t.Errorf("another Secret has the same hash: %v", err)
 	}
-	trip.cluster.fails["get *v1.Secret disk-keys"] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "get Secret disk-keys")
 	if _, err := trip.secret(t.Context(), "disk-keys"); err == nil || err.Error() != "read Secret disk-keys: no route" {
 		t.Error(err)
 	}

@@ -112,8 +112,8 @@ func TestAPreviewChangesNothing(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if len(trip.cluster.sent) > 0 || plan.Namespace != here || !slices.Equal(plan.Problems, []string{"no"}) {
-				t.Errorf("sent %v, plan %+v", trip.cluster.sent, plan)
+			if len(trip.cluster.Writes) > 0 || plan.Namespace != here || !slices.Equal(plan.Problems, []string{"no"}) {
+				t.Errorf("sent %v, plan %+v", trip.cluster.Sent(), plan)
 			}
 		})
 	}

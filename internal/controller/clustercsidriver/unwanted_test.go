@@ -107,11 +107,11 @@ func TestAPlatformThatCantBeReadRemovesNothing(t *testing.T) {
 	d := disk()
 	d.Removable = false
 	trip := newTrip(t, d, of("GCP"))
-	trip.cluster.fails["get *v1.Infrastructure cluster"] = errors.New("no route")
+	trip.cluster.Refuse(errors.New("no route"), "get Infrastructure cluster")
 	cr, _ := healthy()
 	cr.Annotations = map[string]string{openshift.NotWantedAnnotation: "GCP"}
 	result := trip.follow(t.Context(), cr, live{})
-	if result.err == nil || result.removal != (removal{}) || result.unwanted.remove || len(trip.cluster.sent) > 0 {
-		t.Errorf("%+v, %v, sent %v", result.removal, result.err, trip.cluster.sent)
+	if result.err == nil || result.removal != (removal{}) || result.unwanted.remove || len(trip.cluster.Writes) > 0 {
+		t.Errorf("%+v, %v, sent %v", result.removal, result.err, trip.cluster.Sent())
 	}
 }

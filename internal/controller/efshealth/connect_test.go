@@ -177,7 +177,7 @@ func TestWhatCannotBeUsedIsTold(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	c.Fail = func(string) error { return errors.New("no answer") }
+	c.Refuse(errors.New("no answer"))
 	for _, err := range []error{
 		func() error { _, err := r.connect(t.Context(), place{region: "eu-west-1"}); return err }(),
 		func() error { _, err := r.uses(t.Context()); return err }(),

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -227,27 +228,22 @@ func TestWhatIsOpenIsReportedAndTakenBack(t *testing.T) {
 		if err := registry.Register(r.open); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(tc.want, c.Writes); diff != "" || gauges(t, registry)[MetricOpen] != tc.gauge {
-			t.Errorf("%s: %v %s", name, gauges(t, registry), diff)
+		if diff := cmp.Diff(tc.want, c.Writes); diff != "" || canned.Metrics(t, registry)[MetricOpen] != tc.gauge {
+			t.Errorf("%s: %v %s", name, canned.Metrics(t, registry), diff)
 		}
 	}
 }
 
 func TestAnAdmissionThatFailsSaysWhere(t *testing.T) {
 	for fails, want := range map[string]string{
-		"CustomResourceDefinition":  "read *unstructured.Unstructured /" + definition + ": no answer",
-		"ClusterCSIDriver":          "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
-		"NamespaceList ":            "list namespaces: no answer",
-		"PersistentVolumeList ":     "list the volumes of SharedVolumes: no answer",
-		"ValidatingAdmissionPolicy": "read *v1.ValidatingAdmissionPolicy /" + definition + ": no answer",
+		"get CustomResourceDefinition":  "read *unstructured.Unstructured /" + definition + ": no answer",
+		"get ClusterCSIDriver":          "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
+		"list Namespace":                "list namespaces: no answer",
+		"list PersistentVolume":         "list the volumes of SharedVolumes: no answer",
+		"get ValidatingAdmissionPolicy": "read *v1.ValidatingAdmissionPolicy /" + definition + ": no answer",
 	} {
 		r, c := admission(t, driverCR(""), served(true, false))
-		c.Fail = func(request string) error {
-			if request == fails {
-				return errors.New("no answer")
-			}
-			return nil
-		}
+		c.Refuse(errors.New("no answer"), fails)
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", fails, err, want)
 		}

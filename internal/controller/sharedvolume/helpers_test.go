@@ -3,7 +3,6 @@ package sharedvolume
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ import (
 // began is when every test with a cluster begins.
 var began = time.Unix(1000, 0)
 
-// cluster answers from a list, and lists the metadata of namespaces as well.
+// cluster answers from a list, and a patch as an API server does.
 type cluster struct{ *canned.Cluster }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -36,19 +35,6 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		t.Fatal(err)
 	}
 	return &cluster{canned.New(scheme, objects...)}
-}
-
-func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	partial, ok := list.(*metav1.PartialObjectMetadataList)
-	if !ok {
-		return c.Cluster.List(ctx, list, options...)
-	}
-	namespaces := &corev1.NamespaceList{}
-	err := c.Cluster.List(ctx, namespaces, options...)
-	for i := range namespaces.Items {
-		partial.Items = append(partial.Items, metav1.PartialObjectMetadata{ObjectMeta: namespaces.Items[i].ObjectMeta})
-	}
-	return err
 }
 
 // Patch answers with the changed object, as an API server does to a merge patch.
@@ -83,13 +69,6 @@ func merge(into, changes map[string]any) {
 	}
 }
 
-// recorder keeps events as "Type Reason: note".
-type recorder struct{ said []string }
-
-func (r *recorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	r.said = append(r.said, kind+" "+reason+": "+fmt.Sprintf(note, args...))
-}
-
 // neighbour is another operator.
 type neighbour struct {
 	running, older string
@@ -113,7 +92,7 @@ func namespace(name string, lists map[string]string) client.Object {
 type working struct {
 	*Reconciler
 	cached, live *cluster
-	events       *recorder
+	events       *canned.Events
 	registry     *prometheus.Registry
 }
 
@@ -122,7 +101,7 @@ func newWorking(t *testing.T, objects ...client.Object) *working {
 	t.Helper()
 	objects = append(objects, namespace("ns", map[string]string{AllowedAnnotation: "*"}))
 	made := &working{
-		cached: newCluster(t, objects...), live: newCluster(t, objects...), events: &recorder{}, registry: prometheus.NewRegistry(),
+		cached: newCluster(t, objects...), live: newCluster(t, objects...), events: &canned.Events{}, registry: prometheus.NewRegistry(),
 	}
 	made.Reconciler = &Reconciler{
 		Client: made.cached, Live: made.live, Events: made.events, Owner: "operator", Others: alone(), Now: func() time.Time { return began },
@@ -134,30 +113,6 @@ func newWorking(t *testing.T, objects ...client.Object) *working {
 		t.Fatal(err)
 	}
 	return made
-}
-
-// gauges are the values of all gauges, by name and labels, and the number and the sum of what the histogram has.
-func gauges(t *testing.T, registry *prometheus.Registry) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			if histogram := metric.GetHistogram(); histogram != nil {
-				found[name+" count"], found[name+" sum"] = float64(histogram.GetSampleCount()), histogram.GetSampleSum()
-				continue
-			}
-			found[name] = metric.GetGauge().GetValue()
-		}
-	}
-	return found
 }
 
 // conditionTexts are conditions as "Status Reason: message" by their types.

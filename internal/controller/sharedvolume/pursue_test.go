@@ -2,7 +2,6 @@ package sharedvolume
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +40,7 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 	now := metav1.NewTime(began)
 	community := owner("ns", "sv1")
 	community.Finalizers = []string{CommunityFinalizer}
-	const write = "apply status SharedVolume sv1"
+	const write = "apply status SharedVolume ns/sv1"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    []string
@@ -50,11 +49,11 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 		"nothing is there": {[]client.Object{owner("ns", "sv1")}, []string{"create PersistentVolume pv-ns-sv1"}, nil},
 		"bound":            {boundPair(owner("ns", "sv1"), nil), []string{write}, nil},
 		"the community's": {boundPair(community, func(w *world) { w.usual.Annotations, w.claim.OwnerReferences = nil, nil }), []string{
-			"patch PersistentVolume pv-ns-sv1", "patch PersistentVolumeClaim pvc-sv1", "patch SharedVolume sv1", write,
+			"patch PersistentVolume pv-ns-sv1", "patch PersistentVolumeClaim ns/pvc-sv1", "patch SharedVolume ns/sv1", write,
 		}, []string{"Normal Adopted: taken over from the community's operator"}},
 		"the volume is deleted": {boundPair(owner("ns", "sv1"), func(w *world) {
 			w.usual.DeletionTimestamp, w.usual.Finalizers = &now, []string{"a/b"}
-		}), []string{"delete PersistentVolumeClaim pvc-sv1"}, nil},
+		}), []string{"delete PersistentVolumeClaim ns/pvc-sv1"}, nil},
 	} {
 		w := newWorking(t, tc.objects...)
 		if _, err := lookAt(t, w); err != nil {
@@ -63,7 +62,7 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 		if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" {
 			t.Errorf("%s: writes (-want +got):\n%s", name, diff)
 		}
-		if diff := cmp.Diff(tc.says, w.events.said, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(tc.says, w.events.Said, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: events (-want +got):\n%s", name, diff)
 		}
 	}
@@ -86,12 +85,7 @@ func TestAnErrorIsTheSharedVolumesOrIsTriedAgain(t *testing.T) {
 		"refused":            {apierrors.NewForbidden(volumes, "x", textError("no")), 30 * time.Second, false, 2},
 	} {
 		w := newWorking(t, owner("ns", "sv1"))
-		w.cached.Fail = func(request string) error {
-			if strings.HasPrefix(request, "create ") {
-				return tc.err
-			}
-			return nil
-		}
+		w.cached.Refuse(tc.err, "create")
 		result, err := lookAt(t, w)
 		if result.RequeueAfter != tc.again || (err != nil) != tc.fails || len(w.cached.Writes) != tc.writes {
 			t.Errorf("%s: again in %s, error %v, writes %q", name, result.RequeueAfter, err, w.cached.Writes)
@@ -117,7 +111,7 @@ func TestASharedVolumeIsLeftAloneAndToldSoOnce(t *testing.T) {
 	want := []string{
 		"Normal LeftToCommunityOperator: left alone while Deployment a/b" + rest, "Normal LeftToOtherOperator: left alone while Deployment c/d" + rest,
 	}
-	if diff := cmp.Diff(want, w.events.said); diff != "" {
+	if diff := cmp.Diff(want, w.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -202,7 +196,7 @@ func TestAPreviewNamesWhatATakeoverChanges(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil || len(c.Writes) > 0 {
 			t.Errorf("%s: error %v, writes %q (-want +got):\n%s", name, err, c.Writes, diff)
 		}
-		c.Fail = func(string) error { return errors.New("no answer") }
+		c.Refuse(errors.New("no answer"))
 		if _, err := Preview(t.Context(), c); err == nil || err.Error() != "list SharedVolumes: no answer" {
 			t.Errorf("%s: error %v", name, err)
 		}

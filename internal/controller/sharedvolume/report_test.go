@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/canned"
 )
 
 const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask an administrator of the cluster " +
@@ -144,9 +145,9 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 			[]string{"Normal Mountable: pods can mount it again: file system fs-1 is One Zone"},
 		},
 	} {
-		events := &recorder{}
+		events := &canned.Events{}
 		(&Reconciler{Events: events}).tell(tc.before, tc.after)
-		if diff := cmp.Diff(tc.want, events.said); diff != "" {
+		if diff := cmp.Diff(tc.want, events.Said); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -177,9 +178,9 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 		"a claim is deleted":   {known, change{what: deleteClaim, object: claim}, nil},
 		"a volume is deleted":  {known, change{what: deleteVolume, object: volume}, nil},
 	} {
-		events := &recorder{}
+		events := &canned.Events{}
 		(&Reconciler{Events: events}).tellChange(tc.owner, &tc.do)
-		if diff := cmp.Diff(tc.want, events.said); diff != "" {
+		if diff := cmp.Diff(tc.want, events.Said); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -210,19 +211,19 @@ func TestAStatusIsWrittenOnlyIfItIsNew(t *testing.T) {
 		if err := w.report(t.Context(), sv.DeepCopy(), sv, world{}, tc.step); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(w.cached.Writes); got != tc.writes || len(w.events.said) != tc.says {
-			t.Errorf("%s: writes %q, events %q, want %d and %d", name, w.cached.Writes, w.events.said, tc.writes, tc.says)
+		if got := len(w.cached.Writes); got != tc.writes || len(w.events.Said) != tc.says {
+			t.Errorf("%s: writes %q, events %q, want %d and %d", name, w.cached.Writes, w.events.Said, tc.writes, tc.says)
 		}
 	}
 }
 
 func TestAStatusThatCannotBeWrittenIsNotTold(t *testing.T) {
 	w := newWorking(t)
-	w.cached.Fail = func(string) error { return errors.New("no answer") }
+	w.cached.Refuse(errors.New("no answer"))
 	sv := owner("ns", "sv1")
 	err := w.report(t.Context(), sv.DeepCopy(), sv, world{}, plan{phase: v1alpha1.Failed, reason: "NameTaken", message: "taken"})
-	if err == nil || err.Error() != "write status of SharedVolume ns/sv1: no answer" || len(w.events.said) > 0 {
-		t.Errorf("error %v, events %q", err, w.events.said)
+	if err == nil || err.Error() != "write status of SharedVolume ns/sv1: no answer" || len(w.events.Said) > 0 {
+		t.Errorf("error %v, events %q", err, w.events.Said)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -73,7 +74,7 @@ func TestANamespaceWakesItsSharedVolumesAndAnotherOperatorsEndAll(t *testing.T) 
 		if diff := cmp.Diff(tc.want, keysOf(tc.got()), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		w.cached.Fail = func(string) error { return errors.New("no answer") }
+		w.cached.Refuse(errors.New("no answer"))
 		if got := tc.got(); len(got) > 0 {
 			t.Errorf("%s: woken without an answer: %v", name, got)
 		}
@@ -160,7 +161,7 @@ func TestMetricsCountEachSharedVolumeOnce(t *testing.T) {
 		for name, value := range want {
 			all[name] = value
 		}
-		if diff := cmp.Diff(all, gauges(t, w.registry)); diff != "" {
+		if diff := cmp.Diff(all, canned.Metrics(t, w.registry)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
@@ -202,7 +203,7 @@ func TestTheTimeUntilReadyIsTakenOnce(t *testing.T) {
 		after := withStatus(tc.phase)
 		after.CreationTimestamp = metav1.Unix(began.Unix()-tc.age, 0)
 		w.metrics.observeReady(tc.before, after, began)
-		if got := gauges(t, w.registry); got[MetricReady+" count"] != tc.count || got[MetricReady+" sum"] != tc.sum {
+		if got := canned.Metrics(t, w.registry); got[MetricReady+" count"] != tc.count || got[MetricReady+" sum"] != tc.sum {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

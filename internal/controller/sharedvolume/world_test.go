@@ -33,7 +33,7 @@ func TestPodsAreReadFromTheClusterWithTheZonesOfTheirNodes(t *testing.T) {
 	if len(w.cached.Reads) > 0 {
 		t.Errorf("the cache was asked: %q", w.cached.Reads)
 	}
-	w.live.Fail = func(string) error { return textError("no answer") }
+	w.live.Refuse(textError("no answer"))
 	if _, err := w.holdersOf(t.Context(), sv); err == nil || err.Error() != "list pods of namespace ns: no answer" {
 		t.Errorf("error %v", err)
 	}

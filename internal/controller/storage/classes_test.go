@@ -61,7 +61,7 @@ func TestPodsWithOtherLabelsAreToldInFull(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c := newCluster(t)
-	c.Fail = func(string) error { return errors.New("out of order") }
+	c.Refuse(errors.New("out of order"))
 	if _, err := reconcilerOf(c).hasConflicts(t.Context()); err == nil || err.Error() != "read ConfigMap openshift-config/selinux-conflicts: out of order" {
 		t.Errorf("error %v", err)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 // cleared is a cluster with the last objects of a driver, in the order in which they go, and what a step of the removal made of it.
-func cleared(t *testing.T, fail func(string) error, objects ...client.Object) (done *result, writes, told []string) {
+func cleared(t *testing.T, fail string, objects ...client.Object) (done *result, writes, told []string) {
 	t.Helper()
 	entry := others()
 	c := newCluster(t, objects...)
-	c.Fail = fail
+	c.Refuse(errors.New("out of order"), fail)
 	r := reconcilerOf(c, entry)
 	r.Scope.objects = map[string][]client.Object{entry.Name: started(entry.Operator)}
 	w := aWorld()
@@ -56,14 +56,14 @@ func TestEachStepOfARemovalBeginsWhenNothingIsLeftOfTheOneBefore(t *testing.T) {
 		message string
 		told    []string
 	}{
-		{"delete Deployment gated-operator", "removing the operator of Gated: waiting for Deployment openshift-cluster-csi-drivers/gated-operator", nil},
-		{"delete DaemonSet node", "removing the driver of Gated: waiting for DaemonSet drivers/node", nil},
-		{"delete CSIDriver gated.example", "removing the driver of Gated: waiting for CSIDriver gated.example", nil},
-		{"delete ServiceAccount gated-operator", "removing what the operator needed of Gated: waiting for ServiceAccount openshift-cluster-csi-drivers/gated-operator", nil},
-		{"delete ClusterCSIDriver gated.example", "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example", []string{removed}},
+		{"delete Deployment openshift-cluster-csi-drivers/gated-operator Foreground", "removing the operator of Gated: waiting for Deployment openshift-cluster-csi-drivers/gated-operator", nil},
+		{"delete DaemonSet drivers/node Foreground", "removing the driver of Gated: waiting for DaemonSet drivers/node", nil},
+		{"delete CSIDriver gated.example Foreground", "removing the driver of Gated: waiting for CSIDriver gated.example", nil},
+		{"delete ServiceAccount openshift-cluster-csi-drivers/gated-operator Background", "removing what the operator needed of Gated: waiting for ServiceAccount openshift-cluster-csi-drivers/gated-operator", nil},
+		{"delete ClusterCSIDriver gated.example Foreground", "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example", []string{removed}},
 	} {
 		t.Run(want.write, func(t *testing.T) {
-			done, writes, told := cleared(t, nil, remains()[gone:]...)
+			done, writes, told := cleared(t, "", remains()[gone:]...)
 			if diff := cmp.Diff([]string{want.write}, writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
@@ -81,7 +81,7 @@ func TestEachStepOfARemovalBeginsWhenNothingIsLeftOfTheOneBefore(t *testing.T) {
 }
 
 func TestARemovalIsCompleteThoughTheNamespaceStays(t *testing.T) {
-	done, writes, told := cleared(t, nil, remains()[5])
+	done, writes, told := cleared(t, "", remains()[5])
 	if len(writes) > 0 || len(told) > 0 || done.removal != (removal{done: true}) {
 		t.Errorf("removal %+v, writes %v, events %v", done.removal, writes, told)
 	}
@@ -92,7 +92,7 @@ func TestARemovalWaitsForFinalizersAndSaysWhich(t *testing.T) {
 	now := metav1.NewTime(at)
 	left.SetDeletionTimestamp(&now)
 	left.SetFinalizers([]string{"a.example/x", "b.example/y"})
-	done, writes, told := cleared(t, nil, left)
+	done, writes, told := cleared(t, "", left)
 	const want = "removing the ClusterCSIDriver of Gated: waiting for ClusterCSIDriver gated.example (finalizers a.example/x, b.example/y)"
 	if diff := cmp.Diff(want, done.removal.message); diff != "" || len(writes) > 0 || len(told) > 0 {
 		t.Errorf("%s\nwrites %v, events %v", diff, writes, told)
@@ -103,7 +103,7 @@ func TestARemovalWaitsForFinalizersAndSaysWhich(t *testing.T) {
 func TestARemovalLeavesWhatSomebodyElseHasMade(t *testing.T) {
 	account := remains()[3]
 	account.SetLabels(nil)
-	done, writes, _ := cleared(t, nil, account)
+	done, writes, _ := cleared(t, "", account)
 	if len(writes) > 0 || !done.removal.done {
 		t.Errorf("removal %+v, writes %v", done.removal, writes)
 	}
@@ -111,23 +111,18 @@ func TestARemovalLeavesWhatSomebodyElseHasMade(t *testing.T) {
 
 func TestARemovalGoesNoFurtherWhenARequestFails(t *testing.T) {
 	for request, want := range map[string]string{
-		"Deployment":            "Deployment openshift-cluster-csi-drivers/gated-operator: read: out of order",
-		"DaemonSet":             "DaemonSet drivers/node: read: out of order",
-		"delete DaemonSet node": "DaemonSet drivers/node: delete: out of order",
-		"CSIDriver":             "CSIDriver gated.example: read: out of order",
-		"ClusterCSIDriver":      "ClusterCSIDriver gated.example: read: out of order",
+		"get Deployment":                "Deployment openshift-cluster-csi-drivers/gated-operator: read: out of order",
+		"get DaemonSet":                 "DaemonSet drivers/node: read: out of order",
+		"delete DaemonSet drivers/node": "DaemonSet drivers/node: delete: out of order",
+		"get CSIDriver":                 "CSIDriver gated.example: read: out of order",
+		"get ClusterCSIDriver":          "ClusterCSIDriver gated.example: read: out of order",
 	} {
 		t.Run(request, func(t *testing.T) {
 			objects := remains()[1:]
-			if request == "CSIDriver" || request == "ClusterCSIDriver" {
+			if request == "get CSIDriver" || request == "get ClusterCSIDriver" {
 				objects = nil
 			}
-			done, _, told := cleared(t, func(asked string) error {
-				if asked == request {
-					return errors.New("out of order")
-				}
-				return nil
-			}, objects...)
+			done, _, told := cleared(t, request, objects...)
 			if err := done.changes.Err(); err == nil || err.Error() != want || len(done.changes) != 1 || done.removal.done || len(told) > 0 {
 				t.Errorf("changes %+v, removal %+v, events %v", done.changes, done.removal, told)
 			}

@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
@@ -59,21 +57,6 @@ func reporterOf(t *testing.T, r *Reconciler) *reporter {
 		remember: r.applier.Mutations.Remember, events: r.Events, metrics: measured,
 	}
 	return r.reporter
-}
-
-// written is what was last sent with a request.
-func written[T any](t *testing.T, c *canned.Cluster, request string) *T {
-	t.Helper()
-	for i, what := range slices.Backward(c.Writes) {
-		if what == request {
-			into := new(T)
-			if err := json.Unmarshal([]byte(c.Bodies[i]), into); err != nil {
-				t.Fatal(err)
-			}
-			return into
-		}
-	}
-	return nil
 }
 
 // owned is one of the objects that this program makes for an operator.

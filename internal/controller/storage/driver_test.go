@@ -105,7 +105,7 @@ func TestSettingsOfAFormerOperatorAreKeptAndTold(t *testing.T) {
 
 func TestARefusedClusterCSIDriverIsTold(t *testing.T) {
 	c := newCluster(t)
-	c.Fail = func(string) error { return errors.New("refused") }
+	c.Refuse(errors.New("refused"))
 	r := reconcilerOf(c)
 	says := func(err error, want string) {
 		t.Helper()

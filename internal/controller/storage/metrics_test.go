@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"fmt"
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -10,27 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// gauges are the values of all metrics, by name and labels.
-func gauges(t *testing.T, registry *prometheus.Registry) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				name += fmt.Sprintf(" %s=%s", label.GetName(), label.GetValue())
-			}
-			found[name] = metric.GetGauge().GetValue()
-		}
-	}
-	return found
-}
+	"github.com/csi-operators/csi-operators/internal/canned"
+)
 
 func TestMetricsFollowWhatIsThereAndForgetWhatHasGone(t *testing.T) {
 	registry := prometheus.NewRegistry()
@@ -48,15 +29,15 @@ func TestMetricsFollowWhatIsThereAndForgetWhatHasGone(t *testing.T) {
 	gone.removal.done = true
 	measured.observe(w, []result{plain, *gone}, []operatorv1.OperatorCondition{said("ADegraded", true, ""), said("BDegraded", false, "")})
 	want := map[string]float64{
-		MetricDefaultClasses: 2, MetricMismatch + " driver=one": 1, MetricMismatch + " driver=two": 0,
-		MetricDriver + " driver=plain.example operator=plain-operator state=Wanted version=2": 1,
-		MetricCondition + " type=ADegraded":                                                   1, MetricCondition + " type=BDegraded": 0,
+		MetricDefaultClasses: 2, MetricMismatch + " one": 1, MetricMismatch + " two": 0,
+		MetricDriver + " plain.example plain-operator Wanted 2": 1,
+		MetricCondition + " ADegraded":                          1, MetricCondition + " BDegraded": 0,
 	}
-	if diff := cmp.Diff(want, gauges(t, registry)); diff != "" {
+	if diff := cmp.Diff(want, canned.Metrics(t, registry)); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
 	measured.observe(&seen{}, nil, nil)
-	if diff := cmp.Diff(map[string]float64{MetricDefaultClasses: 0}, gauges(t, registry)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{MetricDefaultClasses: 0}, canned.Metrics(t, registry)); diff != "" {
 		t.Errorf("of an empty cluster (-want +got):\n%s", diff)
 	}
 	const twice = "register metrics: duplicate metrics collector registration attempted"

@@ -71,20 +71,15 @@ func TestAReconcileFollowsTheStorageAndThePlatform(t *testing.T) {
 
 func TestAReconcileThatCannotReadChangesNothingAndNamesIt(t *testing.T) {
 	for kind, want := range map[string]string{
-		"Storage":           "read *v1.Storage cluster: read: out of order",
-		"ClusterOperator":   "read *v1.ClusterOperator storage: read: out of order",
-		"ConfigMap":         "read ConfigMap openshift-config/selinux-conflicts: out of order",
-		"ClusterCSIDriver":  "read ClusterCSIDriver plain.example: read: out of order",
-		"StorageClassList ": "list StorageClasses: out of order",
+		"get Storage":          "read *v1.Storage cluster: read: out of order",
+		"get ClusterOperator":  "read *v1.ClusterOperator storage: read: out of order",
+		"get ConfigMap":        "read ConfigMap openshift-config/selinux-conflicts: out of order",
+		"get ClusterCSIDriver": "read ClusterCSIDriver plain.example: read: out of order",
+		"list StorageClass":    "list StorageClasses: out of order",
 	} {
 		var log []string
 		r, c := tripOf(t, &log, storageOf("Managed"), infrastructure("None"))
-		c.Fail = func(asked string) error {
-			if asked == kind {
-				return errors.New("out of order")
-			}
-			return nil
-		}
+		c.Refuse(errors.New("out of order"), kind)
 		if _, err := r.Reconcile(t.Context(), request()); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", kind, err, want)
 		}

@@ -151,16 +151,11 @@ func TestARemovalSaysForWhatItWaits(t *testing.T) {
 
 func TestARemovalThatCannotLookDoesNothing(t *testing.T) {
 	for request, want := range map[string]string{
-		"DaemonSet":             "look whether DaemonSet drivers/node is left: read: out of order",
-		"PersistentVolumeList ": "list PersistentVolumes of driver gated.example: out of order",
+		"get DaemonSet":         "look whether DaemonSet drivers/node is left: read: out of order",
+		"list PersistentVolume": "list PersistentVolumes of driver gated.example: out of order",
 	} {
 		c := newCluster(t)
-		c.Fail = func(asked string) error {
-			if asked == request {
-				return errors.New("out of order")
-			}
-			return nil
-		}
+		c.Refuse(errors.New("out of order"), request)
 		done := unneeded(others())
 		reconcilerOf(c, done.entry).remove(t.Context(), aWorld(), done)
 		if done.err == nil || done.err.Error() != want || len(c.Writes) > 0 || done.removal != (removal{}) {

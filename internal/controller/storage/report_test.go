@@ -37,10 +37,10 @@ func empty() *seen {
 // show makes the cache show what was written last.
 func show(t *testing.T, c *canned.Cluster, w *seen) {
 	t.Helper()
-	if made := written[operatorv1.Storage](t, c, storageStatus); made != nil {
+	if made := canned.Written[operatorv1.Storage](t, c, storageStatus); made != nil {
 		w.storage.Status = made.Status
 	}
-	if made := written[configv1.ClusterOperator](t, c, operatorStatus); made != nil {
+	if made := canned.Written[configv1.ClusterOperator](t, c, operatorStatus); made != nil {
 		w.clusterOperator.Status = made.Status
 	}
 }
@@ -81,7 +81,7 @@ func TestWhatOthersReportInTheStorageIsSummedUpAndNotWritten(t *testing.T) {
 	if _, err := reporter.report(t.Context(), w, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, condition := range written[operatorv1.Storage](t, c, storageStatus).Status.Conditions {
+	for _, condition := range canned.Written[operatorv1.Storage](t, c, storageStatus).Status.Conditions {
 		if condition.Type == "OtherDegraded" {
 			t.Error("a condition of another program is written")
 		}
@@ -95,7 +95,7 @@ func TestWhatOthersReportInTheStorageIsSummedUpAndNotWritten(t *testing.T) {
 // sumOf is what the ClusterOperator was told last of a type.
 func sumOf(t *testing.T, c *canned.Cluster, kind string) string {
 	t.Helper()
-	for _, condition := range written[configv1.ClusterOperator](t, c, operatorStatus).Status.Conditions {
+	for _, condition := range canned.Written[configv1.ClusterOperator](t, c, operatorStatus).Status.Conditions {
 		if string(condition.Type) == kind {
 			return kind + " is " + string(condition.Status) + ", " + condition.Reason + ": " + condition.Message
 		}
@@ -173,7 +173,7 @@ func TestVersionsWaitForAllDriversAndForThePlatform(t *testing.T) {
 			if _, err := reporter.report(t.Context(), w, nil, []result{tc.done}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, written[configv1.ClusterOperator](t, c, operatorStatus).Status.Versions); diff != "" {
+			if diff := cmp.Diff(tc.want, canned.Written[configv1.ClusterOperator](t, c, operatorStatus).Status.Versions); diff != "" {
 				t.Errorf("versions (-want +got):\n%s", diff)
 			}
 		})
@@ -234,12 +234,7 @@ func TestAReportThatFailsNamesWhatWasWritten(t *testing.T) {
 		"apply ClusterOperator storage": "create ClusterOperator storage: refused",
 	} {
 		c := newCluster(t)
-		c.Fail = func(asked string) error {
-			if asked == request {
-				return errors.New("refused")
-			}
-			return nil
-		}
+		c.Refuse(errors.New("refused"), request)
 		r := reconcilerOf(c)
 		reporter := reporterOf(t, r)
 		w := empty()
@@ -268,7 +263,7 @@ func TestAnUnmanagedClusterKeepsItsVersionsAndForgetsItsConditions(t *testing.T)
 	if again, err := reporter.unmanaged(t.Context(), w); err != nil || again != 0 || reporter.last != nil {
 		t.Errorf("again in %s, error %v, it remembers %v", again, err, reporter.last)
 	}
-	got := written[configv1.ClusterOperator](t, c, operatorStatus).Status
+	got := canned.Written[configv1.ClusterOperator](t, c, operatorStatus).Status
 	if diff := cmp.Diff(had.Versions, got.Versions) + cmp.Diff(had.RelatedObjects, got.RelatedObjects); diff != "" {
 		t.Error(diff)
 	}

@@ -140,19 +140,14 @@ func TestWhatOfAnEntryIsRemovedIsNeverANamespaceNorUnknownToTheCluster(t *testin
 func TestAScopeThatCannotBeFoundIsNoScope(t *testing.T) {
 	const late = "out of order"
 	for request, want := range map[string]string{
-		"ClusterCSIDriverList ":                        "list ClusterCSIDrivers: " + late,
-		"DeploymentList openshift-cluster-csi-drivers": "list Deployments of operators in namespace openshift-cluster-csi-drivers: " + late,
-		"VolumeAttributesClass":                        late, "ServiceMonitor": late,
+		"list ClusterCSIDriver":                         "list ClusterCSIDrivers: " + late,
+		"list Deployment openshift-cluster-csi-drivers": "list Deployments of operators in namespace openshift-cluster-csi-drivers: " + late,
+		"get VolumeAttributesClass":                     late, "get ServiceMonitor": late,
 	} {
 		c := newCluster(t, infrastructure("AWS"))
-		c.Fail = func(asked string) error {
-			if asked == request {
-				return errors.New(late)
-			}
-			return nil
-		}
+		c.Refuse(errors.New(late), request)
 		scope, err := Look(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
-			return true, c.Fail(kind.Kind)
+			return true, c.Fail("get " + kind.Kind)
 		})
 		if err == nil || err.Error() != want || len(scope.Entries) > 0 {
 			t.Errorf("%s: error %v, want %s", request, err, want)

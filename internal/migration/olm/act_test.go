@@ -71,12 +71,7 @@ func TestSettingsAreKeptUnlessThereIsANewerWord(t *testing.T) {
 			if tc.there != nil {
 				c.Objects = append(c.Objects, tc.there)
 			}
-			c.Fail = func(request string) error {
-				if request == "ClusterCSIDriver" {
-					return tc.fail
-				}
-				return nil
-			}
+			c.Refuse(tc.fail, "get ClusterCSIDriver")
 			err := operators(c).keepSettings(t.Context(), entry.Name, old)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err {
 				t.Errorf("error %v, want %s", err, tc.err)
@@ -97,10 +92,10 @@ func TestWhatIsBeingDeletedIsNotDeletedAgain(t *testing.T) {
 	if err := operators(c).deleteAll(t.Context(), []client.Object{going, version("next")}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"delete ClusterServiceVersion next"}, c.Writes); diff != "" {
+	if diff := cmp.Diff([]string{"delete ClusterServiceVersion team/next"}, c.Writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	c.Fail = func(string) error { return errors.New("refused") }
+	c.Refuse(errors.New("refused"))
 	err := operators(c).deleteAll(t.Context(), []client.Object{version("next")})
 	if err == nil || err.Error() != "delete ClusterServiceVersion team/next: refused" {
 		t.Errorf("error %v", err)
@@ -162,7 +157,7 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 	running := partial("apps/v1", entry.Workloads[1].Kind, namespace, entry.Workloads[1].Name, nil)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "left", Labels: map[string]string{"app": entry.Workloads[0].Name}}}
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "aws-ebs-csi-driver-operator-role"}}
-	const apply = "apply RoleBinding aws-ebs-csi-driver-operator-role"
+	const apply = "apply RoleBinding openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-operator-role"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		change  func(*catalogue.Entry)
@@ -176,9 +171,9 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 		"it has the rights already":          {objects: []client.Object{running, bound}},
 		"an operator of others":              {objects: []client.Object{running}, change: func(e *catalogue.Entry) { e.Builtin = false }},
 		"the old driver ran where ours does": {objects: []client.Object{running}, change: func(e *catalogue.Entry) { e.Predecessor.Namespace = "" }},
-		"nobody tells what runs":             {fail: "Deployment", err: "look for the driver that OLM's operator ran: no"},
-		"nobody tells which pods run":        {fail: "PodList " + namespace, err: "look for the driver that OLM's operator ran: list pods in namespace " + namespace + ": no"},
-		"nobody tells whether it is bound":   {objects: []client.Object{running}, fail: "RoleBinding", err: "no"},
+		"nobody tells what runs":             {fail: "get Deployment", err: "look for the driver that OLM's operator ran: no"},
+		"nobody tells which pods run":        {fail: "list Pod " + namespace, err: "look for the driver that OLM's operator ran: list pods in namespace " + namespace + ": no"},
+		"nobody tells whether it is bound":   {objects: []client.Object{running}, fail: "get RoleBinding", err: "no"},
 		"it can't be bound": {objects: []client.Object{running}, fail: apply, want: []string{apply},
 			err: "let aws-ebs-csi-driver-operator take over the driver in namespace " + namespace + ": RoleBinding aws-ebs-csi-driver-operator-role: no"},
 	} {
@@ -190,12 +185,7 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 				tc.change(&one)
 			}
 			c := newCluster(t, tc.objects...)
-			c.Fail = func(request string) error {
-				if request == tc.fail {
-					return errors.New("no")
-				}
-				return nil
-			}
+			c.Refuse(errors.New("no"), tc.fail)
 			state, err := operators(c).Retire(t.Context(), one)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err || state.Done != (err == nil) {
 				t.Errorf("%+v, error %v, want %s", state, err, tc.err)

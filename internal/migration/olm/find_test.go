@@ -92,21 +92,16 @@ func TestAPodOfTheOldOperatorIsToldFromOneOfTheNew(t *testing.T) {
 func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 	entry := formerEBS(t)
 	for _, tc := range []struct{ fail, want string }{
-		{"AWSEBSDriver", "look for AWSEBSDriver cluster: no"},
-		{"SubscriptionList ", "look for what OLM installed: list Subscriptions: no"},
-		{"ClusterServiceVersionList ", "look for what OLM installed: list ClusterServiceVersions: no"},
-		{"DeploymentList ", "look for what OLM installed: list Deployments: no"},
-		{"PodList ", "look for what OLM installed: list Pods: no"},
-		{"ClusterCSIDriver", "look for ClusterCSIDriver ebs.csi.aws.com: no"},
+		{"get AWSEBSDriver", "look for AWSEBSDriver cluster: no"},
+		{"list Subscription", "look for what OLM installed: list Subscriptions: no"},
+		{"list ClusterServiceVersion", "look for what OLM installed: list ClusterServiceVersions: no"},
+		{"list Deployment", "look for what OLM installed: list Deployments: no"},
+		{"list Pod", "look for what OLM installed: list Pods: no"},
+		{"get ClusterCSIDriver", "look for ClusterCSIDriver ebs.csi.aws.com: no"},
 		{"delete AWSEBSDriver cluster", "delete AWSEBSDriver cluster: no"},
 	} {
 		c := newCluster(t, configurationOf(entry), driver(entry))
-		c.Fail = func(request string) error {
-			if request == tc.fail {
-				return errors.New("no")
-			}
-			return nil
-		}
+		c.Refuse(errors.New("no"), tc.fail)
 		o := operators(c)
 		state, err := o.Retire(t.Context(), entry)
 		if err == nil || err.Error() != tc.want || state.Done {
@@ -125,12 +120,7 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 	if _, err := o.Retire(t.Context(), entry); err != nil {
 		t.Fatal(err)
 	}
-	c.Fail = func(request string) error {
-		if request == "PodList team" {
-			return errors.New("no")
-		}
-		return nil
-	}
+	c.Refuse(errors.New("no"), "list Pod team")
 	if _, err := o.step(t.Context(), entry, o.removals[entry.Name]); err == nil || err.Error() != "look for what OLM installed: list Pods: no" {
 		t.Errorf("a later look for pods: error %v", err)
 	}
