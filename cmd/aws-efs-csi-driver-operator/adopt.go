@@ -170,7 +170,8 @@ func fromFolder(ctx context.Context, path string, d driver.Driver) (client.Clien
 			kinds[kind] = true
 		}
 	}
-	return folder.Client(), kinds, nil
+	found, err := folder.Client()
+	return found, kinds, err
 }
 
 // warnOfGaps says of which namespaces with EFS volumes the folder has no pods: must-gather leaves applications out.

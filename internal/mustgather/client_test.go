@@ -17,8 +17,7 @@ import (
 )
 
 func TestTheClientReadsAndNeverWrites(t *testing.T) {
-	reader := sample(t)
-	folder := reader.Client()
+	folder := readOnly(t)
 	object := &corev1.Pod{}
 	must(t, folder.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "p"}, object))
 	if got := names(t, folder, &corev1.PodList{}, client.InNamespace("b")); len(got) != 2 {
@@ -51,7 +50,7 @@ func TestTheClientReadsAndNeverWrites(t *testing.T) {
 }
 
 func TestTheClientKnowsTheKindsOfTheFolder(t *testing.T) {
-	folder := sample(t).Client()
+	folder := readOnly(t)
 	for _, test := range []struct {
 		object     client.Object
 		namespaced bool
@@ -77,4 +76,11 @@ func TestTheClientKnowsTheKindsOfTheFolder(t *testing.T) {
 	if _, err := folder.GroupVersionKindFor(&metav1.PartialObjectMetadata{}); err == nil {
 		t.Error("an object without a kind has one")
 	}
+}
+
+func readOnly(t *testing.T) client.Client {
+	t.Helper()
+	made, err := sample(t).Client()
+	must(t, err)
+	return made
 }
