@@ -120,17 +120,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.finish(ctx, cr, r.follow(ctx, cr, live))
+	result := r.follow(ctx, cr, live)
+	if result.unwanted.stale {
+		return ctrl.Result{}, nil
+	}
+	return r.finish(ctx, cr, result)
 }
 
 // follow does what the management state asks for.
 func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	unwanted, err := r.notWanted(ctx, cr)
-	if err != nil {
+	switch {
+	case err != nil:
 		// What is not known removes nothing.
 		result := r.look(ctx, cr, live)
 		result.err = errors.Join(err, result.err)
 		return result
+	case unwanted.stale:
+		return outcome{unwanted: unwanted}
 	}
 	var result outcome
 	switch state := cr.Spec.ManagementState; {

@@ -17,6 +17,8 @@ type removalWish struct {
 	// remove is true if the driver is to be removed. Message says why, or why it stays all the same; empty without the annotation.
 	remove  bool
 	message string
+	// stale means that the ClusterCSIDriver in the cache is not the newest. Nothing is done before its event comes.
+	stale bool
 }
 
 // notWanted tells whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
@@ -34,7 +36,7 @@ func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	platform, stale, err := r.confirmed(ctx, cr)
 	switch {
 	case err != nil || stale:
-		return removalWish{}, err
+		return removalWish{stale: stale}, err
 	case platform == "":
 		return removalWish{message: stays + "the Infrastructure names no platform"}, nil
 	case platform == r.Driver.Platform:
@@ -56,7 +58,7 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		return platform, false, err
 	}
 	newest, err := r.isNewest(ctx, cr)
-	return platform, !newest, err
+	return platform, err == nil && !newest, err
 }
 
 // isNewest tells whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may

@@ -44,7 +44,9 @@ func TestADriverGoesOnlyIfTheInfrastructureSaysSoAsWell(t *testing.T) {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Removed,
 			want: removalWish{remove: true, message: "the platform of the cluster is GCP now, and the driver is one of AWS"},
 		},
-		"another platform, and a word of the administrator that the cache does not show": {cached: of("GCP"), live: of("GCP"), newer: true},
+		"another platform, and a word of the administrator that the cache does not show": {
+			cached: of("GCP"), live: of("GCP"), newer: true, want: removalWish{stale: true},
+		},
 		"unmanaged": {
 			cached: of("GCP"), live: of("GCP"), state: operatorv1.Unmanaged,
 			want: removalWish{message: "annotation storage.openshift.io/not-wanted does nothing while spec.managementState is Unmanaged"},
@@ -113,5 +115,22 @@ func TestAPlatformThatCantBeReadRemovesNothing(t *testing.T) {
 	result := trip.follow(t.Context(), cr, live{})
 	if result.err == nil || result.removal != (removal{}) || result.unwanted.remove || len(trip.cluster.Writes) > 0 {
 		t.Errorf("%+v, %v, sent %v", result.removal, result.err, trip.cluster.Sent())
+	}
+}
+
+// Its event comes: until then neither a removal nor an installation is right.
+func TestAClusterCSIDriverThatIsNotTheNewestIsLeftAlone(t *testing.T) {
+	d := disk()
+	d.Removable = false
+	cr, _ := healthy()
+	cr.Annotations = map[string]string{openshift.NotWantedAnnotation: "GCP"}
+	trip := newTrip(t, d, of("GCP"), cr)
+	newest := cr.DeepCopy()
+	newest.Generation++
+	live := newCluster(t, of("GCP"), newest)
+	trip.Live = live
+	again, err := trip.Reconcile(t.Context(), trip.request())
+	if err != nil || again.RequeueAfter != 0 || len(trip.cluster.Sent()) > 0 || len(live.Sent()) > 0 {
+		t.Errorf("%+v, %v, sent %v, %v", again, err, trip.cluster.Sent(), live.Sent())
 	}
 }
