@@ -54,10 +54,11 @@ func (c conditioner) conditions(
 		all = c.notFollowed(all, cr, result.seen.problems)
 	}
 	prefix := c.driver.ConditionPrefix
-	for kind, changes := range c.group(result.changes) {
+	ends := result.removal.removing || result.removal.removed
+	for kind, changes := range c.group(result.changes, ends) {
 		failure(prefix+kind, changes.Err())
 	}
-	if result.removal.removing || result.removal.removed {
+	if ends {
 		all = append(all, c.removalConditions(result)...)
 		all, wait := c.removalStuck(all, result)
 		all = status.Sum(all)
@@ -171,14 +172,17 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 	return all, again
 }
 
-// group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale.
-func (c conditioner) group(changes apply.ChangeSet) map[string]apply.ChangeSet {
+// group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale. CredentialsRequests have
+// conditions of their own, unless the driver goes.
+func (c conditioner) group(changes apply.ChangeSet, ends bool) map[string]apply.ChangeSet {
 	groups := map[string]apply.ChangeSet{
 		controlPlaneObjects: nil, guestObjects: nil, controllerService: nil, nodeService: nil,
 	}
 	for _, change := range changes {
 		kind := guestObjects
 		switch {
+		case change.Subject.Kind == driver.CredentialsRequestKind().Kind && !ends:
+			continue
 		case change.Subject.Kind == "Deployment":
 			kind = controllerService
 		case change.Subject.Kind == "DaemonSet":

@@ -108,10 +108,8 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			},
 		},
 		"a CredentialsRequest that is refused": {changes(failed("CredentialsRequest", "openshift-cloud-credential-operator", "disk-request", refused)), map[string]string{
-			"Degraded": "True SyncError: Keys: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is " +
-				"invalid\nInside: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is invalid",
-			"InsideDegraded": "True SyncError: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is invalid",
-			"KeysDegraded":   "True SyncError: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is invalid",
+			"Degraded":     "True SyncError: Keys: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is invalid",
+			"KeysDegraded": "True SyncError: CredentialsRequest openshift-cloud-credential-operator/disk-request: Role \"r\" is invalid",
 		}},
 		"an object that is being deleted": {changes(func() apply.Change {
 			change := failed("ServiceAccount", here, "sa", fmt.Errorf("is being deleted"))
