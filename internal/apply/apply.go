@@ -256,14 +256,19 @@ func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, err
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", kind.Kind, object.GetName(), err)
 	}
-	sum := sha256.Sum256(encoded)
 	annotations := desired.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[HashAnnotation] = hex.EncodeToString(sum[:16])
+	annotations[HashAnnotation] = Digest(string(encoded))
 	desired.SetAnnotations(annotations)
 	return desired, nil
+}
+
+// Digest is a hash of a text that is short enough for an annotation.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }
 
 // read returns the object as the cache has it, or as this owner last wrote it if the cache is older; nil if absent.
@@ -309,21 +314,33 @@ func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error)
 	return typed, nil
 }
 
-// Newest fills in object as the cache has it, or as this owner last wrote it if the cache is older. It returns false if
-// there is none.
-func (a *Applier) Newest(ctx context.Context, object client.Object) (bool, error) {
+// Newest reads an object as the cache has it, or as the owner last wrote it if the cache is older; nil if there is none.
+func Newest[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, a *Applier, key client.ObjectKey) (P, error) {
+	object := P(new(T))
 	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
 	if err != nil {
-		return false, fmt.Errorf("kind of %T: %w", object, err)
+		return nil, fmt.Errorf("kind of %T: %w", object, err)
 	}
-	found, err := a.read(ctx, Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)})
-	if err != nil || found == nil {
-		return false, err
+	found, err := a.read(ctx, Subject{GroupVersionKind: kind, ObjectKey: key})
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, key.Name, err)
 	}
+	if found == nil {
+		return nil, nil
+	}
+	return typed[T](found)
+}
+
+// typed converts an object that knows its kind.
+func typed[T any](found *unstructured.Unstructured) (*T, error) {
+	object := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, object); err != nil {
-		return false, fmt.Errorf("convert %s %s: %w", kind.Kind, object.GetName(), err)
+		return nil, fmt.Errorf("convert %s %s: %w", found.GetKind(), found.GetName(), err)
 	}
-	return true, nil
+	return object, nil
 }
 
 // Find reads an object of the Inventory from the cluster; nil if it is absent or our field manager did not apply it.

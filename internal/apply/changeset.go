@@ -1,10 +1,13 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -80,12 +83,15 @@ func (s ChangeSet) Where(match func(Change) bool) ChangeSet {
 
 // With keeps the changes with one of these actions.
 func (s ChangeSet) With(actions ...Action) ChangeSet {
-	return s.Where(func(change Change) bool {
-		for _, action := range actions {
-			if change.Action == action {
-				return true
-			}
-		}
-		return false
-	})
+	return s.Where(func(change Change) bool { return slices.Contains(actions, change.Action) })
+}
+
+// Done keeps the changes that were made.
+func (s ChangeSet) Done() ChangeSet { return s.With(Created, Configured, Deleted) }
+
+// Log tells what was done, not what was found in order.
+func (s ChangeSet) Log(ctx context.Context) {
+	for _, change := range s.Done() {
+		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
+	}
 }

@@ -33,6 +33,12 @@ func (w *MutationCache) Remember(object *unstructured.Unstructured) {
 	w.objects[SubjectOf(object)] = object
 }
 
+// RememberAs stores the answer to a write, and returns it typed. It is newer than what the cache has.
+func RememberAs[T any](w *MutationCache, answer *unstructured.Unstructured) (*T, error) {
+	w.Remember(answer)
+	return typed[T](answer)
+}
+
 // Forget drops an object. Call it for every deletion that the cache reports: the object is gone, not late.
 func (w *MutationCache) Forget(subject Subject) {
 	w.mutex.Lock()

@@ -42,32 +42,31 @@ type Moved struct {
 }
 
 // Advance goes on as far as nobody notices: it ends the predecessor's controller, replaces its node pods, and deletes what predecessors have
-// left. What was applied before, changes, must be in order, or the new pods could not work.
-func (m *Migration) Advance(ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds) (Moved, error) {
+// left. What was applied before, changes, must be in order, or the new pods could not work. Ours is the DaemonSet after that.
+func (m *Migration) Advance(
+	ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
+) (Moved, error) {
 	var ended apply.ChangeSet
 	var again time.Duration
 	if hold := state.ControllerHold(); hold != "" && holds[driver.Controller] == hold {
 		// Nothing else holds ours.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
-	moved, err := m.advanceNodes(ctx, state, changes, holds)
+	moved, err := m.advanceNodes(ctx, state, lacking(changes, holds, ours), ours)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
 	moved.Changes = slices.Concat(ended, moved.Changes, cleared)
 	moved.Again = status.MinRequeue(moved.Again, again)
 	return moved, errors.Join(err, failure)
 }
 
-func (m *Migration) advanceNodes(ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds) (Moved, error) {
+// advanceNodes goes on with the node pods, unless the new ones lack something.
+func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string, ours *appsv1.DaemonSet) (Moved, error) {
 	old := state.Old
 	cleared, err := m.clearUp(ctx, state)
 	if err != nil || len(old) == 0 {
 		return Moved{Changes: cleared}, err
 	}
-	daemonSet, err := m.ourNodes(ctx)
-	if err != nil {
-		return Moved{}, err
-	}
-	if lacks := lacking(changes, holds, daemonSet); lacks != "" {
+	if lacks != "" {
 		return Moved{
 			Message: fmt.Sprintf("%d node pods of the predecessor stay: %s", len(old), lacks),
 			Serving: len(slices.DeleteFunc(slices.Clone(old), func(pod corev1.Pod) bool { return !nodes.Serves(&pod) })), Again: nodesInterval,
@@ -79,7 +78,7 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, changes apply
 		message := fmt.Sprintf("%d node pods of the predecessor stay until their DaemonSet can be deleted", len(old))
 		return Moved{Changes: orphaned, Message: message}, err
 	}
-	moved, err := m.replacePods(ctx, state, daemonSet)
+	moved, err := m.replacePods(ctx, state, ours)
 	moved.Changes = append(orphaned, moved.Changes...)
 	return moved, err
 }

@@ -218,3 +218,26 @@ func changed(action apply.Action, kind, name string) apply.Change {
 		GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, ObjectKey: client.ObjectKey{Namespace: here, Name: name},
 	}}
 }
+
+// ours is the DaemonSet of the operator as the cache has it, which the trip reads.
+func (m *move) ours(ctx context.Context) (*appsv1.DaemonSet, error) {
+	return apply.Newest[appsv1.DaemonSet](ctx, m.applier, client.ObjectKey{Namespace: here, Name: m.Driver.DaemonSet})
+}
+
+// Observe is Migration.Observe with that.
+func (m *move) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
+	ours, err := m.ours(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	return m.Migration.Observe(ctx, cr, ours)
+}
+
+// Advance is Migration.Advance with that.
+func (m *move) Advance(ctx context.Context, state State, changes apply.ChangeSet, holds driver.Holds) (Moved, error) {
+	ours, err := m.ours(ctx)
+	if err != nil {
+		return Moved{}, err
+	}
+	return m.Migration.Advance(ctx, state, changes, holds, ours)
+}

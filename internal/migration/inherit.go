@@ -11,6 +11,8 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
 )
 
 // inherited is what spec.observedConfig keeps of a predecessor: values of settings by their variables. The predecessor's arguments are gone
@@ -79,13 +81,11 @@ func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 // succeeds tells whether a predecessor may have left a controller in our namespace that is not ours yet: it has left its node pods, or
 // the generation of its Deployment in the status. All of it is in the cache.
 func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
-	ours := &appsv1.Deployment{}
-	ours.Namespace, ours.Name = m.Namespace, m.Driver.Deployment
-	known, err := m.applier.Newest(ctx, ours)
+	ours, err := apply.Newest[appsv1.Deployment](ctx, m.applier, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment})
 	if err != nil {
-		return false, fmt.Errorf("read Deployment %s: %w", m.Driver.Deployment, err)
+		return false, err
 	}
-	if known && m.applier.Owns(ours) {
+	if ours != nil && m.applier.Owns(ours) {
 		return false, nil
 	}
 	if m.hasGenerations(cr) {

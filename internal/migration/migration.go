@@ -94,13 +94,14 @@ func (m *Migration) Use(applier *apply.Applier) {
 	m.announced = map[types.UID]bool{}
 }
 
-// Observe finds out what predecessors have left. Without evidence in the cache, or a namespace of a predecessor, it costs no request.
-func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
+// Observe finds out what predecessors have left. Without evidence in the cache, or a namespace of a predecessor, it costs no request. Ours
+// is the DaemonSet of this operator, nil if there is none.
+func (m *Migration) Observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
 	state, err := m.Remaining(ctx, cr)
 	if err != nil {
 		return state, err
 	}
-	if err := m.findBlocker(ctx, cr, &state); err != nil || state.Blocked() {
+	if err := m.findBlocker(ctx, cr, ours, &state); err != nil || state.Blocked() {
 		state.Again = m.pauseFor(state)
 		return state, err
 	}
@@ -201,14 +202,9 @@ func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, ad
 
 // foreignCSIDriver is the CSIDriver as the cache has it, if somebody else has made it; else nil.
 func (m *Migration) foreignCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
-	found := &storagev1.CSIDriver{}
-	found.Name = m.Driver.Name
-	known, err := m.applier.Newest(ctx, found)
-	if err != nil {
-		return nil, fmt.Errorf("read CSIDriver %s: %w", m.Driver.Name, err)
-	}
-	if !known || m.applier.Owns(found) {
-		return nil, nil
+	found, err := apply.Newest[storagev1.CSIDriver](ctx, m.applier, client.ObjectKey{Name: m.Driver.Name})
+	if err != nil || found == nil || m.applier.Owns(found) {
+		return nil, err
 	}
 	return found, nil
 }
@@ -218,18 +214,4 @@ func (m *Migration) hasGenerations(cr *operatorv1.ClusterCSIDriver) bool {
 	return slices.ContainsFunc(cr.Status.Generations, func(entry operatorv1.GenerationStatus) bool {
 		return entry.Resource == "deployments" && entry.Namespace == m.Namespace && entry.Name == m.Driver.Deployment
 	})
-}
-
-// ourNodes are the DaemonSet of this operator as the cache or the last write has it; nil if there is none.
-func (m *Migration) ourNodes(ctx context.Context) (*appsv1.DaemonSet, error) {
-	daemonSet := &appsv1.DaemonSet{}
-	daemonSet.Namespace, daemonSet.Name = m.Namespace, m.Driver.DaemonSet
-	found, err := m.applier.Newest(ctx, daemonSet)
-	if err != nil {
-		return nil, fmt.Errorf("read DaemonSet %s: %w", m.Driver.DaemonSet, err)
-	}
-	if !found {
-		return nil, nil
-	}
-	return daemonSet, nil
 }

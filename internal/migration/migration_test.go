@@ -124,7 +124,7 @@ func TestAPreviewFindsWhatIsInherited(t *testing.T) {
 	if err != nil || !state.Blocked() || state.Inherited != nil {
 		t.Errorf("%+v, %v", state, err)
 	}
-	if state, err = m.Preview(t.Context(), cr); err != nil || !state.Blocked() || len(state.Inherited) != 1 {
+	if state, err = m.Preview(t.Context(), cr, nil); err != nil || !state.Blocked() || len(state.Inherited) != 1 {
 		t.Errorf("%+v, %v", state, err)
 	}
 }

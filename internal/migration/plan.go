@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -62,8 +63,8 @@ type PlannedNode struct {
 }
 
 // Preview is Observe for a Plan: it finds what is inherited also if something is in the way.
-func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (State, error) {
-	state, err := m.Observe(ctx, cr)
+func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet) (State, error) {
+	state, err := m.Observe(ctx, cr, ours)
 	if err == nil && state.Blocked() {
 		state.Inherited, err = m.inherited(ctx, cr)
 	}

@@ -9,7 +9,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,20 +19,7 @@ import (
 
 // read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.
 func (r *Reconciler) read(ctx context.Context, name string) (*operatorv1.ClusterCSIDriver, error) {
-	cached := &operatorv1.ClusterCSIDriver{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cached)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read ClusterCSIDriver %s: %w", name, err)
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cached)
-	if err != nil {
-		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", name, err)
-	}
-	newest := r.applier.Mutations.Newer(subject(name), &unstructured.Unstructured{Object: fields})
-	return typed(newest)
+	return apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: name})
 }
 
 // addFinalizer makes sure that the driver is removed before the ClusterCSIDriver goes.
@@ -107,21 +93,12 @@ func (r *Reconciler) isLegacy(finalizer string) bool {
 
 // adopt goes on with the answer to a write instead of the older copy from the cache.
 func (r *Reconciler) adopt(cr *operatorv1.ClusterCSIDriver, answer *unstructured.Unstructured) error {
-	r.applier.Mutations.Remember(answer)
-	newest, err := typed(answer)
+	newest, err := apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, answer)
 	if err != nil {
 		return err
 	}
 	newest.DeepCopyInto(cr)
 	return nil
-}
-
-func typed(fields *unstructured.Unstructured) (*operatorv1.ClusterCSIDriver, error) {
-	cr := &operatorv1.ClusterCSIDriver{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Object, cr); err != nil {
-		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", fields.GetName(), err)
-	}
-	return cr, nil
 }
 
 func kind() schema.GroupVersionKind {

@@ -2,8 +2,6 @@ package clustercsidriver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -42,7 +41,7 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	}
 	if cfg.CloudCA != "" {
 		// It is there, or it is none: nothing else makes it late.
-		cfg.DependencyHashes[driver.Controller][r.Driver.CloudCABundle()] = shortHash(cfg.CloudCA)
+		cfg.DependencyHashes[driver.Controller][r.Driver.CloudCABundle()] = apply.Digest(cfg.CloudCA)
 	}
 	bundle, wait, err := r.trustedCA(ctx)
 	if err != nil {
@@ -120,7 +119,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
-		return shortHash(content), 0, nil
+		return apply.Digest(content), 0, nil
 	}
 	return "", r.stillLate(bundle), nil
 }
@@ -140,10 +139,4 @@ func inputsIn(annotations map[string]string) map[string]string {
 		}
 	}
 	return found
-}
-
-// shortHash is what goes into an annotation.
-func shortHash(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return hex.EncodeToString(sum[:16])
 }

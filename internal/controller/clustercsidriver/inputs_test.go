@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -25,7 +26,7 @@ const (
 
 func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 	const trusted = "disk-trusted-ca-bundle"
-	certificates := shortHash("certificates")
+	certificates := apply.Digest("certificates")
 	for name, tc := range map[string]struct {
 		change  func(found *seen, s *trip)
 		objects []client.Object
@@ -117,7 +118,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 		"the cloud's own certificates": {
 			func(found *seen, _ *trip) { found.config.CloudCA = "of the cloud" }, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{
-				driver.Controller: {"disk-keys": "a", trusted: certificates, "disk-cloud-ca-bundle": shortHash("of the cloud")},
+				driver.Controller: {"disk-keys": "a", trusted: certificates, "disk-cloud-ca-bundle": apply.Digest("of the cloud")},
 				driver.Node:       {"disk-node-keys": "b", trusted: certificates},
 			}, driver.Holds{}, 0,
 		},

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -50,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if found.config, found.problems, err = r.config(ctx, cr, live); err != nil {
 		return found, err
 	}
-	if found.migration, err = r.Migration.Observe(ctx, cr); err != nil {
+	if found.migration, err = r.Migration.Observe(ctx, cr, live.daemonSet); err != nil {
 		return found, err
 	}
 	found.again = found.migration.Again
@@ -86,8 +87,7 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
 		secrets:  map[string]foundSecret{},
 	}
-	var err error
-	if found.deployment, found.daemonSet, err = r.newestWorkloads(ctx); err != nil {
+	if err := r.readWorkloads(ctx, &found); err != nil {
 		return found, err
 	}
 	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
@@ -125,8 +125,8 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, &found.live)
 	}
+	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
 	if found.holds[driver.Controller] != "" && found.live.deployment == nil {
-		deployment := &appsv1.Deployment{}
 		is, err := r.Migration.SameNamed(ctx, r.Driver.Deployment, deployment)
 		if err != nil {
 			return err
@@ -136,7 +136,6 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		}
 	}
 	if found.holds[driver.Node] != "" && found.live.daemonSet == nil {
-		daemonSet := &appsv1.DaemonSet{}
 		is, err := r.Migration.SameNamed(ctx, r.Driver.DaemonSet, daemonSet)
 		if err != nil {
 			return err
@@ -167,27 +166,21 @@ func (r *Reconciler) addUnmanaged(ctx context.Context, cr *operatorv1.ClusterCSI
 	return nil
 }
 
-// newestWorkloads are the two workloads, nil if absent: the newest, because a cache that lags behind our own apply would
-// call a roll-out complete that has not begun.
-func (r *Reconciler) newestWorkloads(ctx context.Context) (*appsv1.Deployment, *appsv1.DaemonSet, error) {
-	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
-	deployment.Namespace, deployment.Name = r.Namespace, r.Driver.Deployment
-	daemonSet.Namespace, daemonSet.Name = r.Namespace, r.Driver.DaemonSet
-	found, err := r.applier.Newest(ctx, deployment)
+// readWorkloads reads the two workloads: the newest, because a cache that lags behind our own apply would call a roll-out complete that has
+// not begun. What it does not find stays: while a workload is held, it may be a predecessor's.
+func (r *Reconciler) readWorkloads(ctx context.Context, found *live) error {
+	deployment, err := apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Deployment})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read Deployment %s: %w", r.Driver.Deployment, err)
+		return err
 	}
-	if !found {
-		deployment = nil
+	daemonSet, err := apply.Newest[appsv1.DaemonSet](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.DaemonSet})
+	if deployment != nil {
+		found.deployment = deployment
 	}
-	found, err = r.applier.Newest(ctx, daemonSet)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read DaemonSet %s: %w", r.Driver.DaemonSet, err)
+	if daemonSet != nil {
+		found.daemonSet = daemonSet
 	}
-	if !found {
-		daemonSet = nil
-	}
-	return deployment, daemonSet, nil
+	return err
 }
 
 // inputsOf are the hashes that the live workloads were made with.

@@ -90,6 +90,7 @@ func TestObserveReadsAllThatATripNeeds(t *testing.T) {
 		t.Errorf("the configuration is not complete: %+v", found.config)
 	}
 	trip.cluster.Refuse(errors.New("no route"), "get CSIDriver disk.example.com")
+	result.seen.live.daemonSet = nil
 	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: read: no route" {
 		t.Errorf("what predecessors have left can't be read: %v", err)
 	}

@@ -1,8 +1,6 @@
 package clustercsidriver
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -39,21 +37,6 @@ type removal struct {
 
 // outcome is that of a trip that ends before anything is applied.
 func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
-
-// applied is the outcome of a trip that has applied: with the workloads as they are now.
-func (r *Reconciler) applied(ctx context.Context, seen seen, changes apply.ChangeSet, moved migration.Moved, err error) outcome {
-	changes = append(changes, moved.Changes...)
-	logChanges(ctx, changes)
-	deployment, daemonSet, failure := r.newestWorkloads(ctx)
-	// What is held may be a predecessor's, which this does not find.
-	if deployment != nil {
-		seen.live.deployment = deployment
-	}
-	if daemonSet != nil {
-		seen.live.daemonSet = daemonSet
-	}
-	return outcome{seen: seen, changes: changes, moved: moved, err: errors.Join(err, failure)}
-}
 
 // complete tells whether everything was applied, so that all that is there is of this version.
 func (o *outcome) complete() bool {

@@ -24,11 +24,11 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	case err != nil:
 		return migration.Plan{}, fmt.Errorf("read ClusterCSIDriver %s: %w", r.Driver.Name, err)
 	}
-	state, err := r.Migration.Preview(ctx, cr)
+	live, err := r.readLive(ctx)
 	if err != nil {
 		return migration.Plan{}, err
 	}
-	live, err := r.readLive(ctx)
+	state, err := r.Migration.Preview(ctx, cr, live.daemonSet)
 	if err != nil {
 		return migration.Plan{}, err
 	}

@@ -177,8 +177,14 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 		return seen.outcome(reconcile.TerminalError(err))
 	}
 	changes := r.set(ctx, seen, objects)
-	moved, err := r.Migration.Advance(ctx, seen.migration, changes, seen.holds)
-	return r.applied(ctx, seen, changes, moved, err)
+	if err := r.readWorkloads(ctx, &seen.live); err != nil {
+		changes.Log(ctx)
+		return outcome{seen: seen, changes: changes, err: err}
+	}
+	moved, err := r.Migration.Advance(ctx, seen.migration, changes, seen.holds, seen.live.daemonSet)
+	changes = append(changes, moved.Changes...)
+	changes.Log(ctx)
+	return outcome{seen: seen, changes: changes, moved: moved, err: err}
 }
 
 // claim writes on the ClusterCSIDriver what has to be there before anything is applied.
@@ -211,13 +217,6 @@ func due(objects []client.Object, cfg driver.Config, holds driver.Holds) []clien
 			return false
 		}
 	})
-}
-
-// logChanges tells what was done, not what was found in order.
-func logChanges(ctx context.Context, changes apply.ChangeSet) {
-	for _, change := range changes.With(apply.Created, apply.Configured, apply.Deleted) {
-		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
-	}
 }
 
 // finish writes the status and tells the queue what comes next.

@@ -79,7 +79,7 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		if len(left) == 0 {
 			continue
 		}
-		logChanges(ctx, left)
+		left.Log(ctx)
 		pods, err := r.leaving(ctx)
 		return outcome{
 			changes: left, again: removalInterval,
@@ -99,13 +99,13 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.St
 // removeRest deletes all else, that of predecessors first: as long as anything of ours is left, the next operator knows that there may be
 // something of theirs.
 func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
-	owned, err := r.applier.Owned(ctx)
+	empty, err := r.ownsNothing(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("look for what is to be removed: %w", err)
+		return nil, err
 	}
-	if len(owned) > 0 {
+	if !empty {
 		removed, err := r.Migration.RemoveLeftovers(ctx, remaining)
-		logChanges(ctx, removed)
+		removed.Log(ctx)
 		if err = errors.Join(err, removed.Err()); err != nil {
 			return nil, err
 		}
@@ -137,6 +137,11 @@ func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterC
 	if slices.ContainsFunc(cr.Finalizers, r.isOurs) {
 		return false, nil
 	}
+	return r.ownsNothing(ctx)
+}
+
+// ownsNothing tells whether the cache has no object of the driver that is ours.
+func (r *Reconciler) ownsNothing(ctx context.Context) (bool, error) {
 	owned, err := r.applier.Owned(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for what is to be removed: %w", err)
@@ -151,11 +156,11 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	if cr.Annotations[ForceRemovalAnnotation] == "true" {
 		return true, nil
 	}
-	owned, err := r.applier.Owned(ctx)
+	empty, err := r.ownsNothing(ctx)
 	if err != nil {
-		return false, fmt.Errorf("look for what is to be removed: %w", err)
+		return false, err
 	}
-	if len(owned) == 0 && !r.applier.Mutations.Pending() {
+	if empty && !r.applier.Mutations.Pending() {
 		// Nothing was installed, because a predecessor still runs for instance: its driver stays.
 		return true, nil
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
@@ -46,7 +47,7 @@ func (r *Reconciler) secret(ctx context.Context, name string) (foundSecret, erro
 		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
 	}
 	return foundSecret{
-		hash: shortHash(content), keys: keys, request: secret.Annotations[watch.RequestAnnotation],
+		hash: apply.Digest(content), keys: keys, request: secret.Annotations[watch.RequestAnnotation],
 		minted: driver.Minted(secret), passedThrough: driver.PassedThrough(secret),
 	}, nil
 }

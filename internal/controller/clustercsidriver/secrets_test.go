@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
@@ -17,14 +18,14 @@ import (
 func TestWhatIsKnownOfASecret(t *testing.T) {
 	const policy = "cloudcredential.openshift.io/aws-policy-last-applied"
 	data := map[string][]byte{"key": []byte("b"), "id": []byte("a")}
-	hash := shortHash("\"id\":\"a\"\n\"key\":\"b\"\n")
+	hash := apply.Digest("\"id\":\"a\"\n\"key\":\"b\"\n")
 	for name, tc := range map[string]struct {
 		secret *corev1.Secret
 		want   foundSecret
 	}{
 		"none":           {nil, foundSecret{}},
 		"made by hand":   {secret(nil, data), foundSecret{hash: hash, keys: []string{"id", "key"}}},
-		"an empty one":   {secret(nil, nil), foundSecret{hash: shortHash("")}},
+		"an empty one":   {secret(nil, nil), foundSecret{hash: apply.Digest("")}},
 		"minted":         {secret(map[string]string{policy: "policy"}, data), foundSecret{hash: hash, keys: []string{"id", "key"}, minted: true}},
 		"passed through": {secret(map[string]string{policy: ""}, data), foundSecret{hash: hash, keys: []string{"id", "key"}, passedThrough: true}},
 		"made for a request": {

@@ -2,7 +2,6 @@ package efshealth
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -70,7 +70,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	if err := r.Client.Get(ctx, key, bundle); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
 	}
-	madeOf := digest(fmt.Sprint(hash, bundle.Data[driver.TrustedCAKey], place.region, place.endpoints))
+	madeOf := apply.Digest(fmt.Sprint(hash, bundle.Data[driver.TrustedCAKey], place.region, place.endpoints))
 	if r.connection.madeOf == madeOf {
 		return r.connection.cloud, nil
 	}
@@ -144,7 +144,5 @@ func (r *Reconciler) hashOf(ctx context.Context, name string, credentials driver
 	for _, key := range keys {
 		text += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
 	}
-	return digest(text), nil
+	return apply.Digest(text), nil
 }
-
-func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

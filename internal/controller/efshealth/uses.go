@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
@@ -130,7 +131,7 @@ func (u uses) fingerprint() string {
 		fmt.Fprintln(text, one.fileSystem)
 	}
 	fmt.Fprintln(text, u.zones)
-	return digest(text.String())
+	return apply.Digest(text.String())
 }
 
 // volumeOf reads a volume of the driver.

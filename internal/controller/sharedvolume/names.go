@@ -2,10 +2,8 @@
 package sharedvolume
 
 import (
-	"crypto/sha256"
-	"fmt"
-
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
@@ -26,7 +24,7 @@ func volumeName(namespace, name string) string { return fit("pv-"+namespace+"-"+
 // before the SharedVolume exists and take it as well.
 func otherVolumeName(namespace, name, uid string) string {
 	const suffix = 11
-	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + digest(uid)[:suffix-1]
+	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]
 }
 
 // fit cuts a text to a limit. What is cut is replaced by a hash of the whole, so that different texts stay different. The end
@@ -36,10 +34,8 @@ func fit(text string, limit int) string {
 		return text
 	}
 	const hash = 10
-	return text[:limit-hash-1] + "x" + digest(text)[:hash]
+	return text[:limit-hash-1] + "x" + apply.Digest(text)[:hash]
 }
-
-func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
 // shareIn is the share that a SharedVolume asks for.
 func shareIn(owner *v1alpha1.SharedVolume) efs.Share {

@@ -8,10 +8,10 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
@@ -54,7 +54,7 @@ func (r *Reconciler) ensure(
 	if err != nil {
 		return driver, fmt.Errorf("change ClusterCSIDriver %s: %w", entry.Name, err)
 	}
-	return r.remember(target)
+	return apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, target)
 }
 
 // create makes the ClusterCSIDriver of an entry.
@@ -71,7 +71,7 @@ func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason s
 		r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, eventCreateFailed, action, "%s", err)
 		return nil, err
 	}
-	return r.remember(target)
+	return apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, target)
 }
 
 // createWith makes a ClusterCSIDriver with settings of an operator that OLM installed.
@@ -81,8 +81,8 @@ func (r *Reconciler) createWith(ctx context.Context, name string, spec map[strin
 	if err := r.put(ctx, target, " with the settings of the operator that OLM installed", ""); err != nil {
 		return err
 	}
-	_, err := r.remember(target)
-	return err
+	r.applier.Mutations.Remember(target)
+	return nil
 }
 
 // put writes a ClusterCSIDriver that is missing, and says with what, and in the event also what for. It is a server-side apply, whose
@@ -102,14 +102,4 @@ func (r *Reconciler) driverObject(name string) *unstructured.Unstructured {
 	object.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
 	object.SetName(name)
 	return object
-}
-
-// remember goes on with the answer to a write instead of the older copy from the cache.
-func (r *Reconciler) remember(answer *unstructured.Unstructured) (*operatorv1.ClusterCSIDriver, error) {
-	r.applier.Mutations.Remember(answer)
-	driver := &operatorv1.ClusterCSIDriver{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, driver); err != nil {
-		return nil, fmt.Errorf("convert ClusterCSIDriver %s: %w", answer.GetName(), err)
-	}
-	return driver, nil
 }

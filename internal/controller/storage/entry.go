@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -63,9 +62,7 @@ func (r *Reconciler) follow(ctx context.Context, w *seen, chosen choice) result 
 		delete(r.volumes, chosen.entry.Name)
 		r.start(ctx, w, &done)
 	}
-	for _, change := range done.changes.With(apply.Created, apply.Configured, apply.Deleted) {
-		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
-	}
+	done.changes.Log(ctx)
 	return done
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
@@ -46,30 +47,22 @@ func (r *Reconciler) read(ctx context.Context) (*seen, error) {
 		version: r.Version, now: r.Now(), drivers: map[string]*operatorv1.ClusterCSIDriver{}, csiDrivers: map[string]*storagev1.CSIDriver{},
 		deployments: map[string]*appsv1.Deployment{},
 	}
-	storage, clusterOperator := &operatorv1.Storage{}, &configv1.ClusterOperator{}
-	storage.Name, clusterOperator.Name = openshift.Singleton, clusterOperatorName
-	for object, found := range map[client.Object]func(){
-		storage: func() { w.storage = storage }, clusterOperator: func() { w.clusterOperator = clusterOperator },
-	} {
-		exists, err := r.applier.Newest(ctx, object)
-		if err != nil {
-			return nil, fmt.Errorf("read %T %s: %w", object, object.GetName(), err)
-		}
-		if exists {
-			found()
-		}
+	var err error
+	if w.storage, err = apply.Newest[operatorv1.Storage](ctx, r.applier, client.ObjectKey{Name: openshift.Singleton}); err != nil {
+		return nil, err
+	}
+	if w.clusterOperator, err = apply.Newest[configv1.ClusterOperator](ctx, r.applier, client.ObjectKey{Name: clusterOperatorName}); err != nil {
+		return nil, err
 	}
 	if err := r.readConfiguration(ctx, w); err != nil {
 		return nil, err
 	}
 	for _, entry := range r.Catalogue {
-		driver := &operatorv1.ClusterCSIDriver{}
-		driver.Name = entry.Name
-		found, err := r.applier.Newest(ctx, driver)
+		driver, err := apply.Newest[operatorv1.ClusterCSIDriver](ctx, r.applier, client.ObjectKey{Name: entry.Name})
 		if err != nil {
-			return nil, fmt.Errorf("read ClusterCSIDriver %s: %w", entry.Name, err)
+			return nil, err
 		}
-		if found {
+		if driver != nil {
 			w.drivers[entry.Name] = driver
 		}
 	}
@@ -143,16 +136,7 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 // deployment is that of an entry's operator, nil if there is none: the newest, because a cache that lags behind our own apply would
 // call a roll-out complete that has not begun.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
-	deployment := &appsv1.Deployment{}
-	deployment.Namespace, deployment.Name = catalogue.Namespace, entry.Operator
-	found, err := r.applier.Newest(ctx, deployment)
-	if err != nil {
-		return nil, fmt.Errorf("read Deployment %s: %w", entry.Operator, err)
-	}
-	if !found {
-		return nil, nil
-	}
-	return deployment, nil
+	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }
 
 // facts are what the choice of drivers depends on.
