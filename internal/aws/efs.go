@@ -15,17 +15,9 @@ const pageSize = 100
 // FileSystems lists those of the account in the region.
 func (c *Client) FileSystems(ctx context.Context) ([]FileSystem, error) {
 	pages := efs.NewDescribeFileSystemsPaginator(c.efs, &efs.DescribeFileSystemsInput{MaxItems: sdk.Int32(pageSize)})
-	var found []FileSystem
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("elasticfilesystem:DescribeFileSystems", "", err)
-		}
-		for i := range page.FileSystems {
-			found = append(found, fileSystem(&page.FileSystems[i]))
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "elasticfilesystem:DescribeFileSystems", "", func(page *efs.DescribeFileSystemsOutput) []FileSystem {
+		return convert(page.FileSystems, fileSystem)
+	})
 }
 
 // FileSystem reads one.
@@ -65,17 +57,9 @@ func (c *Client) AccessPoints(ctx context.Context, fileSystem string) ([]AccessP
 		input.FileSystemId = &fileSystem
 	}
 	pages := efs.NewDescribeAccessPointsPaginator(c.efs, input)
-	var found []AccessPoint
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("elasticfilesystem:DescribeAccessPoints", fileSystem, err)
-		}
-		for i := range page.AccessPoints {
-			found = append(found, accessPoint(&page.AccessPoints[i]))
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "elasticfilesystem:DescribeAccessPoints", fileSystem, func(page *efs.DescribeAccessPointsOutput) []AccessPoint {
+		return convert(page.AccessPoints, accessPoint)
+	})
 }
 
 // AccessPoint reads one.
@@ -96,45 +80,27 @@ func (c *Client) MountTargets(ctx context.Context, fileSystem string) ([]MountTa
 	pages := efs.NewDescribeMountTargetsPaginator(c.efs, &efs.DescribeMountTargetsInput{
 		FileSystemId: &fileSystem, MaxItems: sdk.Int32(pageSize),
 	})
-	var found []MountTarget
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, failed("elasticfilesystem:DescribeMountTargets", fileSystem, err)
-		}
-		for _, target := range page.MountTargets {
-			found = append(found, MountTarget{
-				ID: sdk.ToString(target.MountTargetId), FileSystem: sdk.ToString(target.FileSystemId), Subnet: sdk.ToString(target.SubnetId),
-				VPC: sdk.ToString(target.VpcId), State: string(target.LifeCycleState), Zone: sdk.ToString(target.AvailabilityZoneName),
-				ZoneID: sdk.ToString(target.AvailabilityZoneId), Address: sdk.ToString(target.IpAddress),
-			})
-		}
-	}
-	return found, nil
+	return list(ctx, pages, "elasticfilesystem:DescribeMountTargets", fileSystem, func(page *efs.DescribeMountTargetsOutput) []MountTarget {
+		return convert(page.MountTargets, mountTarget)
+	})
 }
 
 // DeleteAccessPoint deletes one, and no data.
 func (c *Client) DeleteAccessPoint(ctx context.Context, id string) error {
-	if _, err := c.efs.DeleteAccessPoint(ctx, &efs.DeleteAccessPointInput{AccessPointId: &id}); err != nil {
-		return failed("elasticfilesystem:DeleteAccessPoint", id, err)
-	}
-	return nil
+	_, err := c.efs.DeleteAccessPoint(ctx, &efs.DeleteAccessPointInput{AccessPointId: &id})
+	return failedIf("elasticfilesystem:DeleteAccessPoint", id, err)
 }
 
 // DeleteMountTarget begins to delete one. Who has the file system mounted there can't reach it any more.
 func (c *Client) DeleteMountTarget(ctx context.Context, id string) error {
-	if _, err := c.efs.DeleteMountTarget(ctx, &efs.DeleteMountTargetInput{MountTargetId: &id}); err != nil {
-		return failed("elasticfilesystem:DeleteMountTarget", id, err)
-	}
-	return nil
+	_, err := c.efs.DeleteMountTarget(ctx, &efs.DeleteMountTargetInput{MountTargetId: &id})
+	return failedIf("elasticfilesystem:DeleteMountTarget", id, err)
 }
 
 // DeleteFileSystem begins to delete one, with all of its data.
 func (c *Client) DeleteFileSystem(ctx context.Context, id string) error {
-	if _, err := c.efs.DeleteFileSystem(ctx, &efs.DeleteFileSystemInput{FileSystemId: &id}); err != nil {
-		return failed("elasticfilesystem:DeleteFileSystem", id, err)
-	}
-	return nil
+	_, err := c.efs.DeleteFileSystem(ctx, &efs.DeleteFileSystemInput{FileSystemId: &id})
+	return failedIf("elasticfilesystem:DeleteFileSystem", id, err)
 }
 
 // CreateFileSystem begins to create one.
@@ -191,6 +157,14 @@ func accessPoint(from *types.AccessPointDescription) AccessPoint {
 		point.Path = sdk.ToString(from.RootDirectory.Path)
 	}
 	return point
+}
+
+func mountTarget(from *types.MountTargetDescription) MountTarget {
+	return MountTarget{
+		ID: sdk.ToString(from.MountTargetId), FileSystem: sdk.ToString(from.FileSystemId), Subnet: sdk.ToString(from.SubnetId),
+		VPC: sdk.ToString(from.VpcId), State: string(from.LifeCycleState), Zone: sdk.ToString(from.AvailabilityZoneName),
+		ZoneID: sdk.ToString(from.AvailabilityZoneId), Address: sdk.ToString(from.IpAddress),
+	}
 }
 
 func tagsOfEFS(from []types.Tag) Tags {

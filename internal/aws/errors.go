@@ -3,8 +3,6 @@ package aws
 import (
 	"errors"
 	"slices"
-
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
 // Error says which call failed, for which object.
@@ -48,6 +46,14 @@ func failed(action, object string, err error) error {
 	return &Error{Action: action, Object: object, Err: err}
 }
 
+// failedIf is failed for an error that may be nil.
+func failedIf(action, object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed(action, object, err)
+}
+
 func hasCode(err error, codes ...string) bool {
 	var answer apiError
 	return errors.As(err, &answer) && slices.Contains(codes, answer.ErrorCode())
@@ -63,16 +69,6 @@ func IsNotFound(err error) bool {
 func IsInUse(err error) bool {
 	return hasCode(err, "FileSystemInUse", "DependencyViolation", "DependencyTimeout", "InvalidGroup.InUse", "IncorrectMountTargetState",
 		"IncorrectFileSystemLifeCycleState")
-}
-
-// IsThrottled is true if AWS had too many requests, even after this one was repeated.
-func IsThrottled(err error) bool {
-	var answer apiError
-	if !errors.As(err, &answer) {
-		return false
-	}
-	_, throttled := retry.DefaultThrottleErrorCodes[answer.ErrorCode()]
-	return throttled || answer.ErrorCode() == "TooManyRequests"
 }
 
 // IsAccessDenied returns the action that the credentials lack, as IAM policies name it, if that is what is wrong. If the call for the

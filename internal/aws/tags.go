@@ -19,10 +19,8 @@ func (c *Client) Tag(ctx context.Context, id string, tags Tags) error {
 	if len(tags) == 0 {
 		return nil
 	}
-	if _, err := c.efs.TagResource(ctx, &efs.TagResourceInput{ResourceId: &id, Tags: efsTags(tags)}); err != nil {
-		return failed("elasticfilesystem:TagResource", id, err)
-	}
-	return nil
+	_, err := c.efs.TagResource(ctx, &efs.TagResourceInput{ResourceId: &id, Tags: efsTags(tags)})
+	return failedIf("elasticfilesystem:TagResource", id, err)
 }
 
 // Untag removes tags.
@@ -30,8 +28,6 @@ func (c *Client) Untag(ctx context.Context, id string, keys ...string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if _, err := c.efs.UntagResource(ctx, &efs.UntagResourceInput{ResourceId: &id, TagKeys: keys}); err != nil {
-		return failed("elasticfilesystem:UntagResource", id, err)
-	}
-	return nil
+	_, err := c.efs.UntagResource(ctx, &efs.UntagResourceInput{ResourceId: &id, TagKeys: keys})
+	return failedIf("elasticfilesystem:UntagResource", id, err)
 }
