@@ -92,28 +92,21 @@ func (l layout) writeFiles(url string) error {
 
 // writePKI makes the certificates and returns the authority that signs for servers and clients.
 func (l layout) writePKI() (*pki.Authority, error) {
-	ca, err := pki.NewAuthority("devcluster-ca")
-	if err != nil {
-		return nil, err
+	authorities := map[string]*pki.Authority{}
+	for _, name := range []string{"ca", "front-proxy-ca", "service-ca", "system-ca"} {
+		made, err := pki.NewAuthority("devcluster-" + name)
+		if err != nil {
+			return nil, err
+		}
+		authorities[name] = made
 	}
+	ca, frontCA, serviceCA := authorities["ca"], authorities["front-proxy-ca"], authorities["service-ca"]
 	serving, err := ca.Serving("kube-apiserver", host, apiserverClientIP, "localhost",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return nil, err
 	}
-	frontCA, err := pki.NewAuthority("devcluster-front-proxy-ca")
-	if err != nil {
-		return nil, err
-	}
 	front, err := frontCA.Client("front-proxy-client")
-	if err != nil {
-		return nil, err
-	}
-	serviceCA, err := pki.NewAuthority("devcluster-service-ca")
-	if err != nil {
-		return nil, err
-	}
-	systemCA, err := pki.NewAuthority("devcluster-system-ca")
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +121,7 @@ func (l layout) writePKI() (*pki.Authority, error) {
 		frontFile:   front.Cert, frontKeyFile: front.Key,
 		tokenKeyFile: private, tokenPublicFile: public,
 		serviceCAFile: serviceCA.Cert, serviceCAKeyFile: serviceCA.Key,
-		systemCAFile: systemCA.Cert,
+		systemCAFile: authorities["system-ca"].Cert,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -119,16 +120,7 @@ func (s *supervisor) clientConfig() (*rest.Config, error) {
 }
 
 func poll(ctx context.Context, done func(context.Context) bool) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for !done(ctx) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-	return nil
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) { return done(ctx), nil })
 }
 
 // lastLine returns what a log ends with, ready to be added to a message: often it is the reason. The reason of a crash

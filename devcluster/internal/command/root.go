@@ -140,48 +140,32 @@ func takeDir(args []string, dir *string) ([]string, error) {
 }
 
 func newStop(dir *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "stop COMPONENT",
-		Short: "Stop one component and leave the others running, to see what follows",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			return cluster.StopComponent(command.Context(), *dir, args[0])
-		},
-	}
+	return newChange("stop COMPONENT", "Stop one component and leave the others running, to see what follows", dir, cluster.StopComponent)
 }
 
 func newStart(dir *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "start COMPONENT",
-		Short: "Start a component again that was stopped or has died",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			return cluster.StartComponent(command.Context(), *dir, args[0])
-		},
-	}
+	return newChange("start COMPONENT", "Start a component again that was stopped or has died", dir, cluster.StartComponent)
 }
 
 func newSnapshot(dir *string) *cobra.Command {
 	command := &cobra.Command{Use: "snapshot", Short: "Save what etcd holds, or set the cluster back to it"}
 	command.AddCommand(
-		&cobra.Command{
-			Use:   "save FILE",
-			Short: "Write what etcd holds into a new file",
-			Args:  cobra.ExactArgs(1),
-			RunE: func(command *cobra.Command, args []string) error {
-				return cluster.SaveSnapshot(command.Context(), *dir, args[0])
-			},
-		},
-		&cobra.Command{
-			Use:   "restore FILE",
-			Short: "Set the cluster back to a snapshot, while all that uses it goes on",
-			Args:  cobra.ExactArgs(1),
-			RunE: func(command *cobra.Command, args []string) error {
-				return cluster.RestoreSnapshot(command.Context(), *dir, args[0])
-			},
-		},
+		newChange("save FILE", "Write what etcd holds into a new file", dir, cluster.SaveSnapshot),
+		newChange("restore FILE", "Set the cluster back to a snapshot, while all that uses it goes on", dir, cluster.RestoreSnapshot),
 	)
 	return command
+}
+
+// newChange makes a command that does something to the cluster of a directory, with one argument.
+func newChange(use, short string, dir *string, change func(ctx context.Context, dir, argument string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return change(command.Context(), *dir, args[0])
+		},
+	}
 }
 
 func newSupervisor() *cobra.Command {

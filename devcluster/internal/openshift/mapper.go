@@ -18,33 +18,24 @@ import (
 func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	core, global := corev1.SchemeGroupVersion, meta.RESTScopeRoot
-	kinds := []struct {
-		kind  schema.GroupVersionKind
-		scope meta.RESTScope
-	}{
-		{core.WithKind("Namespace"), global},
-		{core.WithKind("Node"), global},
-		{core.WithKind("ServiceAccount"), meta.RESTScopeNamespace},
-		{core.WithKind("ConfigMap"), meta.RESTScopeNamespace},
-		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), global},
+	scopes := map[schema.GroupVersionKind]meta.RESTScope{
+		core.WithKind("Namespace"):      global,
+		core.WithKind("Node"):           global,
+		core.WithKind("ServiceAccount"): meta.RESTScopeNamespace,
+		core.WithKind("ConfigMap"):      meta.RESTScopeNamespace,
+		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"): global,
 	}
 	for _, kind := range []string{"APIServer", "Authentication", "ClusterVersion", "FeatureGate", "Infrastructure", "Proxy"} {
-		kinds = append(kinds, struct {
-			kind  schema.GroupVersionKind
-			scope meta.RESTScope
-		}{configv1.GroupVersion.WithKind(kind), global})
+		scopes[configv1.GroupVersion.WithKind(kind)] = global
 	}
 	for _, kind := range []string{"CloudCredential", "Storage"} {
-		kinds = append(kinds, struct {
-			kind  schema.GroupVersionKind
-			scope meta.RESTScope
-		}{operatorv1.GroupVersion.WithKind(kind), global})
+		scopes[operatorv1.GroupVersion.WithKind(kind)] = global
 	}
-	for _, k := range kinds {
-		if !scheme.Recognizes(k.kind) {
-			return nil, fmt.Errorf("register API types: %s is unknown", k.kind)
+	for kind, scope := range scopes {
+		if !scheme.Recognizes(kind) {
+			return nil, fmt.Errorf("register API types: %s is unknown", kind)
 		}
-		mapper.Add(k.kind, k.scope)
+		mapper.Add(kind, scope)
 	}
 	// Its plural does not follow the rule.
 	constraints := securityv1.GroupVersion.WithResource("securitycontextconstraints")

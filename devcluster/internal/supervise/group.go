@@ -51,12 +51,8 @@ type Status struct {
 // Group is a set of children, most of them of one executable. A child never outlives the process that holds the group: where the
 // system can do so (Linux), it is killed together with its parent.
 type Group struct {
-	executable string
-	dir        string
-	logs       string
-	env        []string
-	changed    func([]Status)
-	spawn      chan func()
+	options Options
+	spawn   chan func()
 
 	mu       sync.Mutex
 	closed   bool
@@ -88,15 +84,7 @@ type Options struct {
 
 // NewGroup returns a group without children.
 func NewGroup(options Options) *Group {
-	g := &Group{
-		executable: options.Executable,
-		dir:        options.Dir,
-		logs:       options.Logs,
-		env:        options.Env,
-		changed:    options.Changed,
-		spawn:      make(chan func()),
-		exits:      make(chan Status, 16),
-	}
+	g := &Group{options: options, spawn: make(chan func()), exits: make(chan Status, 16)}
 	go g.spawner()
 	return g
 }
@@ -124,7 +112,7 @@ func (g *Group) Start(process Process) error {
 	if old != nil && old.status.State == Running {
 		return fmt.Errorf("start %s: it is running already, as process %d", process.Name, old.status.PID)
 	}
-	path := filepath.Join(g.logs, process.Name+".log")
+	path := filepath.Join(g.options.Logs, process.Name+".log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("start %s: open its log: %w", process.Name, err)
@@ -154,13 +142,13 @@ func (g *Group) Start(process Process) error {
 func (g *Group) command(process Process) *exec.Cmd {
 	executable, env := process.Executable, process.Env
 	if executable == "" {
-		executable = g.executable
+		executable = g.options.Executable
 	}
 	if env == nil {
-		env = g.env
+		env = g.options.Env
 	}
 	command := exec.Command(executable, process.Args...)
-	command.Dir, command.Env, command.SysProcAttr = g.dir, env, attributes()
+	command.Dir, command.Env, command.SysProcAttr = g.options.Dir, env, attributes()
 	return command
 }
 
@@ -279,8 +267,8 @@ func (g *Group) statuses() []Status {
 }
 
 func (g *Group) notify() {
-	if g.changed != nil {
-		g.changed(g.statuses())
+	if g.options.Changed != nil {
+		g.options.Changed(g.statuses())
 	}
 }
 
