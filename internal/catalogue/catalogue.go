@@ -4,6 +4,8 @@
 package catalogue
 
 import (
+	"cmp"
+
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -128,8 +130,5 @@ func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
 // AccountOf is who gets the role of a binding.
 func (e Entry) AccountOf(binding Binding) Account {
-	if binding.Account != (Account{}) {
-		return binding.Account
-	}
-	return Account{Namespace, e.Operator}
+	return cmp.Or(binding.Account, Account{Namespace, e.Operator})
 }

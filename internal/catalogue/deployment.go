@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // deployment renders the operator's Deployment.
@@ -63,16 +64,7 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 		variables = append(variables, corev1.EnvVar{Name: name, Value: cfg.Images[e.Images[name]]})
 	}
 	variables = append(variables, e.External.Env...)
-	for _, proxy := range []corev1.EnvVar{
-		{Name: "HTTP_PROXY", Value: cfg.Proxy.HTTPProxy},
-		{Name: "HTTPS_PROXY", Value: cfg.Proxy.HTTPSProxy},
-		{Name: "NO_PROXY", Value: cfg.Proxy.NoProxy},
-	} {
-		if proxy.Value != "" {
-			variables = append(variables, proxy)
-		}
-	}
-	return variables
+	return append(variables, openshift.ProxyVariables(cfg.Proxy)...)
 }
 
 // startAsExternal adds what only an External operators is started with.

@@ -1,9 +1,11 @@
 package catalogue
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,21 +52,12 @@ func ServiceMonitorKind() schema.GroupKind {
 
 // Missing are the variables of the images that the entry needs and that are empty, sorted.
 func (e Entry) Missing(images map[string]string) []string {
-	var missing []string
-	for _, variable := range e.Variables() {
-		if images[variable] == "" {
-			missing = append(missing, variable)
-		}
-	}
-	return missing
+	return slices.DeleteFunc(e.Variables(), func(variable string) bool { return images[variable] != "" })
 }
 
 // Variables are those of the cluster-storage-operator's environment that the entry needs, sorted.
 func (e Entry) Variables() []string {
-	variables := []string{e.Image}
-	for _, variable := range e.Images {
-		variables = append(variables, variable)
-	}
+	variables := append(slices.Collect(maps.Values(e.Images)), e.Image)
 	slices.Sort(variables)
 	return slices.Compact(variables)
 }
@@ -84,14 +77,7 @@ func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, erro
 		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
 		return kind == ServiceMonitorKind() && !cfg.Kinds[kind]
 	})
-	for _, object := range objects {
-		labels := object.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[openshift.ManagedByLabel] = Operator
-		object.SetLabels(labels)
-	}
+	manifest.Label(objects, openshift.ManagedByLabel, Operator)
 	slices.SortStableFunc(objects, func(a, b client.Object) int { return rank(a) - rank(b) })
 	return objects, nil
 }
@@ -161,16 +147,8 @@ func (e Entry) values(cfg Config) manifest.Values {
 		"NAMESPACE":      Namespace,
 		"OPERATOR":       e.Operator,
 		"OPERATOR_IMAGE": cfg.Images[e.Image],
-		"SERVING_CERT":   e.certificate(),
+		"SERVING_CERT":   cmp.Or(e.External.Certificate, e.Operator+"-serving-cert"),
 	}
-}
-
-// certificate is the name of the Secret with the certificate of the operator's metrics.
-func (e Entry) certificate() string {
-	if e.External.Certificate != "" {
-		return e.External.Certificate
-	}
-	return e.Operator + "-serving-cert"
 }
 
 // addConfiguration writes the file that External operators are configured by.

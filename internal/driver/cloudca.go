@@ -36,12 +36,7 @@ func (d Driver) addCloudCA(cfg Config, pods Pods) error {
 		return err
 	}
 	const name = "cloud-ca-bundle"
-	pods.Spec.Volumes = append(pods.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: d.CloudCABundle()},
-			Items:                []corev1.KeyToPath{{Key: CloudCAKey, Path: CloudCAKey}},
-		},
-	}})
+	pods.addFile(name, d.CloudCABundle(), CloudCAKey, CloudCAKey)
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: cloudCAFolder, ReadOnly: true})
 	container.Env = append(container.Env, corev1.EnvVar{Name: d.CloudCAVariable, Value: cloudCAFolder + "/" + CloudCAKey})
 	return nil

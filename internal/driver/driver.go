@@ -275,10 +275,8 @@ const proxyImage = "KUBE_RBAC_PROXY_IMAGE"
 // Images lists the environment variables with the images that the driver needs, sorted as they are used.
 func (d Driver) Images() []string {
 	variables := []string{"DRIVER_IMAGE"}
-	seen := map[string]bool{"DRIVER_IMAGE": true}
 	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
+		if !slices.Contains(variables, name) {
 			variables = append(variables, name)
 		}
 	}

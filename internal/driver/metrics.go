@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"slices"
+
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,10 +63,8 @@ func (d Driver) addMetrics(namespace string, objects []client.Object) {
 // addServingCertificate adds the volume that the proxies in front of the metrics mount, once.
 func (d Driver) addServingCertificate(pod *corev1.PodSpec) {
 	const name = "metrics-serving-cert"
-	for _, volume := range pod.Volumes {
-		if volume.Name == name {
-			return
-		}
+	if slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool { return volume.Name == name }) {
+		return
 	}
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: d.Deployment + "-metrics-serving-cert"},

@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 const (
@@ -102,6 +104,15 @@ func (p Pods) each(annotation string, change func(*corev1.Container)) error {
 	return nil
 }
 
+// addFile adds a volume with one key of a ConfigMap.
+func (p Pods) addFile(volume, configMap, key, path string) {
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, Items: []corev1.KeyToPath{{Key: key, Path: path}},
+		},
+	}})
+}
+
 // withholdSecrets takes optional credentials from the pods unless the operator has seen them and found nothing against them: a Secret that is
 // mounted by name would reach the pods whatever somebody puts into it.
 func (d Driver) withholdSecrets(cfg Config, pods Pods) error {
@@ -191,15 +202,7 @@ func dropHostPorts(_ Config, pods Pods) error {
 // look up mount targets.
 func addProxy(cfg Config, pods Pods) error {
 	return pods.each(proxyAnnotation, func(container *corev1.Container) {
-		for _, variable := range []corev1.EnvVar{
-			{Name: "HTTP_PROXY", Value: cfg.Proxy.HTTPProxy},
-			{Name: "HTTPS_PROXY", Value: cfg.Proxy.HTTPSProxy},
-			{Name: "NO_PROXY", Value: cfg.Proxy.NoProxy},
-		} {
-			if variable.Value != "" {
-				container.Env = append(container.Env, variable)
-			}
-		}
+		container.Env = append(container.Env, openshift.ProxyVariables(cfg.Proxy)...)
 	})
 }
 
@@ -210,12 +213,7 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 		return nil
 	}
 	const name = "trusted-ca-bundle"
-	pods.Spec.Volumes = append(pods.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: d.TrustedCABundle()},
-			Items:                []corev1.KeyToPath{{Key: TrustedCAKey, Path: "tls-ca-bundle.pem"}},
-		},
-	}})
+	pods.addFile(name, d.TrustedCABundle(), TrustedCAKey, "tls-ca-bundle.pem")
 	return pods.each(trustedCAAnnotation, func(container *corev1.Container) {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
 			Name: name, MountPath: "/etc/pki/ca-trust/extracted/pem", ReadOnly: true,
@@ -225,16 +223,8 @@ func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 
 // addInputs restarts the pods when a Secret or ConfigMap changes that they read at their start.
 func addInputs(cfg Config, pods Pods) error {
-	names := make([]string, 0, len(cfg.DependencyHashes[pods.Workload]))
-	for name := range cfg.DependencyHashes[pods.Workload] {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if pods.Meta.Annotations == nil {
-			pods.Meta.Annotations = map[string]string{}
-		}
-		pods.Meta.Annotations[DependencyHashAnnotation+name] = cfg.DependencyHashes[pods.Workload][name]
+	for name, hash := range cfg.DependencyHashes[pods.Workload] {
+		metav1.SetMetaDataAnnotation(pods.Meta, DependencyHashAnnotation+name, hash)
 	}
 	return nil
 }

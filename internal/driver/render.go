@@ -89,7 +89,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err := d.mutate(cfg, objects); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
-	label(objects, d.Operator)
+	manifest.Label(objects, openshift.ManagedByLabel, d.Operator)
 	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })
 	return objects, nil
 }
@@ -160,41 +160,36 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 		folders = append(folders, "cloudca")
 	}
 	var objects []client.Object
+	add := func(loaded []client.Object, err error) error {
+		objects = append(objects, loaded...)
+		return err
+	}
 	for _, folder := range folders {
-		common, err := fs.Sub(shared, "assets/"+folder)
-		if err != nil {
-			return nil, fmt.Errorf("shared assets: %w", err)
-		}
-		loaded, err := manifest.Load(common, values, scheme)
-		if err != nil {
+		if err := add(loadFolder(shared, "assets/"+folder, values, scheme)); err != nil {
 			return nil, err
 		}
-		objects = append(objects, loaded...)
 	}
 	for _, sidecar := range d.Sidecars {
-		needed, err := sidecar.objects(values, scheme)
-		if err != nil {
+		if err := add(sidecar.objects(values, scheme)); err != nil {
 			return nil, err
 		}
-		objects = append(objects, needed...)
 	}
-	own, err := manifest.Load(d.Assets, values, scheme)
-	if err != nil {
+	if err := add(manifest.Load(d.Assets, values, scheme)); err != nil {
 		return nil, err
 	}
-	objects = append(objects, own...)
 	if _, err := fs.Stat(d.Assets, "metrics"); err != nil || !cfg.metrics() {
 		return objects, nil //nolint:nilerr // Not every driver has a dashboard.
 	}
-	metrics, err := fs.Sub(d.Assets, "metrics")
+	return objects, add(loadFolder(d.Assets, "metrics", values, scheme))
+}
+
+// loadFolder reads the objects of one folder of assets.
+func loadFolder(assets fs.FS, name string, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	folder, err := fs.Sub(assets, name)
 	if err != nil {
 		return nil, fmt.Errorf("assets: %w", err)
 	}
-	dashboards, err := manifest.Load(metrics, values, scheme)
-	if err != nil {
-		return nil, err
-	}
-	return append(objects, dashboards...), nil
+	return manifest.Load(folder, values, scheme)
 }
 
 // credentials renders the CredentialsRequests that this cluster can honour.
@@ -265,18 +260,10 @@ func (d Driver) mutate(cfg Config, objects []client.Object) error {
 
 // served drops objects of optional kinds that the cluster does not have.
 func served(objects []client.Object, cfg Config) []client.Object {
-	optional := map[schema.GroupKind]bool{}
-	for _, kind := range OptionalKinds() {
-		optional[kind] = true
-	}
-	kept := make([]client.Object, 0, len(objects))
-	for _, object := range objects {
+	return slices.DeleteFunc(objects, func(object client.Object) bool {
 		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
-		if !optional[kind] || cfg.Kinds[kind] {
-			kept = append(kept, object)
-		}
-	}
-	return kept
+		return slices.Contains(OptionalKinds(), kind) && !cfg.Kinds[kind]
+	})
 }
 
 // wanted drops the StorageClasses if the user does not want any, and what the driver does not want in this cluster.
@@ -287,17 +274,6 @@ func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-func label(objects []client.Object, operator string) {
-	for _, object := range objects {
-		labels := object.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[openshift.ManagedByLabel] = operator
-		object.SetLabels(labels)
-	}
-}
-
 // rank orders kinds: identity and rights first, then what pods refer to, then the node pods, and last the controller,
 // which may rely on what the node pods report.
 func rank(object client.Object) int {
@@ -305,10 +281,5 @@ func rank(object client.Object) int {
 		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap",
 		"CSIDriver", storageClass, "VolumeSnapshotClass", "Service", "ServiceMonitor", "PodDisruptionBudget", "DaemonSet", "Deployment",
 	}
-	for i, kind := range order {
-		if object.GetObjectKind().GroupVersionKind().Kind == kind {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(order, object.GetObjectKind().GroupVersionKind().Kind)
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -61,21 +62,11 @@ func (s Setting) Inherited(containers []corev1.Container) (value string, found b
 // ReadSettings reads the settings with a function such as os.Getenv, fills in the defaults, and returns one error that
 // names every variable with a wrong value.
 func (d Driver) ReadSettings(lookup func(variable string) string) (map[string]string, error) {
-	values := d.defaults()
-	for _, setting := range d.Settings {
-		if value := strings.TrimSpace(lookup(setting.Variable)); value != "" {
-			values[setting.Variable] = value
-		}
-	}
-	return values, d.checkSettings(values)
-}
-
-func (d Driver) defaults() map[string]string {
 	values := map[string]string{}
 	for _, setting := range d.Settings {
-		values[setting.Variable] = setting.Default
+		values[setting.Variable] = cmp.Or(strings.TrimSpace(lookup(setting.Variable)), setting.Default)
 	}
-	return values
+	return values, d.checkSettings(values)
 }
 
 func (d Driver) checkSettings(values map[string]string) error {

@@ -83,11 +83,7 @@ func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]clie
 	var objects []client.Object
 	// No folder means that the sidecar needs nothing but its container.
 	if _, err := fs.Stat(shared, "assets/sidecars/"+s.Name); err == nil {
-		folder, err := fs.Sub(shared, "assets/sidecars/"+s.Name)
-		if err != nil {
-			return nil, fmt.Errorf("assets of sidecar %s: %w", s.Name, err)
-		}
-		if objects, err = manifest.Load(folder, values, scheme); err != nil {
+		if objects, err = loadFolder(shared, "assets/sidecars/"+s.Name, values, scheme); err != nil {
 			return nil, err
 		}
 	}

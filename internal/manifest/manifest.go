@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"sort"
@@ -25,12 +26,8 @@ type Values map[string]string
 // With returns a copy of v with more values; those of more win.
 func (v Values) With(more Values) Values {
 	all := make(Values, len(v)+len(more))
-	for name, value := range v {
-		all[name] = value
-	}
-	for name, value := range more {
-		all[name] = value
-	}
+	maps.Copy(all, v)
+	maps.Copy(all, more)
 	return all
 }
 
@@ -84,6 +81,18 @@ func LoadInto(folder fs.FS, name string, values Values, out any) error {
 		return fmt.Errorf("asset %s: %w", name, err)
 	}
 	return nil
+}
+
+// Label puts a label on objects.
+func Label(objects []client.Object, key, value string) {
+	for _, object := range objects {
+		labels := maps.Clone(object.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+		object.SetLabels(labels)
+	}
 }
 
 func read(folder fs.FS, name string, values Values) (string, error) {

@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,4 +94,12 @@ func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 		named = status.PlatformStatus.Type
 	}
 	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
+}
+
+// ProxyVariables are those by which a container follows the cluster's proxy; none if there is no proxy.
+func ProxyVariables(proxy configv1.ProxyStatus) []corev1.EnvVar {
+	all := []corev1.EnvVar{
+		{Name: "HTTP_PROXY", Value: proxy.HTTPProxy}, {Name: "HTTPS_PROXY", Value: proxy.HTTPSProxy}, {Name: "NO_PROXY", Value: proxy.NoProxy},
+	}
+	return slices.DeleteFunc(all, func(variable corev1.EnvVar) bool { return variable.Value == "" })
 }
