@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
@@ -191,5 +192,67 @@ func TestAConnectionThatIsNewWakesAllOnce(t *testing.T) {
 	r.renew()
 	if len(r.changes) != 1 {
 		t.Errorf("%d events", len(r.changes))
+	}
+}
+
+func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
+	cloud := &counted{systems: []aws.FileSystem{{ID: regional}}}
+	for name, tc := range map[string]struct {
+		prepare func(r *Reconciler, c *canned.Cluster)
+		id      string
+		want    efs.Placement
+	}{
+		"nobody has found out who looks": {func(*Reconciler, *canned.Cluster) {}, regional, efs.Placement{}},
+		"nobody looks":                   {func(r *Reconciler, _ *canned.Cluster) { r.known.use(nil) }, regional, efs.Placement{Off: true}},
+		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, "fs-1", efs.Placement{}},
+		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
+		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.known.use(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
+		"nodes that can't be listed": {func(r *Reconciler, c *canned.Cluster) {
+			r.known.use(cloud)
+			c.Refuse(errors.New("no answer"))
+		}, regional, efs.Placement{}},
+		"a node in another zone": {func(r *Reconciler, _ *canned.Cluster) {
+			r.known.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
+			r.known.settle()
+		}, regional, efs.Placement{Known: true, Zone: "us-east-1b", Reason: efs.ReasonNoNodeInZone, Message: "file system fs-11111111 is One Zone in " +
+			"us-east-1b, where the cluster has no node: its pods stay Pending until there is one; ask an administrator of the cluster for nodes there"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, c := onAWS(t, &region{}, nodeIn("n", "us-east-1a"))
+			tc.prepare(r, c)
+			close(r.first)
+			r.firstOnce.Do(func() {})
+			if diff := cmp.Diff(tc.want, r.Look(t.Context(), tc.id, "")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// After it has waited once in vain, nobody waits any more.
+func TestNobodyWaitsTwiceForAFirstLookThatNeverEnds(t *testing.T) {
+	r, _ := onAWS(t, &region{})
+	r.known.use(nil)
+	leaves, leave := context.WithCancel(t.Context())
+	leave()
+	if got := r.Look(leaves, regional, ""); got != (efs.Placement{Off: true}) {
+		t.Errorf("it is told %+v", got)
+	}
+	select {
+	case <-r.first:
+	default:
+		t.Error("the next one waits as well")
+	}
+	r.firstOnce.Do(func() { t.Error("the end of the first look would close it once more") })
+}
+
+// What only waits for a listener must not wait for ever.
+func TestNewsForNobodyAreDropped(t *testing.T) {
+	r, _ := newReconciler(t)
+	for range 2 * cap(r.changes) {
+		r.wake(regional)
+	}
+	if len(r.changes) != cap(r.changes) {
+		t.Errorf("%d events are kept", len(r.changes))
 	}
 }

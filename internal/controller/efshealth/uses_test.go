@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/efs"
@@ -145,5 +146,54 @@ func TestOnlyZonesOfTheRegionCanHaveMountTargets(t *testing.T) {
 		if isZone(zone, "us-east-1") != want {
 			t.Errorf("%q: want %t", zone, want)
 		}
+	}
+}
+
+func TestCredentialsAreKnownByAHashOfWhatIsOfUse(t *testing.T) {
+	credentials := driver.Credentials{Secret: secretName, Keys: [][]string{{"role"}, {"id", "key"}}, Optional: true}
+	made := func(annotations map[string]string, pairs ...string) *corev1.Secret {
+		one := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: secretName, Annotations: annotations}, Data: map[string][]byte{}}
+		for i := 0; i < len(pairs); i += 2 {
+			one.Data[pairs[i]] = []byte(pairs[i+1])
+		}
+		return one
+	}
+	passed := map[string]string{driver.PolicyAnnotation: ""}
+	hashOf := func(required bool, objects ...client.Object) string {
+		t.Helper()
+		r, _ := onAWS(t, &region{}, objects...)
+		one := credentials
+		one.Optional = !required
+		hash, err := r.hashOf(t.Context(), secretName, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Node = one
+		if has, err := r.hasNodeRole(t.Context()); err != nil || has != (hash != "") {
+			t.Errorf("it has a role: %t, error %v", has, err)
+		}
+		return hash
+	}
+	for name, hash := range map[string]string{
+		"absent": hashOf(false), "empty": hashOf(false, made(nil)), "half": hashOf(false, made(nil, "id", "x")),
+		"the administrator's own": hashOf(false, made(passed, "role", "x")),
+	} {
+		if hash != "" {
+			t.Errorf("%s: of use", name)
+		}
+	}
+	known := map[string]string{}
+	for name, hash := range map[string]string{
+		"a role": hashOf(false, made(nil, "role", "x")), "another role": hashOf(false, made(nil, "role", "y")), "keys": hashOf(false, made(nil, "id", "x", "key", "y")),
+		"keys with a line end": hashOf(false, made(nil, "id", "x\nkey:y", "key", "z")), "keys that look like these": hashOf(false, made(nil, "id", "x", "key", "y\nkey:z")),
+		"more": hashOf(false, made(nil, "role", "x", "other", "y")),
+	} {
+		if before := known[hash]; hash == "" || before != "" {
+			t.Errorf("%s: hash %q, that of %s", name, hash, before)
+		}
+		known[hash] = name
+	}
+	if known[hashOf(true, made(passed, "role", "x"))] != "a role" {
+		t.Error("what the controller must have is withheld from it")
 	}
 }

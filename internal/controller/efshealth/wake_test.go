@@ -1,0 +1,175 @@
+package efshealth
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
+
+// later is a queue that notes what is to be done, and when.
+type later struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	added []string
+}
+
+func (l *later) AddAfter(request reconcile.Request, wait time.Duration) {
+	l.added = append(l.added, request.Name+" in "+wait.String())
+}
+
+func volumeWith(driver, handle string, change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	made := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	made.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	if change != nil {
+		change(made)
+	}
+	return made
+}
+
+func TestOnlyChangesThatMatterWakeTheLook(t *testing.T) {
+	pv := volumeWith(efs.DriverName, regional, nil)
+	foreign := volumeWith("ebs.csi.aws.com", "vol-1", nil)
+	node := nodeIn("n", "us-east-1a")
+	for name, tc := range map[string]struct {
+		before, after client.Object
+		want          bool
+	}{
+		"a volume comes":                    {nil, pv, true},
+		"a volume goes":                     {pv, nil, true},
+		"another driver's volume comes":     {nil, foreign, false},
+		"another driver's volume goes":      {foreign, nil, false},
+		"a volume without a driver comes":   {nil, &corev1.PersistentVolume{}, false},
+		"a class comes":                     {nil, classFor("a", regional), true},
+		"a class goes":                      {classFor("a", regional), nil, true},
+		"a class changes":                   {classFor("a", regional), classFor("a", absent), true},
+		"a node comes":                      {nil, node, true},
+		"a volume is written once more":     {pv, volumeWith(efs.DriverName, regional, func(v *corev1.PersistentVolume) { v.ResourceVersion = "2" }), false},
+		"a volume gets an access point":     {pv, volumeWith(efs.DriverName, regional+"::"+point, nil), true},
+		"a volume gets a node affinity":     {pv, volumeWith(efs.DriverName, regional, func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{} }), true},
+		"a volume becomes another driver's": {pv, foreign, true},
+		"another driver's volume changes":   {foreign, volumeWith("ebs.csi.aws.com", "vol-2", nil), false},
+		"what was no volume":                {node, pv, true},
+		"a node is written once more":       {node, nodeIn("n", "us-east-1a"), false},
+		"a node gets another zone":          {node, nodeIn("n", "us-east-1b"), true},
+		"a node gets a taint":               {node, nodeIn("n", "us-east-1a", corev1.Taint{Key: "node-role.kubernetes.io/master"}), true},
+		"what was no node":                  {pv, node, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := newReconciler(t)
+			q, handle := &later{}, r.gather()
+			switch {
+			case tc.before == nil:
+				handle.Create(t.Context(), event.CreateEvent{Object: tc.after}, q)
+			case tc.after == nil:
+				handle.Delete(t.Context(), event.DeleteEvent{Object: tc.before}, q)
+			default:
+				handle.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			}
+			var want []string
+			if tc.want {
+				want = []string{"efs.csi.aws.com in 5s"}
+			}
+			if diff := cmp.Diff(want, q.added); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if !named("a").Create(event.CreateEvent{Object: nodeIn("a", "")}) || named("a").Create(event.CreateEvent{Object: nodeIn("b", "")}) {
+		t.Error("an object of another name wakes it")
+	}
+}
+
+func TestOfANodeTheZoneAndOneTaintAreKept(t *testing.T) {
+	master, control := corev1.Taint{Key: "node-role.kubernetes.io/master", Effect: "NoSchedule"}, corev1.Taint{Key: "node-role.kubernetes.io/control-plane"}
+	full := nodeIn("n", "us-east-1a", corev1.Taint{Key: "mine"}, master)
+	full.Labels["other"], full.Annotations, full.UID, full.ResourceVersion = "x", map[string]string{"a": "b"}, "u", "7"
+	full.Spec.ProviderID, full.Status.Phase = "aws:///i-1", corev1.NodeRunning
+	lean := nodeIn("n", "us-east-1a", master)
+	lean.UID, lean.ResourceVersion = "u", "7"
+	for name, tc := range map[string]struct{ from, want *corev1.Node }{
+		"all of it":          {full, lean},
+		"of the two names":   {nodeIn("n", "z", master, control), nodeIn("n", "z", control)},
+		"a taint of others":  {nodeIn("n", "z", corev1.Taint{Key: "mine"}), nodeIn("n", "z")},
+		"one without a zone": {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}},
+	} {
+		got, err := stripNode(tc.from)
+		if diff := cmp.Diff(any(tc.want), got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	r, _ := newReconciler(t)
+	for name, strip := range map[string]func(any) (any, error){"node": stripNode, "class": stripClass, "volume": r.stripVolume} {
+		// What a cache hands over for an object that has gone without notice.
+		if got, err := strip("tombstone"); got != "tombstone" || err != nil {
+			t.Errorf("%s: %v, error %v", name, got, err)
+		}
+	}
+}
+
+func TestWhatTheClusterUsesIsReadInOrder(t *testing.T) {
+	shared := volumeWith(efs.DriverName, oneZone, func(v *corev1.PersistentVolume) {
+		v.Name, v.Labels, v.CreationTimestamp = "a-shared", map[string]string{sharedLabel: "true"}, metav1.NewTime(at)
+	})
+	loose := volumeWith(efs.DriverName, regional+"::"+point, func(v *corev1.PersistentVolume) {
+		v.Name, v.Spec.MountOptions = "b-cross", []string{"tls", "crossaccount"}
+	})
+	objects := []client.Object{
+		volumeWith(efs.DriverName, regional, nil), loose, shared, volumeWith("ebs.csi.aws.com", "vol-1", nil), classFor("z", absent), classFor("y", regional),
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Provisioner: "ebs.csi.aws.com"}, nodeIn("n", "us-east-1a"),
+	}
+	r, _ := onAWS(t, &region{}, objects...)
+	got, err := r.uses(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := uses{
+		volumes: []volume{
+			{name: "a-shared", fileSystem: oneZone, created: at, shared: true}, {name: "b-cross", fileSystem: regional, accessPoint: point, elsewhere: true},
+			{name: "pv", fileSystem: regional},
+		},
+		classes: []class{{name: "y", fileSystem: regional}, {name: "z", fileSystem: absent}}, zones: []string{"us-east-1a"},
+	}
+	same := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(uses{}, volume{}, class{}), same); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{regional, oneZone, absent}, got.fileSystems()); diff != "" {
+		t.Errorf("file systems (-want +got):\n%s", diff)
+	}
+	// What only another account has is not asked about.
+	if only := (uses{volumes: got.volumes[1:2]}).fileSystems(); len(only) > 0 {
+		t.Errorf("of another account it uses %v", only)
+	}
+}
+
+func TestZonesAreThoseWhereUsersPodsCanRun(t *testing.T) {
+	control := corev1.Taint{Key: "node-role.kubernetes.io/control-plane"}
+	for name, tc := range map[string]struct {
+		nodes []client.Object
+		want  []string
+	}{
+		"none":                     {nil, nil},
+		"nodes without a zone":     {[]client.Object{nodeIn("a", "")}, nil},
+		"two in a zone":            {[]client.Object{nodeIn("a", "z2"), nodeIn("b", "z1"), nodeIn("c", "z2")}, []string{"z1", "z2"}},
+		"workers and masters":      {[]client.Object{nodeIn("a", "z1"), nodeIn("b", "z2", control)}, []string{"z1"}},
+		"masters only":             {[]client.Object{nodeIn("a", "z1", control), nodeIn("b", "z2", control)}, []string{"z1", "z2"}},
+		"a worker without a zone":  {[]client.Object{nodeIn("a", ""), nodeIn("b", "z2", control)}, []string{"z2"}},
+		"a master beside a worker": {[]client.Object{nodeIn("a", "z1", control), nodeIn("b", "z1")}, []string{"z1"}},
+	} {
+		r, _ := onAWS(t, &region{}, tc.nodes...)
+		got, err := r.zones(t.Context())
+		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
