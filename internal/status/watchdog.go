@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // longestReconcile is more than any request of a reconcile takes.
@@ -29,6 +31,14 @@ func (b *Watchdog) Check(what string, now time.Time) error {
 		return fmt.Errorf("a reconcile of %s has been running for %s", what, took)
 	}
 	return nil
+}
+
+// Requeue tells a queue when to come again. After an error it does so by itself, and would log a warning about a delay beside it.
+func Requeue(after time.Duration, err error) (reconcile.Result, error) {
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 // MinRequeue returns the shortest one of delays; 0 means never.

@@ -51,3 +51,15 @@ func TestStaleConditionsAreRemovedFromTheEnd(t *testing.T) {
 		t.Errorf("patch %s, error %v, want none", patch, err)
 	}
 }
+
+func TestAnErrorComesBackWithoutADelay(t *testing.T) {
+	lost := errors.New("no route")
+	for _, tc := range []struct {
+		after, want time.Duration
+		err         error
+	}{{0, 0, nil}, {time.Minute, time.Minute, nil}, {time.Minute, 0, lost}, {0, 0, lost}} {
+		if got, err := Requeue(tc.after, tc.err); got.RequeueAfter != tc.want || !errors.Is(err, tc.err) {
+			t.Errorf("%+v: %+v, %v", tc, got, err)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 			return ctrl.Result{}, reconcile.TerminalError(errors.Join(err, serving)) //nolint:wrapcheck // Both say what failed.
 		}
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return status.Requeue(again, err)
 }
 
 // enforce brings the policies up to date, and tells the administrator what is open or outdated. It returns when to come again.

@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else {
 		r.pacer.Settled(request.NamespacedName)
 	}
-	return ctrl.Result{RequeueAfter: step.retry}, r.report(ctx, before, owner, found, step)
+	return status.Requeue(step.retry, r.report(ctx, before, owner, found, step))
 }
 
 // forget drops what is remembered of a SharedVolume that has gone.

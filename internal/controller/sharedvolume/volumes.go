@@ -12,6 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // VolumeReconciler deletes volumes whose SharedVolume and claim have gone. It looks at each of them when it starts, so that
@@ -39,7 +40,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 		return ctrl.Result{}, err
 	}
 	if needed, retry, err := r.isNeeded(ctx, from, volume); err != nil || needed {
-		return ctrl.Result{RequeueAfter: retry}, err
+		return status.Requeue(retry, err)
 	}
 	uid, version := volume.UID, volume.ResourceVersion
 	err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})

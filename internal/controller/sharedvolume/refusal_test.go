@@ -1,0 +1,276 @@
+package sharedvolume
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/fair"
+)
+
+const (
+	claimWrite  = "create PersistentVolumeClaim ns/pvc-sv1"
+	claimTry    = "try PersistentVolumeClaim ns/pvc-sv1"
+	volumeWrite = "create PersistentVolume pv-ns-sv1"
+	volumeDrop  = "delete PersistentVolume pv-ns-sv1"
+	svStatus    = "apply status SharedVolume ns/sv1"
+)
+
+func quota() error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "pvc-sv1", textError("exceeded quota: few"))
+}
+
+// ready is the condition that was written last, as "Reason: message".
+func readyOf(t *testing.T, w *working) string {
+	t.Helper()
+	if sv := canned.Written[v1alpha1.SharedVolume](t, w.cached.Cluster, svStatus); sv != nil {
+		return conditionTexts(sv.Status.Conditions)["Ready"]
+	}
+	return ""
+}
+
+// A quota counts claims, and is to bound volumes as well.
+func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
+	volumes := schema.GroupResource{Resource: "persistentvolumes"}
+	const told = "False QuotaExceeded: create claim pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few"
+	const hint = ": delete claims that nobody needs, or ask for a larger quota; the size is 1Gi on paper only"
+	unclaimed := func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }
+	for name, tc := range map[string]struct {
+		change func(*world)
+		fails  map[string]error
+		want   []string
+		told   string
+	}{
+		"it was never used":   {unclaimed, map[string]error{claimWrite: quota()}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
+		"somebody changed it": {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
+		"it has gone":         {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
+		"it can't be deleted": {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: textError("no route")}, []string{claimWrite, volumeDrop, svStatus}, told + "\ndelete volume pv-ns-sv1: no route" + hint},
+		"nothing is refused":  {unclaimed, nil, []string{claimWrite}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorking(t, boundPair(owner("ns", "sv1"), tc.change)...)
+			w.cached.Fail = func(request string) error { return tc.fails[request] }
+			result, err := lookAt(t, w)
+			if err != nil || (result.RequeueAfter == 30*time.Second) != (tc.fails != nil) {
+				t.Errorf("again in %s, error %v", result.RequeueAfter, err)
+			}
+			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.told, readyOf(t, w)); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			if w.mayLack("ns") != (tc.fails != nil) {
+				t.Error("whether its claims are tried first is wrong")
+			}
+		})
+	}
+}
+
+func TestANamespaceWhoseClaimsAreRefusedIsAskedBeforeAVolumeIsMade(t *testing.T) {
+	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumeclaims"}, "pvc-sv1")
+	for name, tc := range map[string]struct {
+		refused time.Duration
+		err     error
+		want    []string
+		lacks   bool
+	}{
+		"just refused, and now":          {time.Second, quota(), []string{claimTry, svStatus}, true},
+		"just refused":                   {time.Second, nil, []string{claimTry, volumeWrite}, true},
+		"somebody has that name":         {time.Second, exists, []string{claimTry, volumeWrite}, true},
+		"nearly forgotten":               {2 * fair.LongestPause, quota(), []string{claimTry, svStatus}, true},
+		"refused before that, and again": {2*fair.LongestPause + 1, nil, []string{volumeWrite}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorking(t, owner("ns", "sv1"))
+			w.refusals.Store("ns", began.Add(-tc.refused))
+			w.refusals.Store("other", began)
+			w.cached.Refuse(tc.err, claimTry)
+			if _, err := lookAt(t, w); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" || w.mayLack("ns") != tc.lacks {
+				t.Errorf("its claims are tried first: %t, writes (-want +got):\n%s", w.mayLack("ns"), diff)
+			}
+		})
+	}
+}
+
+// What wakes it in between may be what was missing: it is tried at most once a second then, and the pause goes on.
+func TestASharedVolumeThatFailsIsTriedLessAndLess(t *testing.T) {
+	w, now := newWorking(t, owner("ns", "sv1")), began
+	w.Now = func() time.Time { return now }
+	w.cached.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "x", textError("no")), "create")
+	look := func(want time.Duration) (tries int) {
+		t.Helper()
+		w.cached.Writes, w.cached.Bodies = nil, nil
+		result, err := lookAt(t, w)
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("after %s: again in %s, want %s, error %v", now.Sub(began), result.RequeueAfter, want, err)
+		}
+		for _, write := range w.cached.Writes {
+			if write == volumeWrite {
+				tries++
+			}
+		}
+		return tries
+	}
+	if look(fair.FirstPause) != 1 {
+		t.Error("it is not tried")
+	}
+	for _, after := range []time.Duration{lag / 2, lag, 3 * lag / 2, 2 * lag, fair.FirstPause - 1} {
+		now = began.Add(after)
+		again, tries := began.Add(fair.FirstPause).Sub(now), 1
+		if after%lag == lag/2 {
+			again, tries = lag, 0
+		}
+		if got := look(again); got != tries {
+			t.Errorf("after %s: %d tries, want %d", after, got, tries)
+		}
+	}
+	now = began.Add(time.Hour)
+	if look(2*fair.FirstPause) != 1 {
+		t.Error("it is not tried once more")
+	}
+}
+
+func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
+	w := newWorking(t)
+	key := client.ObjectKey{Namespace: "ns", Name: "sv1"}
+	w.made.Store(made{key, createVolume}, began)
+	w.made.Store(made{key, createClaim}, began)
+	w.left.Store(key, "a/b")
+	w.metrics.observe(withStatus(v1alpha1.Ready))
+	w.pacer.Failed(key, "Refused", began)
+	if result, err := lookAt(t, w); err != nil || result != (ctrl.Result{}) || len(w.cached.Writes) > 0 {
+		t.Errorf("%+v, error %v, writes %v", result, err, w.cached.Writes)
+	}
+	_, left := w.left.Load(key)
+	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createClaim).IsZero() || left {
+		t.Error("what was made or told for it is remembered for the next one of its name")
+	}
+	if !w.pacer.May(key, "Refused", true, began) {
+		t.Error("the next one of its name waits for what this one did")
+	}
+	for name, value := range canned.Metrics(t, w.registry) {
+		if value != 0 {
+			t.Errorf("%s is %v", name, value)
+		}
+	}
+}
+
+func TestAReadThatFailsEndsALookAndNamesTheObject(t *testing.T) {
+	for request, want := range map[string]string{
+		"get SharedVolume":             "read *v1alpha1.SharedVolume ns/sv1: no answer",
+		"get PersistentVolume":         "read *v1.PersistentVolume /pv-ns-sv1: no answer",
+		"get PersistentVolumeClaim":    "read *v1.PersistentVolumeClaim ns/pvc-sv1: no answer",
+		"get CSIDriver":                "read *v1.CSIDriver /efs.csi.aws.com: no answer",
+		"get CustomResourceDefinition": "read *unstructured.Unstructured /" + definition + ": no answer",
+		"get Namespace":                "read *v1.PartialObjectMetadata /ns: no answer",
+		"get ClusterCSIDriver":         "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
+	} {
+		w := newWorking(t, boundPair(owner("ns", "sv1"), nil)...)
+		if request == "get PersistentVolume" {
+			request = "get PersistentVolume pv-ns-sv1"
+		}
+		if request == "get ClusterCSIDriver" {
+			w.cached.Objects[len(w.cached.Objects)-1] = namespace("ns", nil)
+		}
+		w.cached.Refuse(textError("no answer"), request)
+		if result, err := lookAt(t, w); err == nil || err.Error() != want || result != (ctrl.Result{}) || len(w.cached.Writes) > 0 {
+			t.Errorf("%s: %+v, error %v, want %s; writes %v", request, result, err, want, w.cached.Writes)
+		}
+	}
+	w := newWorking(t, owner("ns", "sv1"))
+	w.Others = Others{Community: &neighbour{err: textError("no answer")}, Namesake: &neighbour{}}
+	if _, err := lookAt(t, w); err == nil || !strings.Contains(err.Error(), "no answer") || len(w.cached.Writes)+len(w.events.Said) > 0 {
+		t.Errorf("nobody knows who else works: error %v, writes %v", err, w.cached.Writes)
+	}
+}
+
+// A server that accepts every change and makes none would keep a worker for ever.
+func TestALookHasAnEnd(t *testing.T) {
+	sv := owner("ns", "sv1")
+	sv.Finalizers = []string{CommunityFinalizer}
+	w := newWorking(t, boundPair(sv, nil)...)
+	w.Client = w.cached.Cluster
+	_, err := lookAt(t, w)
+	if err == nil || !strings.HasPrefix(err.Error(), "SharedVolume ns/sv1 is not done after 12 steps, the last was ") || len(w.cached.Writes) != mostSteps {
+		t.Errorf("error %v, writes %v", err, w.cached.Writes)
+	}
+}
+
+func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrTold(t *testing.T) {
+	volume := pair(owner("ns", "sv1"), func(w *world) { w.usual.Status.Phase = corev1.VolumeReleased }).usual
+	resource := schema.GroupResource{Resource: "persistentvolumes"}
+	const read = "read *v1.PersistentVolume"
+	for name, tc := range map[string]struct {
+		request string
+		// live tells that the cluster does not answer, and not the cache.
+		live  bool
+		err   error
+		again time.Duration
+		want  string
+		asks  bool
+	}{
+		"it has gone":         {volumeDrop, false, apierrors.NewNotFound(resource, "x"), 0, "", true},
+		"it has changed":      {volumeDrop, false, apierrors.NewConflict(resource, "x", textError("y")), lag, "", true},
+		"it stays":            {volumeDrop, false, textError("no"), 0, "delete PersistentVolume pv-ns-sv1 of SharedVolume ns/sv1, which has gone: no", true},
+		"nobody knows it":     {"get PersistentVolume", false, textError("no"), 0, read + " /pv-ns-sv1: no", false},
+		"nobody knows whose":  {"get SharedVolume", false, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
+		"not in the cluster":  {"get SharedVolume", true, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
+		"nobody knows claims": {"get PersistentVolumeClaim", true, textError("no"), 0, read + "Claim ns/pvc-sv1: no", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cached, live := newCluster(t, volume), newCluster(t)
+			refusing := cached
+			if tc.live {
+				refusing = live
+			}
+			refusing.Refuse(tc.err, tc.request)
+			r := &VolumeReconciler{Client: cached, Live: live, Others: alone()}
+			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(volume)})
+			if (tc.want == "") != (err == nil) || err != nil && err.Error() != tc.want || result.RequeueAfter != tc.again {
+				t.Errorf("again in %s, error %v, want %s", result.RequeueAfter, err, tc.want)
+			}
+			var want []string
+			if tc.asks {
+				want = []string{volumeDrop}
+			}
+			if diff := cmp.Diff(want, cached.Writes, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPreviewThatCannotReadIsNone(t *testing.T) {
+	community := owner("ns", "sv1")
+	community.Finalizers = []string{CommunityFinalizer}
+	for request, want := range map[string]string{
+		"get PersistentVolume":      "read *v1.PersistentVolume /pv-ns-sv1: no answer",
+		"get PersistentVolumeClaim": "read *v1.PersistentVolumeClaim ns/pvc-sv1: no answer",
+	} {
+		c := newCluster(t, boundPair(community, nil)...)
+		c.Refuse(textError("no answer"), request)
+		if found, err := Preview(t.Context(), c); err == nil || err.Error() != want || found != nil {
+			t.Errorf("%s: %v, error %v", request, found, err)
+		}
+	}
+	c := newCluster(t)
+	c.Refuse(&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "SharedVolume"}})
+	if found, err := Preview(t.Context(), c); err != nil || len(found) > 0 {
+		t.Errorf("where nobody knows the kind: %v, error %v", found, err)
+	}
+}
