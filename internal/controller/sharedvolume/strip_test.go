@@ -1,0 +1,161 @@
+package sharedvolume
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+)
+
+// large is what anybody may put into the metadata of an object.
+func large(object metav1.Object) {
+	labels, annotations := map[string]string{"a": "b"}, map[string]string{"note": strings.Repeat("x", 1000)}
+	for key, value := range object.GetLabels() {
+		labels[key] = value
+	}
+	for key, value := range object.GetAnnotations() {
+		annotations[key] = value
+	}
+	object.SetLabels(labels)
+	object.SetAnnotations(annotations)
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "any", FieldsV1: metav1.NewFieldsV1("{}")}})
+}
+
+func keep[T any](t *testing.T, strip func(any) (any, error), object T) T {
+	t.Helper()
+	kept, err := strip(object)
+	typed, ok := kept.(T)
+	if err != nil || !ok {
+		t.Fatalf("%T, error %v", kept, err)
+	}
+	return typed
+}
+
+// The same plan must come of what is in the cache and of what is in the cluster, in whatever state that is.
+func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
+	random, data := rand.New(rand.NewPCG(3, 4)), make([]byte, 64)
+	tells := func(sv *v1alpha1.SharedVolume, w world) string {
+		p := next(sv, w)
+		text := strings.Join([]string{step(p), string(p.phase), p.reason, p.message, p.volume}, "|")
+		if p.do != nil && p.do.what != adoptClaim {
+			// An adopted claim gets labels and owners beside those that it has, which the cache holds as well.
+			text += cmp.Diff(map[string]any{}, p.do.fields)
+		}
+		return text
+	}
+	for range 3000 {
+		for i := range data {
+			if data[i] = 0; random.IntN(4) == 0 {
+				data[i] = byte(random.Uint32())
+			}
+		}
+		d := &dice{data}
+		sv := anyOwner(d)
+		w := anyWorld(d, sv)
+		lean, leanWorld := sv.DeepCopy(), w
+		large(sv)
+		lean = keep(t, Strip, lean)
+		for _, one := range []struct{ from, to **corev1.PersistentVolume }{{&w.usual, &leanWorld.usual}, {&w.other, &leanWorld.other}} {
+			if *one.from != nil {
+				*one.to = keep(t, stripVolume, (*one.from).DeepCopy())
+				(*one.from).Spec.Capacity, (*one.from).Spec.StorageClassName = corev1.ResourceList{"storage": {}}, "any"
+			}
+		}
+		if w.claim != nil {
+			leanWorld.claim = keep(t, stripClaim, w.claim.DeepCopy())
+			w.claim.Spec.AccessModes, w.claim.Annotations = []corev1.PersistentVolumeAccessMode{"ReadWriteMany"}, map[string]string{"a": "b"}
+		}
+		if full, kept := tells(sv, w), tells(lean, leanWorld); full != kept {
+			t.Fatalf("of the cluster it is\n%s\nof the cache\n%s\nowner %+v\nusual %+v\nother %+v\nclaim %+v", full, kept, sv, w.usual, w.other, w.claim)
+		}
+	}
+}
+
+// Whoever may write an object must not decide how much memory the operator takes.
+func TestWhatNobodyReadsIsNotKept(t *testing.T) {
+	sv := owner("ns", "sv1")
+	sv.Annotations, sv.OwnerReferences = map[string]string{ZoneAffinityAnnotation: "true"}, []metav1.OwnerReference{{Name: "a"}}
+	large(sv)
+	got := keep(t, Strip, sv)
+	if diff := cmp.Diff(map[string]string{ZoneAffinityAnnotation: "true"}, got.Annotations); diff != "" || got.Labels != nil || got.OwnerReferences != nil || got.ManagedFields != nil {
+		t.Errorf("SharedVolume %+v (-want +got):\n%s", got.ObjectMeta, diff)
+	}
+	sv.Annotations[ZoneAffinityAnnotation] = strings.Repeat("x", 1000)
+	if got = keep(t, Strip, sv); len(got.Annotations) > 0 {
+		t.Errorf("a value that says nothing is kept: %v", got.Annotations)
+	}
+	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1")
+	want := volume.DeepCopy()
+	want.Spec.Capacity, want.Spec.AccessModes, want.Spec.StorageClassName, want.Spec.VolumeMode = nil, nil, "", nil
+	large(volume)
+	volume.Spec.CSI.VolumeAttributes, volume.Status.Message = map[string]string{"a": "b"}, "long"
+	volume.Labels = want.Labels
+	if diff := cmp.Diff(want, keep(t, stripVolume, volume), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("PersistentVolume (-want +got):\n%s", diff)
+	}
+	claim := newClaim(owner("ns", "sv1"), "pv-ns-sv1")
+	lean := claim.DeepCopy()
+	lean.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: "pv-ns-sv1"}
+	claim.Annotations, claim.Status.Conditions = map[string]string{"a": "b"}, []corev1.PersistentVolumeClaimCondition{{Message: "long"}}
+	if diff := cmp.Diff(lean, keep(t, stripClaim, claim), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("PersistentVolumeClaim (-want +got):\n%s", diff)
+	}
+	space := namespaceMetadata()
+	space.Annotations = map[string]string{AllowedAnnotation: "*"}
+	large(space)
+	if got := keep(t, stripNamespace, space); got.Labels != nil || got.ManagedFields != nil || len(got.Annotations) != 1 || got.Annotations[AllowedAnnotation] != "*" {
+		t.Errorf("Namespace %+v", got.ObjectMeta)
+	}
+	for name, strip := range map[string]func(any) (any, error){
+		"SharedVolume": Strip, "volume": stripVolume, "claim": stripClaim, "namespace": stripNamespace, "definition": stripDefinition,
+	} {
+		// What a cache hands over for an object that has gone without notice.
+		if got := keep(t, strip, "tombstone"); got != "tombstone" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestWhatADefinitionLacksIsFoundInItsSchema(t *testing.T) {
+	version := func(name string, state map[string]any) any {
+		return map[string]any{"name": name, "schema": map[string]any{"openAPIV3Schema": map[string]any{"properties": map[string]any{"status": state}}}}
+	}
+	fields := func(names ...string) map[string]any {
+		properties := map[string]any{}
+		for _, name := range names {
+			properties[name] = map[string]any{"type": "string"}
+		}
+		return map[string]any{"properties": properties}
+	}
+	for name, tc := range map[string]struct {
+		versions []any
+		want     []string
+	}{
+		"ours":                       {[]any{version("v1alpha1", fields(statusFields()...))}, nil},
+		"the community's":            {[]any{version("v1alpha1", fields("claimRef", "message", "phase"))}, []string{"conditions", "observedGeneration", "volumeName"}},
+		"one without a schema":       {[]any{map[string]any{"name": "v1alpha1"}}, statusFields()},
+		"one that takes all":         {[]any{version("v1alpha1", map[string]any{"x-kubernetes-preserve-unknown-fields": true})}, nil},
+		"another version":            {[]any{version("v1", fields("phase"))}, nil},
+		"behind another version":     {[]any{version("v1", fields(statusFields()...)), version("v1alpha1", fields("claimRef"))}, statusFields()[1:]},
+		"no versions":                {nil, nil},
+		"what is no version at all":  {[]any{"v1alpha1"}, nil},
+		"what has more than we need": {[]any{version("v1alpha1", fields(append(statusFields(), "other")...))}, nil},
+	} {
+		crd := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": tc.versions, "scope": "Namespaced"}}}
+		large(crd)
+		kept := keep(t, stripDefinition, crd)
+		if diff := cmp.Diff(tc.want, lacking(kept), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if spec, _ := kept.Object["spec"].(map[string]any); len(spec) != 1 || kept.GetManagedFields() != nil {
+			t.Errorf("%s: it keeps %v", name, kept.Object)
+		}
+	}
+}
