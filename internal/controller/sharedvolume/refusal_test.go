@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,6 +77,30 @@ func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
 				t.Error("whether its claims are tried first is wrong")
 			}
 		})
+	}
+}
+
+// Whatever led to the refusal: the data of a volume that some claim may hold must stay reachable.
+func TestOnlyAVolumeThatNoClaimHoldsIsWithdrawn(t *testing.T) {
+	sv := owner("ns", "sv1")
+	for name, tc := range map[string]struct {
+		change func(*world)
+		want   []string
+	}{
+		"none":                {func(w *world) { w.usual = nil }, nil},
+		"claimed":             {nil, nil},
+		"being deleted":       {func(w *world) { w.usual.Spec.ClaimRef.UID, w.usual.DeletionTimestamp = "", &metav1.Time{Time: began} }, nil},
+		"that nobody has yet": {func(w *world) { w.usual.Spec.ClaimRef.UID = "" }, []string{volumeDrop}},
+	} {
+		w := newWorking(t)
+		found, refusal := pair(sv, tc.change), quota()
+		found.claim = nil
+		if err := w.withdraw(t.Context(), sv, &found, refusal); !errors.Is(err, refusal) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if diff := cmp.Diff(tc.want, w.cached.Writes, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: writes (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -127,3 +127,26 @@ func TestOnlyWhatThisProgramHasTouchedIsItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// Whatever is said of gates, and whether anything is, all stays as it is.
+func TestNoDriverOfThisReleaseWaitsForAGate(t *testing.T) {
+	future := []configv1.FeatureGateAttributes{{Name: "FromTheFuture"}}
+	gates := map[string]*configv1.FeatureGate{"no FeatureGate": nil, "one without a status": {}, "unknown gates": {}}
+	gates["unknown gates"].Status.FeatureGates = []configv1.FeatureGateDetails{{Version: "2", Enabled: future}, {Version: "3", Disabled: future}}
+	all := catalogue.All()
+	for _, entry := range all {
+		for name, gate := range gates {
+			w := release()
+			w.Infrastructure, w.FeatureGate = infrastructure(entry.Platform), gate
+			choices := choose(all, w.facts(all))
+			for _, one := range choices {
+				if (one.decision == wanted) != (one.entry.Platform == entry.Platform) || one.problem != "" {
+					t.Errorf("%s on %s, %s: %s, %s", one.entry.Title, entry.Platform, name, one.decision, one.problem)
+				}
+			}
+			if conditions, again := newMemory().starterConditions(w, choices); len(odd(conditions)) > 0 || again != 0 {
+				t.Errorf("%s, %s: it says %v", entry.Platform, name, odd(conditions))
+			}
+		}
+	}
+}

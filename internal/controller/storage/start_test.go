@@ -332,3 +332,32 @@ func TestAPlatformBecomesADriverAndAReport(t *testing.T) {
 		t.Errorf("it tells %+v", found)
 	}
 }
+
+func TestAMissingImageIsNamedAndOtherDriversGoOn(t *testing.T) {
+	const disk, file = "azure-disk-csi-driver-operator", "azure-file-csi-driver-operator"
+	r, c, _ := startable(t, "Azure", storageOf("Managed"), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "storage"}})
+	r.SetLogLevel = func(operatorv1.LogLevel) {}
+	delete(r.Images, "AZURE_DISK_DRIVER_IMAGE")
+	reporterOf(t, r)
+	// It is not tried again for that, only for what the cache does not show yet.
+	if result, err := r.Reconcile(t.Context(), request()); err != nil || result.RequeueAfter != apply.StaleAfter {
+		t.Errorf("%+v, error %v", result, err)
+	}
+	deployment := func(name string) string { return "apply Deployment " + pdNamespace + "/" + name }
+	if slices.Contains(c.Writes, deployment(disk)) || !slices.Contains(c.Writes, deployment(file)) {
+		t.Errorf("writes %v", c.Writes)
+	}
+	const text = "Azure Disk (disk.csi.azure.com) is not started, because environment variables AZURE_DISK_DRIVER_IMAGE of the " +
+		"cluster-storage-operator are empty: set each to an image in its Deployment"
+	made := canned.Written[operatorv1.Storage](t, c, storageStatus)
+	for kind, want := range map[string]string{"AzureDisk": "True SyncError: " + text, "AzureFile": "False AsExpected: "} {
+		found := status.Find(made.Status.Conditions, kind+"CSIDriverOperatorStaticControllerDegraded")
+		if diff := cmp.Diff(want, string(found.Status)+" "+found.Reason+": "+found.Message); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
+	}
+	const sum = "Degraded is True, AzureDiskCSIDriverOperatorStaticController_SyncError: AzureDiskCSIDriverOperatorStaticController: " + text
+	if diff := cmp.Diff(sum, sumOf(t, c, "Degraded")); diff != "" {
+		t.Errorf("ClusterOperator (-want +got):\n%s", diff)
+	}
+}
