@@ -64,7 +64,6 @@ func TestWhatIsWrongInAWSIsToldUntilItIsMended(t *testing.T) {
 		{"access points are counted and get their tags", (*wrong).accessPoints},
 		{"what changed while no operator ran is made up for", (*wrong).tagsAfterRestart},
 		{"denied tags are no storm", (*wrong).deniedTags},
-		{"an action that is denied is named", (*wrong).deniedActions},
 		{"each thing that is wrong is named", (*wrong).findings},
 		{"what is mended is told no more", (*wrong).mended},
 	} {
@@ -183,22 +182,6 @@ func (w *wrong) deniedTags() {
 	}
 }
 
-// deniedActions asks once for each action in a look, whatever the number of file systems.
-func (w *wrong) deniedActions() {
-	w.Set(denied(describeTargets))
-	w.start()
-	w.until("the denial told", w.says("PermissionMissing", describeTargets, env.CloudSecret, "iam-policy controller"),
-		w.told(driverName, "PermissionMissing", "may not do "+describeTargets), w.metric(problem("PermissionMissing", "", describeTargets), 1),
-		// The rest is looked at all the same.
-		w.says("OneZoneStorageClass", w.loose.Name), w.silentOn("MountTargetMissing"))
-	w.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 4})
-	w.Set(denied(describeSystems, describeTargets, describePoints))
-	w.start()
-	w.until("the denial told", w.says("PermissionMissing", describeSystems), w.metric(problem("PermissionMissing", "", describeSystems), 1),
-		w.only("PermissionMissing"), w.silentOn("FileSystemMissing"))
-	w.sent(map[string]int{describeSystems: 1})
-}
-
 func (w *wrong) findings() {
 	w.until("a volume old enough to be judged", func() error {
 		if age := time.Since(w.lost.CreationTimestamp.Time); age < time.Minute+time.Second {
@@ -259,17 +242,6 @@ func (s *scene) count(action string, want int) func() error {
 			return fmt.Errorf("%d calls of %s, want %d", got, action, want)
 		}
 		return nil
-	}
-}
-
-// silentOn checks that nothing is said of a problem.
-func (s *scene) silentOn(problem string) func() error {
-	return func() error {
-		states, err := s.states()
-		if state, told := states[problem]; err == nil && told {
-			err = fmt.Errorf("condition %s is %q, although nobody knows", problem, state)
-		}
-		return err
 	}
 }
 

@@ -52,8 +52,6 @@ func TestAdministratorsHaveTheLastWord(t *testing.T) {
 		{"a deleted ClusterCSIDriver comes back, and nothing goes with it", bringsClusterCSIDriverBack},
 		{"what is the user's in the ClusterCSIDriver stays", keepsUsersFields},
 		{"Unmanaged leaves everything alone", leavesUnmanagedAlone},
-		{"Removed is refused", refusesRemoved},
-		{"two default StorageClasses are told and harm nobody", tellsTwoDefaults},
 		{"the log level is followed", followsLogLevel},
 		{"a deleted ClusterOperator comes back", bringsClusterOperatorBack},
 		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
@@ -128,31 +126,6 @@ func leavesUnmanagedAlone(t *testing.T, s *scene) {
 	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
 	s.reach(release)
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(operator), operator))
-}
-
-func refusesRemoved(t *testing.T, s *scene) {
-	before := s.uids()
-	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Removed })
-	s.says("ManagementStateDegraded", operatorv1.ConditionTrue, "can't be removed")
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "ManagementState")
-	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "")
-	s.quiet()
-	if diff := cmp.Diff(before, s.uids()); diff != "" {
-		t.Errorf("-before +after:\n%s", diff)
-	}
-	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
-	s.reach(release)
-}
-
-func tellsTwoDefaults(t *testing.T, s *scene) {
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: map[string]string{
-		"storageclass.kubernetes.io/is-default-class": "true",
-	}}, Provisioner: "example.com/mine"}
-	env.Must(t, s.Client.Create(t.Context(), class))
-	s.says("DefaultStorageClassControllerAvailable", operatorv1.ConditionTrue, "gp3-csi, mine")
-	s.reach(release)
-	env.Must(t, s.Client.Delete(t.Context(), class))
-	s.says("DefaultStorageClassControllerAvailable", operatorv1.ConditionTrue, "AsExpected")
 }
 
 func followsLogLevel(t *testing.T, s *scene) {
