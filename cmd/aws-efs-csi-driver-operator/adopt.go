@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -56,12 +55,7 @@ func adopt(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	if options.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(plan); err != nil {
-			return fmt.Errorf("print the plan: %w", err)
-		}
-		return nil
+		return printJSON(out, "plan", plan)
 	}
 	return printPlan(out, controller.Driver.Name, plan)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -34,10 +35,7 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", awsefs.AccessPointLimit, err)
 	}
-	token := lookup("AWS_WEB_IDENTITY_TOKEN_FILE")
-	if token == "" {
-		token = tokenFile
-	}
+	token := cmp.Or(lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), tokenFile)
 	systems := &efshealth.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,

@@ -45,18 +45,18 @@ func printPolicy(out io.Writer, args []string) error {
 	for _, entry := range found.request.Spec.ProviderSpec.StatementEntries {
 		document.Statement = append(document.Statement, statement{entry.Effect, entry.Action, entry.Resource, entry.PolicyCondition})
 	}
-	return printDocument(out, document)
+	return printJSON(out, "IAM document", document)
 }
 
 func hasCredentials(workload string) bool {
 	return workload == string(driver.Controller) || workload == string(driver.Node)
 }
 
-func printDocument(out io.Writer, document any) error {
+func printJSON(out io.Writer, what string, document any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(document); err != nil {
-		return fmt.Errorf("print the IAM document: %w", err)
+		return fmt.Errorf("print the %s: %w", what, err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func printTrustPolicy(out io.Writer, args []string) error {
 	if len(subjects) == 0 {
 		return fmt.Errorf("CredentialsRequest %s names no ServiceAccount", found.request.Name)
 	}
-	return printDocument(out, trust{Version: policyVersion, Statement: []trustStatement{{
+	return printJSON(out, "IAM document", trust{Version: policyVersion, Statement: []trustStatement{{
 		Effect:    "Allow",
 		Principal: map[string]string{"Federated": fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", options.partition, options.account, options.provider)},
 		Action:    "sts:AssumeRoleWithWebIdentity",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -94,4 +95,18 @@ func (s ChangeSet) Log(ctx context.Context) {
 	for _, change := range s.Done() {
 		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())
 	}
+}
+
+// Names are the objects of the changes, sorted, each with the finalizers that hold it. How these are introduced is up to the caller.
+func (s ChangeSet) Names(held string) []string {
+	names := make([]string, 0, len(s))
+	for _, change := range s {
+		name := change.Subject.String()
+		if len(change.Finalizers) > 0 {
+			name += " (" + held + " " + strings.Join(change.Finalizers, ", ") + ")"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -37,16 +37,22 @@ func WhenServed(version string, restart func(why string)) handler.EventHandler {
 
 // serves tells whether objects of a CustomResourceDefinition are served in a version.
 func serves(crd *unstructured.Unstructured, version string) bool {
-	has := func(what, field string, fits func(entry map[string]any) bool) bool {
-		entries, _, _ := unstructured.NestedSlice(crd.Object, what, field)
-		return slices.ContainsFunc(entries, func(entry any) bool {
-			fields, ok := entry.(map[string]any)
-			return ok && fits(fields)
-		})
-	}
-	return has("status", "conditions", func(condition map[string]any) bool {
-		return condition["type"] == "Established" && condition["status"] == "True"
-	}) && has("spec", "versions", func(one map[string]any) bool {
+	return IsEstablished(crd) && hasEntry(crd, func(one map[string]any) bool {
 		return one["name"] == version && one["served"] == true
+	}, "spec", "versions")
+}
+
+// IsEstablished tells whether the kind of a CustomResourceDefinition is served.
+func IsEstablished(crd *unstructured.Unstructured) bool {
+	return hasEntry(crd, func(condition map[string]any) bool {
+		return condition["type"] == "Established" && condition["status"] == "True"
+	}, "status", "conditions")
+}
+
+func hasEntry(crd *unstructured.Unstructured, fits func(entry map[string]any) bool, list ...string) bool {
+	entries, _, _ := unstructured.NestedSlice(crd.Object, list...)
+	return slices.ContainsFunc(entries, func(entry any) bool {
+		fields, ok := entry.(map[string]any)
+		return ok && fits(fields)
 	})
 }

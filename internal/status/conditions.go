@@ -6,10 +6,10 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -37,10 +37,7 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 	if value {
 		state = operatorv1.ConditionTrue
 	}
-	if reason == "" {
-		reason = AsExpected
-	}
-	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: reason, Message: message}
+	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: cmp.Or(reason, AsExpected), Message: message}
 }
 
 // Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Available is true if every condition whose
@@ -105,6 +102,13 @@ func Find(conditions []operatorv1.OperatorCondition, kind string) *operatorv1.Op
 	return nil
 }
 
+// Among keeps the conditions of some types.
+func Among(conditions []operatorv1.OperatorCondition, types ...string) []operatorv1.OperatorCondition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(condition operatorv1.OperatorCondition) bool {
+		return !slices.Contains(types, condition.Type)
+	})
+}
+
 // DropPatch is the JSON patch that removes the stale ones from an object's status.conditions; empty if there are none. It is refused where
 // the conditions have changed meanwhile.
 func DropPatch(conditions []operatorv1.OperatorCondition, isStale func(operatorv1.OperatorCondition) bool) ([]byte, error) {
@@ -128,7 +132,5 @@ func DropPatch(conditions []operatorv1.OperatorCondition, isStale func(operatorv
 }
 
 func sorted(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
-	ordered := append([]operatorv1.OperatorCondition(nil), conditions...)
-	sort.Slice(ordered, func(i, j int) bool { return ordered[i].Type < ordered[j].Type })
-	return ordered
+	return slices.SortedFunc(slices.Values(conditions), func(a, b operatorv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) })
 }

@@ -68,12 +68,7 @@ func Terminal(err error) bool {
 	}
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
-		for _, one := range joined.Unwrap() {
-			if Terminal(one) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(joined.Unwrap(), Terminal)
 	}
 	// Not "forbidden" and "not found": of several API servers one can know a new role or namespace later than another.
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)

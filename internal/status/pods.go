@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -17,11 +18,7 @@ func Unready(pods []corev1.Pod) []string {
 		if reason == "" || pods[i].DeletionTimestamp != nil {
 			continue
 		}
-		where := pods[i].Spec.NodeName
-		if where == "" {
-			where = pods[i].Name
-		}
-		found = append(found, fmt.Sprintf("%s (%s)", where, reason))
+		found = append(found, fmt.Sprintf("%s (%s)", cmp.Or(pods[i].Spec.NodeName, pods[i].Name), reason))
 	}
 	sort.Strings(found)
 	return found

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -74,11 +75,7 @@ func (u Union) Message() string {
 	}
 	lines := make([]string, 0, len(u.Parts))
 	for _, part := range u.Parts {
-		text := part.Message
-		if text == "" {
-			text = part.Reason
-		}
-		lines = append(lines, line(part, text))
+		lines = append(lines, line(part, cmp.Or(part.Message, part.Reason)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -126,12 +123,6 @@ func ClusterOperator(
 }
 
 func clusterCondition(kind string, union Union) configv1.ClusterOperatorStatusCondition {
-	condition := configv1.ClusterOperatorStatusCondition{
-		Type: configv1.ClusterStatusConditionType(kind), Status: configv1.ConditionStatus(union.Status), Reason: AsExpected, Message: union.Message(),
-	}
-	if condition.Message == "" {
-		condition.Message = allWell
-	}
 	// Reasons are what telemetry keeps, so that they say which part it was.
 	var reasons []string
 	for _, part := range union.Parts {
@@ -141,10 +132,10 @@ func clusterCondition(kind string, union Union) configv1.ClusterOperatorStatusCo
 		}
 		reasons = append(reasons, reason)
 	}
-	if len(reasons) > 0 {
-		condition.Reason = strings.Join(reasons, "::")
+	return configv1.ClusterOperatorStatusCondition{
+		Type: configv1.ClusterStatusConditionType(kind), Status: configv1.ConditionStatus(union.Status),
+		Reason: cmp.Or(strings.Join(reasons, "::"), AsExpected), Message: cmp.Or(union.Message(), allWell),
 	}
-	return condition
 }
 
 // UnknownClusterOperator are the conditions of a ClusterOperator about which nothing can be said.

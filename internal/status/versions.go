@@ -49,11 +49,7 @@ func RollOut(deployment *appsv1.Deployment) string {
 	if deployment == nil {
 		return "it does not exist yet"
 	}
-	state := deployment.Status
-	wanted := int32(1)
-	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
-	}
+	state, wanted := deployment.Status, replicas(deployment)
 	switch {
 	case state.ObservedGeneration < deployment.Generation:
 		return "the Deployment controller has not seen its newest version yet"

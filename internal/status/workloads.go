@@ -14,11 +14,7 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
 	}
-	state := deployment.Status
-	wanted := int32(1)
-	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
-	}
+	state, wanted := deployment.Status, replicas(deployment)
 	health := notReady("controller pods", int(wanted), int(wanted-state.AvailableReplicas), unready)
 	conditions := []operatorv1.OperatorCondition{availability(prefix, state.AvailableReplicas > 0, health, deployment.Namespace)}
 	switch {
@@ -35,6 +31,14 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	default:
 		return append(conditions, Condition(prefix+Progressing, false, "", ""))
 	}
+}
+
+// replicas is how many pods a Deployment is to have.
+func replicas(deployment *appsv1.Deployment) int32 {
+	if deployment.Spec.Replicas == nil {
+		return 1
+	}
+	return *deployment.Spec.Replicas
 }
 
 // rolledOut reads the Deployment's own verdict, which stays when a pod is lost after the roll-out.

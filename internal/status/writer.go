@@ -11,6 +11,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -103,6 +104,17 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 		}
 	}
 	return 0, w.apply(ctx, report.Target, want)
+}
+
+// WriteConditions is Write for a Writer that owns nothing but the conditions of some types. Those that are not wanted go.
+func (w *Writer) WriteConditions(
+	ctx context.Context, target *unstructured.Unstructured, have, wanted []operatorv1.OperatorCondition, types []string,
+) (time.Duration, error) {
+	wanted = Merge(have, wanted, metav1.NewTime(w.Now()).Rfc3339Copy())
+	return w.Write(ctx, Report{
+		Target: target, Without: []string{"readyReplicas"},
+		Have: &operatorv1.OperatorStatus{Conditions: Among(have, types...)}, Want: &operatorv1.OperatorStatus{Conditions: wanted},
+	})
 }
 
 // pause says how long to wait with a report.

@@ -22,11 +22,8 @@ func (c conditioner) credentialConditions(
 ) (all []operatorv1.OperatorCondition, again time.Duration) {
 	if result.err != nil {
 		for _, credentials := range c.driver.Credentials {
-			for _, suffix := range []string{status.Available, status.Progressing, status.Degraded} {
-				if before := status.Find(cr.Status.Conditions, credentials.Condition+suffix); before != nil {
-					all = append(all, *before)
-				}
-			}
+			prefix := credentials.Condition
+			all = append(all, status.Among(cr.Status.Conditions, prefix+status.Available, prefix+status.Progressing, prefix+status.Degraded)...)
 		}
 		return all, 0
 	}

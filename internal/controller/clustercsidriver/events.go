@@ -1,8 +1,6 @@
 package clustercsidriver
 
 import (
-	"sort"
-
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,7 +70,7 @@ func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 	} {
 		const many = 4
 		if len(did.changes) >= many {
-			r.say(cr, corev1.EventTypeNormal, did.reason, did.note+subjects(did.changes))
+			r.say(cr, corev1.EventTypeNormal, did.reason, did.note+status.Shorten(did.changes.Names("")))
 			continue
 		}
 		for _, change := range did.changes {
@@ -114,13 +112,4 @@ func reason(conditions []operatorv1.OperatorCondition, kind string) string {
 		return found.Reason
 	}
 	return ""
-}
-
-func subjects(changes apply.ChangeSet) string {
-	names := make([]string, 0, len(changes))
-	for _, change := range changes {
-		names = append(names, change.Subject.String())
-	}
-	sort.Strings(names)
-	return status.Shorten(names)
 }

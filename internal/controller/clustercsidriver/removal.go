@@ -222,16 +222,7 @@ func (r *Reconciler) leaving(ctx context.Context) ([]string, error) {
 
 // waitingFor names what has still to go, the finalizers that hold it, and the pods that are left.
 func waitingFor(left apply.ChangeSet, pods []string) string {
-	var names []string
-	for _, change := range left {
-		name := change.Subject.String()
-		if len(change.Finalizers) > 0 {
-			name += " (held by " + strings.Join(change.Finalizers, ", ") + ")"
-		}
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	text := "waiting for the end of " + status.Shorten(names)
+	text := "waiting for the end of " + status.Shorten(left.Names("held by"))
 	if len(pods) > 0 {
 		text += "; pods that are left: " + status.Shorten(pods)
 	}

@@ -42,8 +42,9 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	have := r.own(cr.Status.OperatorStatus)
 	stale := r.isStale
 	if result.sharesStatus() {
-		// A predecessor writes all the others as well. Two would write in turns for ever.
-		wanted.Conditions, have.Conditions = sums(wanted.Conditions), sums(have.Conditions)
+		// A predecessor writes all others than these sums as well. Two would write in turns for ever.
+		sums := []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable}
+		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
 	}
 	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.now()).Rfc3339Copy())
@@ -59,13 +60,6 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		r.done = nil
 	}
 	return status.MinRequeue(again, wait), err
-}
-
-// sums are the conditions that sum up all others. No predecessor has them.
-func sums(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
-	return slices.DeleteFunc(slices.Clone(conditions), func(condition operatorv1.OperatorCondition) bool {
-		return !slices.Contains([]string{status.Available, status.Progressing, status.Degraded, status.Upgradeable}, condition.Type)
-	})
 }
 
 // isStale tells of a condition that a predecessor has left, and that nobody would ever update.

@@ -10,7 +10,6 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -76,17 +75,12 @@ func (r *Reconciler) typeOf(one problem) string { return r.Driver.ConditionPrefi
 func (r *Reconciler) writeConditions(
 	ctx context.Context, cr *operatorv1.ClusterCSIDriver, wanted []operatorv1.OperatorCondition,
 ) (time.Duration, error) {
-	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
-	var have []operatorv1.OperatorCondition
+	var types []string
 	for one := range problems() {
-		if before := status.Find(cr.Status.Conditions, r.typeOf(one)); before != nil {
-			have = append(have, *before)
-		}
+		types = append(types, r.typeOf(one))
 	}
-	return r.writer.Write(ctx, status.Report{
-		Target: apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr), Without: []string{"readyReplicas"},
-		Have: &operatorv1.OperatorStatus{Conditions: have}, Want: &operatorv1.OperatorStatus{Conditions: wanted},
-	})
+	target := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
+	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)
 }
 
 // tell records an event for each finding that no event and no condition has told of, and one when all of a kind have gone.

@@ -68,9 +68,9 @@ type AdmissionReconciler struct {
 
 // Reconcile looks at the definition and the policies.
 func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	crd := crdObject()
+	crd := apply.CRD()
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, crd)
-	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !isEstablished(crd) {
+	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !apply.IsEstablished(crd) {
 		return ctrl.Result{}, err
 	}
 	// Another copy of this operator names its own namespace in the policies: both would write them in turns for ever. The community's
@@ -95,13 +95,9 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 
 // enforce brings the policies up to date, and tells the administrator what is open or outdated. It returns when to come again.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
-	cr := &operatorv1.ClusterCSIDriver{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr)
+	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
 		return 0, err
-	}
-	if !there {
-		cr = nil
 	}
 	if r.Policies {
 		err = r.applyPolicies(ctx, crd, cr)
@@ -199,20 +195,3 @@ func PolicyKind() (kind schema.GroupKind, version string) {
 }
 
 func ownLabels(operator string) map[string]string { return map[string]string{managedByLabel: operator} }
-
-func crdObject() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return object
-}
-
-func isEstablished(crd *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	for _, entry := range conditions {
-		condition, ok := entry.(map[string]any)
-		if ok && condition["type"] == "Established" {
-			return condition["status"] == "True"
-		}
-	}
-	return false
-}

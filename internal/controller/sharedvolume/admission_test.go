@@ -47,7 +47,7 @@ func admission(t *testing.T, objects ...client.Object) (*AdmissionReconciler, *c
 
 // served is the definition. It may be served not yet, or be about to go.
 func served(established, ending bool) *unstructured.Unstructured {
-	crd := crdObject()
+	crd := apply.CRD()
 	crd.SetName(definition)
 	crd.SetUID("uid-of-definition")
 	state := "False"

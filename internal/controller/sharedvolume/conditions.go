@@ -85,23 +85,15 @@ func (r *AdmissionReconciler) report(
 	if cr == nil {
 		return 0, nil
 	}
-	var wanted, have []operatorv1.OperatorCondition
+	var wanted []operatorv1.OperatorCondition
 	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, lacking(crd))} {
 		if condition != nil {
 			wanted = append(wanted, *condition)
 		}
 	}
-	for _, kind := range ownConditions(r.Prefix) {
-		if before := status.Find(cr.Status.Conditions, kind); before != nil {
-			have = append(have, *before)
-		}
-	}
-	wanted = status.Merge(cr.Status.Conditions, wanted, metav1.NewTime(r.Now()).Rfc3339Copy())
 	// The field manager has no other conditions: those of the driver are written by another controller.
-	return r.writer.Write(ctx, status.Report{
-		Target: apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr), Without: []string{"readyReplicas"},
-		Have: &operatorv1.OperatorStatus{Conditions: have}, Want: &operatorv1.OperatorStatus{Conditions: wanted},
-	})
+	target := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
+	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
 }
 
 // exposure reads how far namespaces without a list are open.

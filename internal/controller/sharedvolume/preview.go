@@ -38,16 +38,13 @@ func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error)
 // previewOne goes through the steps of handOver. None of them depends on the answer to another.
 func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
 	var w world
-	volume, claim := &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}
-	if there, err := get(ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}, volume); err != nil {
+	var err error
+	if w.usual, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}); err != nil {
 		return nil, err
-	} else if there {
-		w.usual = volume
 	}
-	if there, err := get(ctx, reader, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, claim); err != nil {
+	claim := client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}
+	if w.claim, err = find[corev1.PersistentVolumeClaim](ctx, reader, claim); err != nil {
 		return nil, err
-	} else if there {
-		w.claim = claim
 	}
 	changed := []client.Object{owner}
 	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w.claim, volume) != nil {

@@ -41,7 +41,7 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 		&corev1.PersistentVolume{}:      {Label: owned, Transform: stripVolume},
 		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripClaim},
 		namespaceMetadata():             {Transform: stripNamespace},
-		crdObject():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
+		apply.CRD():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
 	}
 	if served {
 		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: Strip}
@@ -112,7 +112,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	}
 	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: definition}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
-		Watches(crdObject(), wake).
+		Watches(apply.CRD(), wake).
 		// Another copy of this operator ends.
 		WatchesRawSource(r.Others.Namesake.Events(wake)).
 		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(predicate.Or(changed(UnlistedAnnotation), conditionsChanged(r.Prefix)))).
@@ -147,7 +147,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		}), builder.WithPredicates(changed(AllowedAnnotation))).
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
 		// What the status may say.
-		Watches(crdObject(), all, builder.WithPredicates(definitionChanged())).
+		Watches(apply.CRD(), all, builder.WithPredicates(definitionChanged())).
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
 		// Another operator ends.

@@ -45,15 +45,10 @@ func listChanged() predicate.Predicate {
 // conditionsChanged lets ClusterCSIDrivers pass whose conditions of ours change.
 func conditionsChanged(prefix string) predicate.Predicate {
 	of := func(object client.Object) []operatorv1.OperatorCondition {
-		var found []operatorv1.OperatorCondition
 		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
-			for _, kind := range ownConditions(prefix) {
-				if condition := status.Find(cr.Status.Conditions, kind); condition != nil {
-					found = append(found, *condition)
-				}
-			}
+			return status.Among(cr.Status.Conditions, ownConditions(prefix)...)
 		}
-		return found
+		return nil
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }

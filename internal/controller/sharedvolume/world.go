@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
@@ -30,30 +31,24 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), claimMade: r.madeAt(owner, createClaim),
 		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).Valid(),
 	}
-	volumes := map[string]**corev1.PersistentVolume{
-		volumeName(owner.Namespace, owner.Name):                         &found.usual,
-		otherVolumeName(owner.Namespace, owner.Name, string(owner.UID)): &found.other,
-	}
-	for name, volume := range volumes {
-		read := &corev1.PersistentVolume{}
-		if there, err := get(ctx, reader, client.ObjectKey{Name: name}, read); err != nil {
-			return found, err
-		} else if there {
-			*volume = read
-		}
-	}
-	claim := &corev1.PersistentVolumeClaim{}
-	if there, err := get(ctx, reader, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, claim); err != nil {
+	var err error
+	if found.usual, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}); err != nil {
 		return found, err
-	} else if there {
-		found.claim = claim
+	}
+	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
+	if found.other, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: other}); err != nil {
+		return found, err
+	}
+	claim := client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}
+	if found.claim, err = find[corev1.PersistentVolumeClaim](ctx, reader, claim); err != nil {
+		return found, err
 	}
 	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, &storagev1.CSIDriver{})
 	if err != nil {
 		return found, err
 	}
 	found.noDriver = !hasDriver
-	crd := crdObject()
+	crd := apply.CRD()
 	if _, err = get(ctx, r.Client, client.ObjectKey{Name: definition}, crd); err != nil {
 		return found, err
 	}
@@ -69,6 +64,18 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 		return false, fmt.Errorf("read %T %s: %w", into, key, err)
 	}
 	return err == nil, nil
+}
+
+// find reads an object; nil if there is none.
+func find[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key client.ObjectKey) (P, error) {
+	object := P(new(T))
+	if there, err := get(ctx, reader, key, object); err != nil || !there {
+		return nil, err
+	}
+	return object, nil
 }
 
 // readLive reads the world from the cluster. What AWS has answered still holds.

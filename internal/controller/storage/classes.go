@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -15,9 +16,19 @@ const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // defaults are the names of the default StorageClasses, sorted.
 func (w *seen) defaults() []string {
+	return w.classNames(func(class *storagev1.StorageClass) bool { return class.Annotations[defaultAnnotation] == "true" })
+}
+
+// classesOf are the names of the StorageClasses of a driver, sorted.
+func (w *seen) classesOf(driver string) []string {
+	return w.classNames(func(class *storagev1.StorageClass) bool { return class.Provisioner == driver })
+}
+
+// classNames are the names of the StorageClasses that match, sorted.
+func (w *seen) classNames(match func(*storagev1.StorageClass) bool) []string {
 	var names []string
 	for i := range w.classes {
-		if w.classes[i].Annotations[defaultAnnotation] == "true" {
+		if match(&w.classes[i]) {
 			names = append(names, w.classes[i].Name)
 		}
 	}

@@ -130,7 +130,7 @@ func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	}
 	if done.entry.Builtin {
 		if at := done.driver.Status.Version; at != w.version {
-			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, w.version, known(at)), 0
+			return fmt.Sprintf("waiting for %s to reach version %s, it is at %s", name, w.version, cmp.Or(at, "none yet")), 0
 		}
 		return "", 0
 	}
@@ -171,20 +171,10 @@ func rolledOutAt(deployment *appsv1.Deployment) time.Time {
 
 // versionOf is a version of the ClusterOperator; empty if it has none of that name.
 func versionOf(operator *configv1.ClusterOperator, name string) string {
-	if operator == nil {
-		return ""
-	}
-	for _, entry := range operator.Status.Versions {
+	for _, entry := range versionsOf(operator) {
 		if entry.Name == name {
 			return entry.Version
 		}
 	}
 	return ""
-}
-
-func known(version string) string {
-	if version == "" {
-		return "none yet"
-	}
-	return version
 }

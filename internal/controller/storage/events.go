@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -51,7 +52,7 @@ func tell(recorder events.EventRecorder, operator *configv1.ClusterOperator, bef
 	for _, version := range after.Versions {
 		if old[version.Name] != version.Version {
 			recorder.Eventf(operator, nil, corev1.EventTypeNormal, eventVersion, action, "%s",
-				fmt.Sprintf("version of %s changed from %s to %s", version.Name, known(old[version.Name]), version.Version))
+				fmt.Sprintf("version of %s changed from %s to %s", version.Name, cmp.Or(old[version.Name], "none yet"), version.Version))
 		}
 	}
 }

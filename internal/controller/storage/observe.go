@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -195,16 +194,4 @@ func (w *seen) managementState() operatorv1.ManagementState {
 		return operatorv1.Managed
 	}
 	return w.storage.Spec.ManagementState
-}
-
-// classesOf are the names of the StorageClasses of a driver, sorted.
-func (w *seen) classesOf(driver string) []string {
-	var names []string
-	for i := range w.classes {
-		if w.classes[i].Provisioner == driver {
-			names = append(names, w.classes[i].Name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

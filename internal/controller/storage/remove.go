@@ -177,7 +177,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 		changes := step.delete()
 		done.changes = append(done.changes, changes...)
 		if len(changes) > 0 {
-			done.removal = removal{left: len(changes), message: fmt.Sprintf("removing %s of %s: waiting for %s", step.what, done.entry.Title, names(changes))}
+			done.removal = removal{left: len(changes), message: fmt.Sprintf("removing %s of %s: waiting for %s", step.what, done.entry.Title, status.Shorten(changes.Names("finalizers")))}
 			return
 		}
 	}
@@ -266,17 +266,4 @@ func (r *Reconciler) tellRemoved(ctx context.Context, w *seen, done *result) {
 	if w.storage != nil {
 		r.Events.Eventf(w.storage, nil, corev1.EventTypeNormal, eventRemoved, action, "%s", status.Clip(note))
 	}
-}
-
-func names(changes apply.ChangeSet) string {
-	var list []string
-	for _, change := range changes {
-		name := change.Subject.String()
-		if len(change.Finalizers) > 0 {
-			name += " (finalizers " + strings.Join(change.Finalizers, ", ") + ")"
-		}
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return status.Shorten(list)
 }

@@ -57,7 +57,7 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 		if object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		name := nameOf(object)
+		name := apply.SubjectOf(object).String()
 		if err := apply.DeleteRead(ctx, o.Writer, object); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
@@ -69,7 +69,7 @@ func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) erro
 // dropConfiguration deletes the configuration of the predecessor, without its finalizers: by these the operator, should anybody start it
 // once more, would remove the driver that runs. The resource version says that nobody has put one on since.
 func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Unstructured) error {
-	name := nameOf(old)
+	name := apply.SubjectOf(old).String()
 	if len(old.GetFinalizers()) > 0 {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"finalizers": nil, "uid": old.GetUID(), "resourceVersion": old.GetResourceVersion(),

@@ -17,6 +17,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -163,19 +164,10 @@ func next(found installed) decision {
 	}
 }
 
-// nameOf is how messages call an object that was read.
-func nameOf(object client.Object) string {
-	name := object.GetObjectKind().GroupVersionKind().Kind + " "
-	if namespace := object.GetNamespace(); namespace != "" {
-		name += namespace + "/"
-	}
-	return name + object.GetName()
-}
-
 func namesOf(objects []client.Object) string {
 	names := make([]string, 0, len(objects))
 	for _, object := range objects {
-		names = append(names, nameOf(object))
+		names = append(names, apply.SubjectOf(object).String())
 	}
 	slices.Sort(names)
 	return status.Shorten(names)
