@@ -63,11 +63,7 @@ func (s source) uses(word string) bool {
 
 // numbers adds those that a Go file has, such as ports, to found.
 func numbers(name string, text []byte, found map[int]bool) error {
-	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return fmt.Errorf("parse: %w", err)
-	}
-	ast.Inspect(file, func(node ast.Node) bool {
+	return inspect(name, text, func(node ast.Node) bool {
 		literal, isLiteral := node.(*ast.BasicLit)
 		if isLiteral && literal.Kind == token.INT {
 			if number, err := strconv.Atoi(literal.Value); err == nil {
@@ -76,6 +72,15 @@ func numbers(name string, text []byte, found map[int]bool) error {
 		}
 		return true
 	})
+}
+
+// inspect visits what is in a Go file.
+func inspect(name string, text []byte, visit func(ast.Node) bool) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse: %w", err)
+	}
+	ast.Inspect(file, visit)
 	return nil
 }
 
@@ -105,11 +110,7 @@ func (s source) add(lines, imported string) ([]byte, error) {
 
 // fields adds the texts that a Go file of a driver gives to fields, such as Prefix, to found, with the folder of the file.
 func fields(name string, text []byte, found map[string]string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return fmt.Errorf("parse: %w", err)
-	}
-	ast.Inspect(file, func(node ast.Node) bool {
+	return inspect(name, text, func(node ast.Node) bool {
 		pair, isPair := node.(*ast.KeyValueExpr)
 		if !isPair {
 			return true
@@ -123,5 +124,4 @@ func fields(name string, text []byte, found map[string]string) error {
 		}
 		return true
 	})
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -29,22 +30,12 @@ func (a *Applier) Owns(object client.Object) bool {
 }
 
 func (a *Applier) labelled(object client.Object) bool {
-	for key, value := range a.Labels {
-		if object.GetLabels()[key] != value {
-			return false
-		}
-	}
-	return true
+	return labels.SelectorFromSet(labels.Set(a.Labels)).Matches(labels.Set(object.GetLabels()))
 }
 
 // applied tells whether our field manager applied the object.
 func (a *Applier) applied(object client.Object) bool {
-	for _, entry := range object.GetManagedFields() {
-		if a.isOurs(entry) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(object.GetManagedFields(), a.isOurs)
 }
 
 func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
@@ -59,9 +50,9 @@ func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (other
 		if a.isOurs(entry) || entry.Subresource == "status" || entry.FieldsV1 == nil {
 			continue
 		}
-		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
-			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
+		owned, err := ownedBy(entry)
+		if err != nil {
+			return nil, err
 		}
 		forbidden := &fieldpath.Set{}
 		owned.Iterate(func(path fieldpath.Path) {
@@ -74,6 +65,14 @@ func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (other
 		}
 	}
 	return found, nil
+}
+
+func ownedBy(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	owned := &fieldpath.Set{}
+	if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
+	}
+	return owned, nil
 }
 
 // isFormerLabel tells whether a field is the mark of an owner before this one.
@@ -102,12 +101,9 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 			return true
 		}
 	}
-	for _, prefix := range belongs {
-		if path == prefix || strings.HasPrefix(path, prefix+".") || strings.HasPrefix(path, prefix+"[") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(belongs, func(prefix string) bool {
+		return path == prefix || strings.HasPrefix(path, prefix+".") || strings.HasPrefix(path, prefix+"[")
+	})
 }
 
 // takeOver makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
@@ -146,9 +142,9 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 		if entry.FieldsV1 == nil {
 			continue
 		}
-		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
-			return nil, fmt.Errorf("managed fields of %q: %w", entry.Manager, err)
+		owned, err := ownedBy(entry)
+		if err != nil {
+			return nil, err
 		}
 		switch {
 		case a.isOurs(entry):

@@ -28,10 +28,8 @@ var assets embed.FS
 // Config is everything that rendering depends on.
 type Config struct {
 	// Images are those of the cluster-storage-operator's environment, by variable.
-	Images map[string]string
-	// Version is that of the release.
-	Version string
-	// Infrastructure is the status of the Infrastructure.
+	Images         map[string]string
+	Version        string
 	Infrastructure configv1.InfrastructureStatus
 	// Proxy is the way out of the cluster; empty means that there is none.
 	Proxy configv1.ProxyStatus

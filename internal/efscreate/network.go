@@ -95,7 +95,10 @@ func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VP
 // onePerZone chooses the subnets: EFS takes one mount target in each zone, and a One Zone file system one in all.
 func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, error) {
 	slices.SortFunc(subnets, func(a, b aws.Subnet) int {
-		return cmp.Or(-compareBool(has(a.Tags, internalTag), has(b.Tags, internalTag)), cmp.Compare(a.ID, b.ID))
+		if internal := has(a.Tags, internalTag); internal != has(b.Tags, internalTag) {
+			return map[bool]int{true: -1, false: 1}[internal]
+		}
+		return cmp.Compare(a.ID, b.ID)
 	})
 	byZone := map[string]aws.Subnet{}
 	for _, subnet := range subnets {
@@ -137,14 +140,4 @@ func vpcsOf(subnets []aws.Subnet) []string {
 func has(tags aws.Tags, key string) bool {
 	_, there := tags[key]
 	return there
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }

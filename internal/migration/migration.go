@@ -1,10 +1,5 @@
 // Package migration moves a driver from the operators before this one to this one, without stopping an application.
 //
-//	Observe   what predecessors have left, and what is in the way: from the cache; from the cluster only if the cache shows something, or if
-//	          a predecessor ran in a namespace of its own
-//	Advance   after the objects of this operator are applied: node pods are replaced, and what nobody needs any more is deleted
-//	Plan      what both would do, for a dry run
-//
 // Why it works so: docs/decisions/0013, 0021 and 0037.
 package migration
 
@@ -35,19 +30,16 @@ const AcceptRemountAnnotation = "operator.openshift.io/accept-remount"
 // Migration moves one driver. It is used by one goroutine.
 type Migration struct {
 	// Client reads from the cache and writes to the cluster, Live reads from the cluster.
-	Client client.Client
-	Live   client.Reader
-	Driver driver.Driver
-	// Namespace is where the operator runs.
+	Client    client.Client
+	Live      client.Reader
+	Driver    driver.Driver
 	Namespace string
 	// Predecessors are the operators that are watched for.
 	Predecessors []*Predecessor
 	// Inheritable are the settings that a predecessor may have decided.
 	Inheritable []driver.Setting
-	// Events is where events on a predecessor's DaemonSet go.
-	Events events.EventRecorder
-	// Now is the clock.
-	Now func() time.Time
+	Events      events.EventRecorder
+	Now         func() time.Time
 
 	applier  *apply.Applier
 	replacer *nodes.Replacer

@@ -2,6 +2,7 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,19 +133,16 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 		if err != nil {
 			return err
 		}
-		for _, object := range left {
-			if err := m.previewDeletion(object, note, plan); err != nil {
-				return err
-			}
-		}
 		bindings, err := m.superseded(ctx, predecessor.ClusterRoleBindings)
 		if err != nil {
 			return err
 		}
-		for _, binding := range bindings {
-			if err := m.previewDeletion(binding, "a ClusterRoleBinding of another name takes its place", plan); err != nil {
-				return err
-			}
+		err = errors.Join(
+			m.previewDeletions(plan, note, left...),
+			m.previewDeletions(plan, "a ClusterRoleBinding of another name takes its place", bindings...),
+		)
+		if err != nil {
+			return err
 		}
 	}
 	renamed, err := m.renamed(ctx, state)
@@ -152,7 +150,7 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 		return err
 	}
 	for i := range renamed {
-		if err := m.previewDeletion(&renamed[i], "its pods stay until they are replaced", plan); err != nil {
+		if err := m.previewDeletions(plan, "its pods stay until they are replaced", &renamed[i]); err != nil {
 			return err
 		}
 		history, err := m.history(ctx, &renamed[i])
@@ -160,7 +158,7 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 			return err
 		}
 		for j := range history {
-			if err := m.previewDeletion(&history[j], "", plan); err != nil {
+			if err := m.previewDeletions(plan, "", &history[j]); err != nil {
 				return err
 			}
 		}
@@ -168,12 +166,14 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 	return nil
 }
 
-func (m *Migration) previewDeletion(object client.Object, note string, plan *Plan) error {
-	kind, err := apiutil.GVKForObject(object, m.Client.Scheme())
-	if err != nil {
-		return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
+func (m *Migration) previewDeletions(plan *Plan, note string, objects ...client.Object) error {
+	for _, object := range objects {
+		kind, err := apiutil.GVKForObject(object, m.Client.Scheme())
+		if err != nil {
+			return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
+		}
+		plan.add(PlanDelete, apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, note)
 	}
-	plan.add(PlanDelete, apply.Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(object)}, note)
 	return nil
 }
 

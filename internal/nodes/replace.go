@@ -22,8 +22,7 @@ const surveyInterval = 15 * time.Second
 type Replacer struct {
 	Client client.Client
 	// Live reads from the cluster: a cache that lags would let too many pods go.
-	Live client.Reader
-	// Driver is the driver's CSI name.
+	Live   client.Reader
 	Driver string
 	// IsOld tells whether a node pod is a predecessor's.
 	IsOld func(*corev1.Pod) bool

@@ -77,7 +77,6 @@ func Packages() []Package {
 
 // described is PackageFile.
 type described struct {
-	// Driver is the CSI name.
 	Driver    string `json:"driver"`
 	Name      string `json:"name"`
 	Title     string `json:"title"`

@@ -12,7 +12,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,8 +35,7 @@ type Cluster struct {
 func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
 	var found Cluster
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
-	credential, apiServer := &operatorv1.CloudCredential{}, &unstructured.Unstructured{Object: map[string]any{}}
-	apiServer.SetGroupVersionKind(APIServerKind())
+	credential, apiServer := &operatorv1.CloudCredential{}, APIServer()
 	for _, one := range []struct {
 		kind   schema.GroupKind
 		object client.Object

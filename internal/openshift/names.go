@@ -3,6 +3,7 @@ package openshift
 import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -36,4 +37,11 @@ func CloudCredentialKind() schema.GroupKind {
 
 func config(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: configv1.GroupName, Kind: kind}
+}
+
+// APIServer is an empty object of that kind, to be read or watched.
+func APIServer() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(APIServerKind())
+	return object
 }

@@ -100,13 +100,13 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 		return nil, err
 	}
 	if entry.Predecessor != nil {
-		everywhere = append(everywhere, rule("", []string{"nodes"}, nil, "get"))
+		everywhere = append(everywhere, rbac.Rule("", "nodes", nil, "get"))
 		inside = append(
 			inside,
 			// The pods of the driver before are replaced one by one, in the namespace where they are, and the right to do so is given back.
-			rule("", []string{"pods"}, nil, "delete"),
-			rule("apps", []string{"controllerrevisions"}, nil, "list", "delete"),
-			rule(rbacv1.GroupName, []string{"rolebindings"}, []string{entry.Operator + "-role"}, "delete"),
+			rbac.Rule("", "pods", nil, "delete"),
+			rbac.Rule("apps", "controllerrevisions", nil, "list", "delete"),
+			rbac.Rule(rbacv1.GroupName, "rolebindings", []string{entry.Operator + "-role"}, "delete"),
 		)
 	}
 	return []client.Object{
@@ -156,9 +156,9 @@ func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRul
 	}
 	return append(
 		rules,
-		rule(rbacv1.GroupName, []string{"clusterroles"}, sorted(made.Roles), "update", "patch", "delete"),
-		rule(rbacv1.GroupName, []string{"clusterrolebindings"}, sorted(made.Bindings), "update", "patch", "delete"),
-		rule(rbacv1.GroupName, []string{"clusterroles"}, made.Bound(), "bind"),
+		rbac.Rule(rbacv1.GroupName, "clusterroles", sorted(made.Roles), "update", "patch", "delete"),
+		rbac.Rule(rbacv1.GroupName, "clusterrolebindings", sorted(made.Bindings), "update", "patch", "delete"),
+		rbac.Rule(rbacv1.GroupName, "clusterroles", made.Bound(), "bind"),
 	)
 }
 
@@ -202,10 +202,6 @@ func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules,
 	}
-}
-
-func rule(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
 }
 
 func sorted[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }

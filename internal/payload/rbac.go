@@ -13,6 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // right is what an operator may do with one object.
@@ -44,7 +45,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 			rules[last].ResourceNames = append(rules[last].ResourceNames, one.name)
 			continue
 		}
-		byNamespace[one.namespace] = append(rules, rule(one.group, []string{one.resource}, []string{one.name}, strings.Fields(one.verbs)...))
+		byNamespace[one.namespace] = append(rules, rbac.Rule(one.group, one.resource, []string{one.name}, strings.Fields(one.verbs)...))
 	}
 	var bindings []client.Object
 	for _, object := range objects {

@@ -62,29 +62,29 @@ func (r *rights) own(d driver.Driver) {
 	r.everywhere = append(
 		r.everywhere,
 		// Its finalizer, and what it reports.
-		rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
-		rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
+		Rule(operatorv1.GroupName, "clustercsidrivers", []string{d.Name}, "patch"),
+		Rule(operatorv1.GroupName, "clustercsidrivers/status", []string{d.Name}, "patch"),
 		// How many nodes there are, before anything else is known.
-		rule(openshift.InfrastructureKind().Group, "infrastructures", []string{openshift.Singleton}, "get"),
-		rule("events.k8s.io", "events", nil, "create", "patch"),
+		Rule(openshift.InfrastructureKind().Group, "infrastructures", []string{openshift.Singleton}, "get"),
+		Rule("events.k8s.io", "events", nil, "create", "patch"),
 		// A removal waits for the pods that use volumes of the driver.
-		rule("", "persistentvolumes", nil, "list"),
-		rule("", "pods", nil, "list"),
+		Rule("", "persistentvolumes", nil, "list"),
+		Rule("", "pods", nil, "list"),
 		// Who may read its metrics.
-		rule("authentication.k8s.io", "tokenreviews", nil, "create"),
-		rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
+		Rule("authentication.k8s.io", "tokenreviews", nil, "create"),
+		Rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
 	)
 	r.inside = append(
 		r.inside,
-		rule("", "namespaces", []string{r.namespace}, "get"),
-		rule("coordination.k8s.io", "leases", nil, "create"),
-		rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
+		Rule("", "namespaces", []string{r.namespace}, "get"),
+		Rule("coordination.k8s.io", "leases", nil, "create"),
+		Rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
 	)
 	if len(d.ObsoleteBindings) > 0 {
-		r.everywhere = append(r.everywhere, rule(rbacv1.GroupName, "clusterrolebindings", d.ObsoleteBindings, "get", "delete"))
+		r.everywhere = append(r.everywhere, Rule(rbacv1.GroupName, "clusterrolebindings", d.ObsoleteBindings, "get", "delete"))
 	}
 	for _, credentials := range d.Credentials {
-		r.inside = append(r.inside, rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
+		r.inside = append(r.inside, Rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
 	}
 }
 
@@ -103,9 +103,9 @@ func (r *rights) watch(d driver.Driver) error {
 		if watched.Name != "" {
 			names = []string{watched.Name}
 		}
-		r.add(watched.Namespace, rule(kind.Group, plural(kind), names, "list", "watch"))
+		r.add(watched.Namespace, Rule(kind.Group, plural(kind), names, "list", "watch"))
 		if other := watched.Other; other.Name != "" {
-			r.add(other.Namespace, rule(kind.Group, plural(kind), []string{other.Name}, "list", "watch"))
+			r.add(other.Namespace, Rule(kind.Group, plural(kind), []string{other.Name}, "list", "watch"))
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (r *rights) manage(object client.Object) error {
 	if err != nil {
 		return fmt.Errorf("rights for an object of the driver: %w", err)
 	}
-	r.add(object.GetNamespace(), rule(kind.Group, plural(kind), []string{object.GetName()}, "get", "create", "patch", "delete"))
+	r.add(object.GetNamespace(), Rule(kind.Group, plural(kind), []string{object.GetName()}, "get", "create", "patch", "delete"))
 	switch role := object.(type) {
 	case *rbacv1.ClusterRole:
 		r.everywhere = append(r.everywhere, role.Rules...)
@@ -139,7 +139,8 @@ func (r *rights) add(namespace string, added rbacv1.PolicyRule) {
 	r.everywhere = append(r.everywhere, added)
 }
 
-func rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+// Rule allows verbs on a resource, or on those of its objects that have one of the names.
+func Rule(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
 
@@ -169,7 +170,7 @@ func merge(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		if len(allowed) == 0 {
 			continue
 		}
-		next := rule(key.group, key.resource, nil, allowed...)
+		next := Rule(key.group, key.resource, nil, allowed...)
 		if key.name != "" {
 			next.ResourceNames = []string{key.name}
 		}

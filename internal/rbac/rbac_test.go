@@ -14,22 +14,22 @@ import (
 
 func TestRulesAreMergedWithoutLosingOrAddingARight(t *testing.T) {
 	rules := []rbacv1.PolicyRule{
-		rule("apps", "deployments", []string{"b"}, "patch", "get"),
-		rule("apps", "deployments", []string{"a"}, "get", "patch"),
-		rule("apps", "daemonsets", nil, "watch", "list"),
-		rule("apps", "deployments", nil, "list", "watch"),
+		Rule("apps", "deployments", []string{"b"}, "patch", "get"),
+		Rule("apps", "deployments", []string{"a"}, "get", "patch"),
+		Rule("apps", "daemonsets", nil, "watch", "list"),
+		Rule("apps", "deployments", nil, "list", "watch"),
 		// All objects may be listed, so this one may.
-		rule("apps", "deployments", []string{"a"}, "list"),
-		rule("apps", "daemonsets", []string{"a"}, "delete"),
+		Rule("apps", "deployments", []string{"a"}, "list"),
+		Rule("apps", "daemonsets", []string{"a"}, "delete"),
 		{APIGroups: []string{""}, Resources: []string{"pods", "services"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list"}},
 	}
 	want := []rbacv1.PolicyRule{
-		rule("", "pods", nil, "get"),
-		rule("", "services", nil, "get", "list"),
+		Rule("", "pods", nil, "get"),
+		Rule("", "services", nil, "get", "list"),
 		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets", "deployments"}, Verbs: []string{"list", "watch"}},
-		rule("apps", "daemonsets", []string{"a"}, "delete"),
-		rule("apps", "deployments", []string{"a", "b"}, "get", "patch"),
+		Rule("apps", "daemonsets", []string{"a"}, "delete"),
+		Rule("apps", "deployments", []string{"a", "b"}, "get", "patch"),
 	}
 	if diff := cmp.Diff(want, merge(rules)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
@@ -100,12 +100,12 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 func TestARightForAnotherNamespaceIsOneForAll(t *testing.T) {
 	r := &rights{namespace: "here"}
 	for _, namespace := range []string{"here", "elsewhere", ""} {
-		r.add(namespace, rule("", "configmaps", []string{"in-" + namespace}, "get"))
+		r.add(namespace, Rule("", "configmaps", []string{"in-" + namespace}, "get"))
 	}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("", "configmaps", []string{"in-here"}, "get")}, r.inside); diff != "" {
+	if diff := cmp.Diff([]rbacv1.PolicyRule{Rule("", "configmaps", []string{"in-here"}, "get")}, r.inside); diff != "" {
 		t.Errorf("inside (-want +got):\n%s", diff)
 	}
-	everywhere := []rbacv1.PolicyRule{rule("", "configmaps", []string{"in-elsewhere"}, "get"), rule("", "configmaps", []string{"in-"}, "get")}
+	everywhere := []rbacv1.PolicyRule{Rule("", "configmaps", []string{"in-elsewhere"}, "get"), Rule("", "configmaps", []string{"in-"}, "get")}
 	if diff := cmp.Diff(everywhere, r.everywhere); diff != "" {
 		t.Errorf("everywhere (-want +got):\n%s", diff)
 	}

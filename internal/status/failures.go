@@ -18,7 +18,6 @@ const FailureWindow = 2 * time.Minute
 
 // Failures remembers since when each condition type has been failing.
 type Failures struct {
-	// Now is the clock.
 	Now func() time.Time
 
 	mutex sync.Mutex

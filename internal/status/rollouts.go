@@ -9,7 +9,6 @@ const StuckAfter = 15 * time.Minute
 
 // Rollouts remembers how far each roll-out has come. It is not safe for use by several goroutines.
 type Rollouts struct {
-	// Now is the clock.
 	Now func() time.Time
 
 	seen map[string]rollout

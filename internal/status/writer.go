@@ -33,12 +33,9 @@ const (
 // Writer is the one way in which controllers write the status of objects of one kind. It applies the fields of one field manager, on one
 // very object, and only if they differ from what the object has. It is safe for use by several goroutines.
 type Writer struct {
-	// Client writes to the cluster.
 	Client client.StatusClient
-	// Owner is the field manager.
-	Owner string
-	// Now is the clock.
-	Now func() time.Time
+	Owner  string
+	Now    func() time.Time
 	// Remember, if set, gets the answer to each write. Whoever reads the object uses it until the cache shows the write.
 	Remember func(*unstructured.Unstructured)
 

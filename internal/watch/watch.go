@@ -20,7 +20,6 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -67,7 +66,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{Object: &operatorv1.CloudCredential{}, Name: openshift.Singleton, Optional: openshift.CloudCredentialKind()},
 		// The way to the cloud, and the TLS profile of servers.
 		{Object: &configv1.Proxy{}, Name: openshift.Singleton, Optional: openshift.ProxyKind()},
-		{Object: apiServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
+		{Object: openshift.APIServer(), Name: openshift.Singleton, Optional: openshift.APIServerKind().GroupKind()},
 		// What we apply: changes by others are undone.
 		{Object: &corev1.ServiceAccount{}, Namespace: namespace},
 		{Object: &rbacv1.ClusterRole{}},
@@ -131,12 +130,6 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	default:
 		return []Watched{{Object: apply.CRD(), Name: snapshotv1.CRD, Late: true}}
 	}
-}
-
-func apiServer() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(openshift.APIServerKind())
-	return object
 }
 
 // stripPod keeps what the status tells about a pod.

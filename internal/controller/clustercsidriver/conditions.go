@@ -106,7 +106,6 @@ func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result out
 	return all, again
 }
 
-// serviceConditions report on the two workloads.
 func (c conditioner) serviceConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64) {

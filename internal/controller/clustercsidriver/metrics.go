@@ -27,7 +27,6 @@ type metrics struct {
 	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
 }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"driver"}, labels...))
@@ -61,7 +60,6 @@ func (m *metrics) reset() {
 	}
 }
 
-// observe follows a reconcile.
 func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
 	live := result.seen.live
 	m.reset()

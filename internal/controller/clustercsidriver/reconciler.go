@@ -1,12 +1,4 @@
 // Package clustercsidriver is the main trip: a ClusterCSIDriver becomes an installed CSI driver.
-//
-//	1 observe      everything that rendering depends on, what runs, and what predecessors have left; each object once
-//	2 render       pure, package driver
-//	3 set          server-side apply, then prune
-//	4 Advance      node pods and leftovers of predecessors, package migration
-//	5 report       conditions, one status write and only if something changed
-//
-// Reconcile says which of install, remove and look the management state asks for.
 package clustercsidriver
 
 import (
@@ -71,12 +63,9 @@ type Reconciler struct {
 	Secrets     map[string]cache.Cache
 	Environment Environment
 	Process     Process
-	// Migration moves the driver from the operators before this one.
-	Migration *migration.Migration
-	// Events is where events on the ClusterCSIDriver go.
-	Events events.EventRecorder
-	// Now is the clock.
-	Now func() time.Time
+	Migration   *migration.Migration
+	Events      events.EventRecorder
+	Now         func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter

@@ -73,7 +73,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// prepare makes the parts of the reconciler.
 func (r *Reconciler) prepare() error {
 	if err := r.prepareApplier(); err != nil {
 		return err
@@ -131,7 +130,6 @@ func (r *Reconciler) prepareApplier() error {
 	return nil
 }
 
-// queue is where events go.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // request is the only one that there is.

@@ -36,7 +36,6 @@ type metrics struct {
 	cloud  atomic.Pointer[Cloud]
 }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"driver"}, labels...))
@@ -116,7 +115,6 @@ func (m *metrics) clear() {
 	}
 }
 
-// observe follows a look.
 func (m *metrics) observe(used uses, seen *snapshot, found []finding, tags tagging, limit int) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

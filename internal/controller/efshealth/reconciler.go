@@ -1,11 +1,5 @@
 // Package efshealth looks at what AWS has of the file systems that the cluster uses: whether volumes can be mounted where pods
 // run, how many access points are left, and which tags they have.
-//
-//	1 connect   the credentials of the driver's controller; without them nothing here happens
-//	2 uses      what the cluster has that depends on EFS, from the cache
-//	3 poll     what AWS has of it: by need, and at most once in ten minutes
-//	4 evaluate     pure: what is wrong
-//	5 report    conditions of the ClusterCSIDriver, events, metrics; one write and only if something changed
 package efshealth
 
 import (
@@ -101,8 +95,7 @@ type Reconciler struct {
 	seen     *snapshot
 	denied   denials
 	// tags is how bringing tags goes.
-	tags tagger
-	// writer writes the conditions.
+	tags   tagger
 	writer *status.Writer
 	// told are the findings that events have told of.
 	told map[finding]bool

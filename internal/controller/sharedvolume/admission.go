@@ -106,7 +106,6 @@ func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Uns
 	return again, errors.Join(err, reportErr)
 }
 
-// applyPolicies brings the policies up to date.
 func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructured.Unstructured, cr *operatorv1.ClusterCSIDriver) error {
 	byDefault, err := r.decide(ctx, crd.GetUID())
 	if err != nil {
@@ -145,7 +144,6 @@ func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.Clust
 	return closed || byDefault != unlistedAllow, err
 }
 
-// remove deletes objects that are there.
 func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Object) error {
 	var failures []error
 	for _, object := range objects {

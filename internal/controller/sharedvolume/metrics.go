@@ -37,7 +37,6 @@ type tally struct {
 	notAllowed bool
 }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		count: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricCount, Help: "SharedVolumes by phase."}, []string{"phase"}),

@@ -13,7 +13,6 @@ const (
 	longestLabel = 63
 )
 
-// claimName is the name of the claim of a SharedVolume.
 func claimName(name string) string { return fit("pvc-"+name, longestName) }
 
 // volumeName is the name of the volume of a SharedVolume. Two SharedVolumes may want the same one, "a/b-c" and "a-b/c" for

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -55,12 +56,7 @@ func isOfFormer(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 }
 
 func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
-	for key, value := range labels(owner) {
-		if object.GetLabels()[key] != value {
-			return false
-		}
-	}
-	return true
+	return k8slabels.SelectorFromSet(labels(owner)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
 // isClaimOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.

@@ -36,8 +36,7 @@ type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
-	// Owner is the field manager.
-	Owner string
+	Owner  string
 	// Others are the operators that it never works beside.
 	Others Others
 	// Policies tells whether the cluster has admission policies.
@@ -49,8 +48,7 @@ type Reconciler struct {
 	metrics *metrics
 	pacer   *fair.Pacer
 	// made says when a volume or a claim was last made for a SharedVolume.
-	made sync.Map
-	// writer writes the status of SharedVolumes.
+	made   sync.Map
 	writer *status.Writer
 	// refusals say when the API server has last refused a claim of a namespace, such as for a quota.
 	refusals sync.Map
@@ -248,7 +246,6 @@ func (r *Reconciler) mayLack(namespace string) bool {
 	return refused
 }
 
-// carryOut makes one change.
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, do *change) error {
 	object, ok := do.object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -57,7 +57,6 @@ func (r *Reconciler) ensure(
 	return apply.RememberAs[operatorv1.ClusterCSIDriver](r.applier.Mutations, target)
 }
 
-// create makes the ClusterCSIDriver of an entry.
 func (r *Reconciler) create(ctx context.Context, entry catalogue.Entry, reason string) (*operatorv1.ClusterCSIDriver, error) {
 	target := r.driverObject(entry.Name)
 	target.Object["spec"] = map[string]any{

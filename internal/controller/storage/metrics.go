@@ -24,7 +24,6 @@ type metrics struct {
 	mismatch, driver, condition *prometheus.GaugeVec
 }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		classes: prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricDefaultClasses, Help: "Number of StorageClasses that are the default."}),
@@ -46,7 +45,6 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// observe follows a reconcile.
 func (m *metrics) observe(w *seen, results []result, conditions []operatorv1.OperatorCondition) {
 	m.classes.Set(float64(len(w.defaults())))
 	m.mismatch.Reset()
@@ -71,7 +69,6 @@ func (m *metrics) observe(w *seen, results []result, conditions []operatorv1.Ope
 	}
 }
 
-// valueOf is 1 if something is so.
 func valueOf(so bool) float64 {
 	if so {
 		return 1

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -161,15 +163,9 @@ func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 // isOurs tells whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
 // platform for which the driver is not meant is none of our business.
 func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
-	if driver == nil {
-		return false
-	}
-	for _, entry := range driver.ManagedFields {
-		if entry.Manager == catalogue.Operator && entry.Subresource == "" {
-			return true
-		}
-	}
-	return false
+	return driver != nil && slices.ContainsFunc(driver.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == catalogue.Operator && entry.Subresource == ""
+	})
 }
 
 // config is what rendering depends on.

@@ -1,11 +1,5 @@
 // Package storage starts the operators of the CSI drivers that the cluster's platform needs, and says in the Storage and in the
 // ClusterOperator how storage is.
-//
-//	1 read      Storage, the cluster's configuration, what the drivers report; all from the cache
-//	2 choose    which entries of the catalogue the cluster is to have; pure
-//	3 Render    what their operators need; pure, package catalogue
-//	4 apply     server-side apply, prune, the ClusterCSIDriver; or removal
-//	5 report    conditions of the Storage, and the ClusterOperator that sums them up
 package storage
 
 import (
@@ -38,10 +32,8 @@ type Reconciler struct {
 	// Catalogue are the drivers of all platforms, Scope is what of it this cluster can need.
 	Catalogue []catalogue.Entry
 	Scope     Scope
-	// Namespace is where this program runs.
 	Namespace string
-	// Events is where events on the Storage and the ClusterOperator go.
-	Events events.EventRecorder
+	Events    events.EventRecorder
 	// Images come from the environment, by the names of the variables.
 	Images map[string]string
 	// Version is that of the release.
@@ -50,8 +42,7 @@ type Reconciler struct {
 	SetLogLevel func(operatorv1.LogLevel)
 	// Restart ends this program, to be started anew, and says why.
 	Restart func(why string)
-	// Now is the clock.
-	Now func() time.Time
+	Now     func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter

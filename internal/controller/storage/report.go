@@ -23,11 +23,9 @@ import (
 type reporter struct {
 	memory
 	// catalogue are the drivers of all platforms, scope is what of it this cluster can need.
-	catalogue []catalogue.Entry
-	scope     Scope
-	// namespace is where this program runs.
-	namespace string
-	// storage and operator write the two statuses.
+	catalogue         []catalogue.Entry
+	scope             Scope
+	namespace         string
 	storage, operator *status.Writer
 	// client makes the ClusterOperator, and remember gets the answer.
 	client   client.Writer

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,7 +38,6 @@ const clusterOperatorName = "storage"
 
 // Scope is the part of a catalogue that this cluster can need as it is now. Nothing else is watched.
 type Scope struct {
-	// Entries are in it.
 	Entries []catalogue.Entry
 	// Kinds are the optional kinds of its objects, and whether the cluster serves them.
 	Kinds map[schema.GroupKind]bool
@@ -153,8 +151,6 @@ type watched struct {
 
 // watches is the one list of what the program looks at.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
-	apiServer := &unstructured.Unstructured{}
-	apiServer.SetGroupVersionKind(openshift.APIServerKind())
 	list := []watched{
 		// What the administrator wants, and where it is reported.
 		{object: &operatorv1.Storage{}, name: openshift.Singleton},
@@ -163,7 +159,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 		{object: &configv1.Infrastructure{}, name: openshift.Singleton},
 		{object: &configv1.FeatureGate{}, name: openshift.Singleton},
 		{object: &configv1.Proxy{}, name: openshift.Singleton},
-		{object: apiServer, name: openshift.Singleton},
+		{object: openshift.APIServer(), name: openshift.Singleton},
 		// What the operators of drivers report in.
 		{object: &operatorv1.ClusterCSIDriver{}, all: true},
 		// How many are the default.
@@ -285,7 +281,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 	return nil
 }
 
-// prepare makes the parts of the reconciler.
 func (r *Reconciler) prepare() error {
 	r.volumes = map[string]volumes{}
 	r.formers = &olm.Operators{Writer: r.Client, Live: r.Live, Create: r.createWith, Now: r.Now}
@@ -320,7 +315,6 @@ func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 	return &one
 }
 
-// queue is where events go.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // request is the only one that there is.

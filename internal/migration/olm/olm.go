@@ -3,10 +3,6 @@
 // The order is what keeps a driver. Without its Subscription, OLM installs nothing anew. Without its ClusterServiceVersion, the operator
 // ends. Only after its last pod the finalizer goes by which it would remove the driver. The configuration is the last to go. Without
 // one, nothing is deleted: only an administrator of the cluster can make it, and anybody can make the rest.
-//
-//	1 find    what is left of the operator, read live, because nothing of it is watched
-//	2 next    what to do about it; pure
-//	3 act     one step; whoever goes on after a restart finds the same place
 package olm
 
 import (
@@ -37,8 +33,7 @@ type Operators struct {
 	Live   client.Reader
 	// Create makes a ClusterCSIDriver that is missing, with this spec.
 	Create func(ctx context.Context, name string, spec map[string]any) error
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 
 	// retired are the entries for which nothing is left.
 	retired map[string]bool
