@@ -73,7 +73,6 @@ type Identifier interface {
 
 // Reader reads what is in EFS. Nothing that it does changes anything.
 type Reader interface {
-	// FileSystems lists those of the account in the region.
 	FileSystems(ctx context.Context) ([]FileSystem, error)
 	// FileSystem reads one; IsNotFound tells if there is none.
 	FileSystem(ctx context.Context, id string) (FileSystem, error)
@@ -85,7 +84,6 @@ type Reader interface {
 
 // NetworkReader reads what is in EC2.
 type NetworkReader interface {
-	// SecurityGroups lists the security groups that have a tag with this key.
 	SecurityGroups(ctx context.Context, tagKey string) ([]SecurityGroup, error)
 	SecurityGroup(ctx context.Context, id string) (SecurityGroup, error)
 	// VPCs and Subnets list those with the tag key, and those of the IDs; give one of the two.

@@ -61,16 +61,23 @@ func (m *Migration) addNodes(ctx context.Context, predecessor *Predecessor, foun
 	return nil
 }
 
-// SameNamed reads a workload with the name of ours, which a predecessor has left in our namespace and the cache does not show. It is asked for
-// only where the CSIDriver is not ours yet: without a predecessor it costs no request.
-func (m *Migration) SameNamed(ctx context.Context, name string, workload client.Object) (bool, error) {
+// SameNamed reads a workload with the name of ours, which a predecessor has left in our namespace and the cache does not show; nil if there is
+// none. It is asked for only where the CSIDriver is not ours yet: without a predecessor it costs no request.
+func SameNamed[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, m *Migration, name string) (P, error) {
 	foreign, err := m.foreignCSIDriver(ctx)
 	if err != nil || foreign == nil {
-		return false, err
+		return nil, err
 	}
+	workload := P(new(T))
 	err = m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, workload)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("look for %s of a predecessor: %w", name, err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for %s of a predecessor: %w", name, err)
 	}
-	return err == nil, nil
+	return workload, nil
 }

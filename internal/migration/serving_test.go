@@ -61,16 +61,16 @@ func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, efs(t), tc.objects...)
-			daemonSet := &appsv1.DaemonSet{}
-			found, err := m.SameNamed(t.Context(), "efs-csi-node", daemonSet)
-			if err != nil || found != tc.found || (daemonSet.UID != "") != tc.found || (len(m.live.Reads) > 0) != tc.asks {
-				t.Errorf("%t, %v, read %v", found, err, m.live.Reads)
+			daemonSet, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node")
+			found := daemonSet != nil && daemonSet.UID != ""
+			if err != nil || found != tc.found || (daemonSet != nil) != tc.found || (len(m.live.Reads) > 0) != tc.asks {
+				t.Errorf("%v, %v, read %v", daemonSet, err, m.live.Reads)
 			}
 		})
 	}
 	m := newMove(t, efs(t), csiDriver("1"))
 	m.live.Refuse(errors.New("no route"), "get DaemonSet efs-csi-node")
-	if _, err := m.SameNamed(t.Context(), "efs-csi-node", &appsv1.DaemonSet{}); err == nil ||
+	if _, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node"); err == nil ||
 		err.Error() != "look for efs-csi-node of a predecessor: no route" {
 		t.Error(err)
 	}

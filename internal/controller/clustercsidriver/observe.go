@@ -125,26 +125,14 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 	if r.Driver.Removable {
 		return r.addUnmanaged(ctx, cr, &found.live)
 	}
-	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	var err error
 	if found.holds[driver.Controller] != "" && found.live.deployment == nil {
-		is, err := r.Migration.SameNamed(ctx, r.Driver.Deployment, deployment)
-		if err != nil {
-			return err
-		}
-		if is {
-			found.live.deployment = deployment
-		}
+		found.live.deployment, err = migration.SameNamed[appsv1.Deployment](ctx, r.Migration, r.Driver.Deployment)
 	}
-	if found.holds[driver.Node] != "" && found.live.daemonSet == nil {
-		is, err := r.Migration.SameNamed(ctx, r.Driver.DaemonSet, daemonSet)
-		if err != nil {
-			return err
-		}
-		if is {
-			found.live.daemonSet = daemonSet
-		}
+	if err == nil && found.holds[driver.Node] != "" && found.live.daemonSet == nil {
+		found.live.daemonSet, err = migration.SameNamed[appsv1.DaemonSet](ctx, r.Migration, r.Driver.DaemonSet)
 	}
-	return nil
+	return err
 }
 
 // addUnmanaged fills in what a predecessor runs in our namespace while nothing is touched.

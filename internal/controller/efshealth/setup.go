@@ -98,24 +98,16 @@ func (r *Reconciler) addCache(manager ctrl.Manager) error {
 
 // gather wakes the controller up some time after a change that matters.
 func (r *Reconciler) gather() handler.EventHandler {
-	add := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) { q.AddAfter(r.request(), settle) }
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	addIf := func(worth bool, q queue) {
+		if worth {
+			q.AddAfter(r.request(), settle)
+		}
+	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
-			if r.isOurs(e.Object) {
-				add(q)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			if r.isOurs(e.Object) {
-				add(q)
-			}
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if r.matters(e.ObjectOld, e.ObjectNew) {
-				add(q)
-			}
-		},
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { addIf(r.isOurs(e.Object), q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { addIf(r.isOurs(e.Object), q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { addIf(r.matters(e.ObjectOld, e.ObjectNew), q) },
 	}
 }
 

@@ -41,15 +41,12 @@ const (
 // AdmissionReconciler follows the CustomResourceDefinition: where it is, SharedVolumes are served, and the API server holds
 // them to the policies. The policies belong to the definition and go with it; bundles of OLM can't carry them.
 type AdmissionReconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client client.Client
 	Live   client.Reader
 	// Owner is the field manager and the name of the operator's ServiceAccount; Namespace is where that is.
 	Owner, Namespace string
-	// Others are the operators that it never works beside.
-	Others Others
-	// Policies tells whether the cluster has admission policies.
-	Policies bool
+	Others           Others
+	Policies         bool
 	// Serve starts the controllers of SharedVolumes.
 	Serve func() error
 

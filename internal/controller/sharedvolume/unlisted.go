@@ -63,19 +63,16 @@ func (p precedent) byDefault() string {
 
 // decide tells what namespaces without a list may use if nobody says. What was decided once holds, also if somebody deletes the policy.
 func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
-	var found precedent
-	policy := &admissionv1.ValidatingAdmissionPolicy{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, policy)
+	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: definition})
 	if err != nil {
 		return "", err
 	}
-	if there && policy.Annotations[DefaultAnnotation] != "" {
-		r.decided, r.decidedFor = precedent{policy: policy}.byDefault(), crd
+	found := precedent{policy: policy}
+	switch {
+	case policy != nil && policy.Annotations[DefaultAnnotation] != "":
+		r.decided, r.decidedFor = found.byDefault(), crd
 		return r.decided, nil
-	}
-	if there {
-		found.policy = policy
-	} else if r.decided != "" && r.decidedFor == crd {
+	case policy == nil && r.decided != "" && r.decidedFor == crd:
 		return r.decided, nil
 	}
 	if found.closed, err = get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{}); err != nil {

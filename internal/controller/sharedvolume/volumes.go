@@ -18,10 +18,8 @@ import (
 // VolumeReconciler deletes volumes whose SharedVolume and claim have gone. It looks at each of them when it starts, so that
 // nothing waits for an operator that was away. The data stays.
 type VolumeReconciler struct {
-	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client client.Client
 	Live   client.Reader
-	// Others are the operators that it never works beside.
 	Others Others
 }
 

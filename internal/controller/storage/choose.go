@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -128,7 +129,7 @@ const (
 
 // gates are the feature gates of one release.
 type gates struct {
-	enabled, disabled map[configv1.FeatureGateName]bool
+	listed configv1.FeatureGateDetails
 	// problem says why none is known.
 	problem string
 }
@@ -138,30 +139,22 @@ func gatesOf(gate *configv1.FeatureGate, version string) gates {
 	if gate == nil {
 		return gates{problem: "the FeatureGate cluster is missing; every OpenShift cluster has it, restore it"}
 	}
-	for _, details := range gate.Status.FeatureGates {
-		if details.Version != version {
-			continue
-		}
-		found := gates{enabled: map[configv1.FeatureGateName]bool{}, disabled: map[configv1.FeatureGateName]bool{}}
-		for _, one := range details.Enabled {
-			found.enabled[one.Name] = true
-		}
-		for _, one := range details.Disabled {
-			found.disabled[one.Name] = true
-		}
-		return found
+	at := slices.IndexFunc(gate.Status.FeatureGates, func(details configv1.FeatureGateDetails) bool { return details.Version == version })
+	if at >= 0 {
+		return gates{listed: gate.Status.FeatureGates[at]}
 	}
 	return gates{problem: fmt.Sprintf("the FeatureGate cluster does not list the gates of release %q yet", version)}
 }
 
 // of is the state of a gate, and what is wrong if it is not known.
 func (g gates) of(name configv1.FeatureGateName) (gateState, string) {
+	attributes := configv1.FeatureGateAttributes{Name: name}
 	switch {
 	case g.problem != "":
 		return gateUnknown, fmt.Sprintf("whether the feature gate %s is enabled is not known: %s", name, g.problem)
-	case g.enabled[name]:
+	case slices.Contains(g.listed.Enabled, attributes):
 		return gateEnabled, ""
-	case g.disabled[name]:
+	case slices.Contains(g.listed.Disabled, attributes):
 		return gateDisabled, ""
 	default:
 		return gateUnknown, fmt.Sprintf("the feature gate %s is not known to this release", name)
