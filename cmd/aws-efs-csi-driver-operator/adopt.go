@@ -31,7 +31,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-// adoptOptions are the command line of adopt.
 type adoptOptions struct {
 	manager.Options
 	folder, output string
@@ -209,7 +208,6 @@ func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration
 	return nil
 }
 
-// printPlan prints a plan for people.
 func printPlan(out io.Writer, driver string, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }

@@ -18,7 +18,6 @@ import (
 // policyVersion is that of the language of IAM policies.
 const policyVersion = "2012-10-17"
 
-// policy is an IAM policy document.
 type policy struct {
 	Version   string
 	Statement []statement

@@ -30,7 +30,6 @@ type trustStatement struct {
 	Condition map[string]map[string]any
 }
 
-// trustOptions are the command line of iam-trust-policy.
 type trustOptions struct {
 	workload                                driver.Workload
 	account, provider, partition, namespace string

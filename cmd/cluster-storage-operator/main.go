@@ -34,7 +34,6 @@ func run(ctx context.Context, args []string) error {
 	return app.Ended(ctx, start(ctx, options))
 }
 
-// parse reads the command line.
 func parse(args []string) (app.Options, error) {
 	options := app.Options{}
 	options.Fallback = catalogue.OperatorNamespace

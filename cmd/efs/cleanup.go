@@ -12,7 +12,6 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// cleanupFlags are the command line of cleanup.
 type cleanupFlags struct {
 	efscleanup.Options
 	output string
@@ -51,7 +50,6 @@ func parseCleanup(args []string, problems io.Writer) (cleanupFlags, error) {
 	return options, nil
 }
 
-// clean runs a cleanup and prints its report.
 func clean(ctx context.Context, options cleanupFlags, out, problems io.Writer) (int, error) {
 	bar := newProgress(problems, time.Now)
 	if options.Yes {

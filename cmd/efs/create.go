@@ -12,7 +12,6 @@ import (
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
-// createFlags are the command line of create.
 type createFlags struct {
 	efscreate.Options
 	storageClass, manifest, output string

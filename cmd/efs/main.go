@@ -45,7 +45,6 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the exit code.
 func run(ctx context.Context, args []string, out, problems io.Writer) int {
 	command := ""
 	if len(args) > 0 {

@@ -35,7 +35,6 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return p
 }
 
-// step shows a change.
 func (p *progress) step(step efscleanup.Step) {
 	object := step.Object
 	line := fmt.Sprintf("%s %s: %s", object.Kind, object.ID, object.State)

@@ -26,7 +26,6 @@ func main() {
 	}
 }
 
-// builder makes the images of one release.
 type builder struct {
 	release    release.Release
 	repository fs.FS

@@ -38,7 +38,6 @@ const namespace = "openshift-cluster-csi-drivers"
 // firstHealthPort is where drivers begin with ports for health.
 const firstHealthPort = 10300
 
-// folder is that of a driver.
 func folder(name string) string { return path.Join("internal/driver", name) }
 
 // packageFolder is where OLM's package of a driver is.

@@ -154,7 +154,6 @@ type pager[P, O any] interface {
 	NextPage(ctx context.Context, options ...func(*O)) (*P, error)
 }
 
-// list reads all pages.
 func list[P, O, T any](ctx context.Context, pages pager[P, O], action, object string, items func(*P) []T) ([]T, error) {
 	var found []T
 	for pages.HasMorePages() {

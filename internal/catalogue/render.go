@@ -92,7 +92,6 @@ func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
 	return e.Render(scheme, cfg)
 }
 
-// load reads the assets of the entry.
 func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	values := e.values(cfg)
 	folders := []string{"objects"}

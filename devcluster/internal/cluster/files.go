@@ -66,7 +66,6 @@ spec:
     delete: true
 `
 
-// writeFiles writes all that the components read.
 func (l layout) writeFiles(url string) error {
 	for _, dir := range []string{pkiDir, kubeconfigs, etcdDir, l.rel(l.logs()), l.rel(l.requests()), l.rel(l.programs())} {
 		if err := os.MkdirAll(l.path(dir), 0o700); err != nil {

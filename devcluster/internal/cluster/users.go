@@ -25,8 +25,7 @@ const mastersGroup = "system:masters"
 type user struct {
 	name  string
 	group string
-	// file is where the kubeconfig goes.
-	file string
+	file  string
 }
 
 func (l layout) users() []user {

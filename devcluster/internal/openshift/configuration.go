@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// singleton is the name of nearly every singleton.
 const singleton = "cluster"
 
 // configuration returns the singletons of config.openshift.io.

@@ -29,7 +29,6 @@ func CheckCRDs() error {
 	return err
 }
 
-// crds decodes the embedded CRDs.
 func crds(files fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	staged, err := fs.Glob(files, path.Join(stagedDir, "*.yaml"))
 	if err != nil {

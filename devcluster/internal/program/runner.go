@@ -126,7 +126,6 @@ func (r *runner) restart(ctx context.Context, program Program, pod *corev1.Pod, 
 	return ctrl.Result{}, r.start(ctx, program, pod, known)
 }
 
-// start starts the pod's process.
 func (r *runner) start(ctx context.Context, program Program, pod *corev1.Pod, to *record) error {
 	container, err := environment(pod)
 	if err != nil {

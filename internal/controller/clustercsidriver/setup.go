@@ -132,7 +132,6 @@ func (r *Reconciler) prepareApplier() error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// request is the only one that there is.
 func (r *Reconciler) request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
 }

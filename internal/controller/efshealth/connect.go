@@ -33,7 +33,6 @@ type connection struct {
 	problem string
 }
 
-// place reads the Infrastructure.
 func (r *Reconciler) place(ctx context.Context) (place, error) {
 	found := place{region: r.Region}
 	if !r.HasInfrastructure {
@@ -120,7 +119,6 @@ func (r *Reconciler) keep(next connection) {
 	r.metrics.use(next.cloud)
 }
 
-// hasNodeRole tells whether the node pods have credentials.
 func (r *Reconciler) hasNodeRole(ctx context.Context) (bool, error) {
 	hash, err := r.hashOf(ctx, r.Node.Secret, r.Node)
 	return hash != "", err

@@ -14,8 +14,7 @@ const (
 	// seldom is how often AWS is asked while nothing has changed in the cluster: what is wrong in AWS does not tell.
 	seldom = time.Hour
 	// firstPause is the pause after a failure, which doubles up to atMost.
-	firstPause = time.Minute
-	// pollTimeout bounds one poll.
+	firstPause  = time.Minute
 	pollTimeout = 5 * time.Minute
 )
 

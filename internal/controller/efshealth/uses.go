@@ -27,7 +27,6 @@ type uses struct {
 	nodeRole bool
 }
 
-// volume is a PersistentVolume of the driver.
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
@@ -42,14 +41,12 @@ type volume struct {
 // sharedLabel is on the volumes of SharedVolumes.
 const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
-// class is a StorageClass of the driver.
 type class struct {
 	name, fileSystem string
 	// placed tells that its volumes say where their pods can run, or that the mount helper is told the zone.
 	placed bool
 }
 
-// uses reads them from the cache.
 func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	var found uses
 	volumes, classes := &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}
@@ -134,7 +131,6 @@ func (u uses) fingerprint() string {
 	return apply.Digest(text.String())
 }
 
-// volumeOf reads a volume of the driver.
 func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 	source := from.Spec.CSI
 	if source == nil || source.Driver != driverName {

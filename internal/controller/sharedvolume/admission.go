@@ -30,7 +30,6 @@ import (
 var assets embed.FS
 
 const (
-	// definition is the name of the CustomResourceDefinition.
 	definition = "sharedvolumes.aws-efs.managed.openshift.io"
 	// unlistedPolicy is the name of the policy for namespaces without a list.
 	unlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"

@@ -21,7 +21,6 @@ const (
 	MetricOpen       = "csi_operator_shared_volumes_lists_avoidable"
 )
 
-// metrics are what the controller tells Prometheus.
 type metrics struct {
 	count      *prometheus.GaugeVec
 	notAllowed prometheus.Gauge

@@ -11,7 +11,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// withoutVolume makes the volume.
 func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 	usual := volumeName(owner.Namespace, owner.Name)
 	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
@@ -128,7 +127,6 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persist
 	}
 }
 
-// areBound tells whether a claim has the volume.
 func areBound(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == volume.Name &&
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == claim.UID

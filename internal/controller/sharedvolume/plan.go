@@ -69,8 +69,7 @@ type plan struct {
 	phase v1alpha1.Phase
 	// reason and message say why the phase is what it is.
 	reason, message string
-	// bound tells whether the claim is bound.
-	bound bool
+	bound           bool
 	// volume is the name of the volume, once it is known.
 	volume string
 	// mountable is what AWS tells about mounting it; nil if that stays as it was told before.

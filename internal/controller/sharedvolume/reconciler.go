@@ -56,7 +56,6 @@ type Reconciler struct {
 	left sync.Map
 }
 
-// made is what was made for a SharedVolume.
 type made struct {
 	owner client.ObjectKey
 	what  what

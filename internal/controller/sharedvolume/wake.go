@@ -88,7 +88,6 @@ func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	return requests
 }
 
-// all lists the volumes.
 func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &corev1.PersistentVolumeList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -122,7 +122,6 @@ func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVol
 	return outside(users, zones, zone), nil
 }
 
-// usersOf lists the pods that hold the claim.
 func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]user, error) {
 	var found []user
 	pods := &corev1.PodList{}

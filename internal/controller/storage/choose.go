@@ -34,7 +34,6 @@ type choice struct {
 	problem string
 }
 
-// facts are what decides.
 type facts struct {
 	// infrastructure is nil if it could not be read.
 	infrastructure *configv1.InfrastructureStatus
