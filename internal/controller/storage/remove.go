@@ -177,7 +177,9 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 		changes := step.delete()
 		done.changes = append(done.changes, changes...)
 		if len(changes) > 0 {
-			done.removal = removal{left: len(changes), message: fmt.Sprintf("removing %s of %s: waiting for %s", step.what, done.entry.Title, status.Shorten(changes.Names("finalizers")))}
+			waiting := status.Shorten(changes.Names("finalizers"))
+			message := fmt.Sprintf("removing %s of %s: waiting for %s", step.what, done.entry.Title, waiting)
+			done.removal = removal{left: len(changes), message: message}
 			return
 		}
 	}
