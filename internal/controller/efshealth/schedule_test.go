@@ -2,8 +2,12 @@ package efshealth
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"testing"
 	"time"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
 )
 
 func TestAWSIsAskedByNeedAndAtMostEveryTenMinutes(t *testing.T) {
@@ -63,5 +67,27 @@ func TestOneFailureIsChance(t *testing.T) {
 	s.done("", now)
 	if s.unreachable() {
 		t.Error("it is told for ever")
+	}
+}
+
+// Ports and the like are others each time, and must not make a condition flap.
+func TestTheReasonWhyAWSDoesNotAnswerSaysWhatToDo(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Source: &net.TCPAddr{Port: 40001}, Addr: &net.TCPAddr{Port: 443}, Err: errors.New("connection refused")}
+	call := func(err error) error {
+		return fmt.Errorf("look at AWS: %w", &aws.Error{Action: "elasticfilesystem:DescribeFileSystems", Err: err})
+	}
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{call(answer("ExpiredToken")), "look at AWS: elasticfilesystem:DescribeFileSystems: ExpiredToken: as the test says: the credentials are not valid " +
+			"(any more); renew the Secret"},
+		{call(dial), "no connection: dial: connection refused"},
+		{call(answer("InternalServerError")), "look at AWS: elasticfilesystem:DescribeFileSystems: InternalServerError: as the test says"},
+	} {
+		var s schedule
+		if s.failed(at, tc.err, false); s.problem != tc.want {
+			t.Errorf("it says\n%s\nwant\n%s", s.problem, tc.want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sharedvolume
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
@@ -247,5 +249,68 @@ func TestAnAdmissionThatFailsSaysWhere(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", fails, err, want)
 		}
+	}
+}
+
+func TestAPolicyThatIsRefusedKeepsNothingElseFromBeingDone(t *testing.T) {
+	const policy, binding = "ValidatingAdmissionPolicy ", "ValidatingAdmissionPolicyBinding "
+	for name, tc := range map[string]struct {
+		unlisted string
+		objects  []client.Object
+		refuse   string
+		want     string
+		writes   []string
+	}{
+		"one that is made": {"", nil, writePolicy, policy + definition + ": apply: refused", []string{writePolicy, writeBinding, closePolicy, closeBinding}},
+		"one that goes": {"Allow", []client.Object{policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, removePolicy,
+			"remove *v1.ValidatingAdmissionPolicy " + unlistedPolicy + ": refused", []string{writePolicy, writeBinding, removePolicy, removeBinding}},
+		"whether one is there": {"Allow", nil, "get " + binding + unlistedPolicy,
+			"remove *v1.ValidatingAdmissionPolicyBinding " + unlistedPolicy + ": read *v1.ValidatingAdmissionPolicyBinding /" + unlistedPolicy + ": refused",
+			[]string{writePolicy, writeBinding}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, c := admission(t, append(tc.objects, driverCR(tc.unlisted), served(true, false))...)
+			c.Refuse(errors.New("refused"), tc.refuse)
+			serves := false
+			r.Serve = func() error { serves = true; return nil }
+			result, err := r.Reconcile(t.Context(), ctrl.Request{})
+			if err == nil || err.Error() != tc.want || result != (ctrl.Result{}) || !serves {
+				t.Errorf("%+v, error %v, want %s; serves %t", result, err, tc.want, serves)
+			}
+			got := slices.DeleteFunc(c.Writes, func(write string) bool { return write == writeStatus })
+			if diff := cmp.Diff(sortedWords(tc.writes), sortedWords(got)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func sortedWords(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
+}
+
+// The API can't be served by halves, and a controller can be added once only.
+func TestAnAPIThatCannotBeServedIsToldOnce(t *testing.T) {
+	r, _ := admission(t, driverCR(""), served(true, false))
+	tries := 0
+	r.Serve = func() error { tries++; return errors.New("no controller") }
+	_, err := r.Reconcile(t.Context(), ctrl.Request{})
+	if err == nil || err.Error() != "terminal error: no controller" || !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil || tries != 1 {
+		t.Errorf("error %v, tried %d times", err, tries)
+	}
+	r, c := admission(t, driverCR(""), served(true, false))
+	r.Others.Namesake = &neighbour{err: errors.New("no answer")}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != "no answer" || len(c.Writes) > 0 {
+		t.Errorf("nobody knows who else works: error %v, writes %v", err, c.Writes)
+	}
+	r, c = admission(t, driverCR(""), served(true, false))
+	r.Others.Community = &neighbour{err: errors.New("no answer")}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != "no answer" || slices.Contains(c.Writes, writePolicy) {
+		t.Errorf("nobody knows what is decided: error %v, writes %v", err, c.Writes)
 	}
 }

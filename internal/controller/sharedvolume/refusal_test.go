@@ -300,3 +300,46 @@ func TestAPreviewThatCannotReadIsNone(t *testing.T) {
 		t.Errorf("where nobody knows the kind: %v, error %v", found, err)
 	}
 }
+
+// What our own writes have changed must not be changed or told once more.
+func TestALookWaitsForACacheThatIsBehind(t *testing.T) {
+	sv := owner("ns", "sv1")
+	sv.ResourceVersion = "5"
+	w := newWorking(t, sv)
+	newer := sv.DeepCopy()
+	newer.ResourceVersion = "7"
+	w.writer.Wrote(newer)
+	if result, err := lookAt(t, w); err != nil || result.RequeueAfter == 0 || len(w.cached.Writes) > 0 || len(w.cached.Reads) != 1 {
+		t.Errorf("again in %s, error %v, writes %v, reads %v", result.RequeueAfter, err, w.cached.Writes, w.cached.Reads)
+	}
+	w = newWorking(t, owner("ns", "sv1"))
+	w.made.Store(made{client.ObjectKey{Namespace: "ns", Name: "sv1"}, createVolume}, began.Add(-lag/2))
+	if result, err := lookAt(t, w); err != nil || result.RequeueAfter != lag || len(w.cached.Writes) > 0 {
+		t.Errorf("made just before: again in %s, error %v, writes %v", result.RequeueAfter, err, w.cached.Writes)
+	}
+}
+
+// A volume of ours that has lost its label is found, and one of somebody else is not taken.
+func TestWhatExistsAlreadyIsReadFromTheCluster(t *testing.T) {
+	sv := owner("ns", "sv1")
+	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumes"}, "pv-ns-sv1")
+	bare := newVolume(sv, "pv-ns-sv1")
+	bare.Labels = nil
+	for name, tc := range map[string]struct {
+		live client.Object
+		want string
+	}{
+		"ours":            {bare, "patch PersistentVolume pv-ns-sv1"},
+		"somebody else's": {&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}, "create PersistentVolume " + otherVolumeName("ns", "sv1", string(sv.UID))},
+	} {
+		w := newWorking(t, sv)
+		w.live.Objects = append(w.live.Objects, tc.live)
+		w.cached.Refuse(exists, volumeWrite)
+		if _, err := lookAt(t, w); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(w.cached.Writes) < 2 || w.cached.Writes[0] != volumeWrite || w.cached.Writes[1] != tc.want {
+			t.Errorf("%s: writes %v", name, w.cached.Writes)
+		}
+	}
+}

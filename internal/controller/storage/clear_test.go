@@ -129,3 +129,33 @@ func TestARemovalGoesNoFurtherWhenARequestFails(t *testing.T) {
 		})
 	}
 }
+
+// Without the mark nothing would tell after a restart that the removal has begun.
+func TestARemovalThatCannotBeMarkedDoesNotBegin(t *testing.T) {
+	entry := others()
+	c := newCluster(t, remains()...)
+	c.Refuse(errors.New("refused"), "patch ClusterCSIDriver")
+	r := reconcilerOf(c, entry)
+	r.Scope.objects = map[string][]client.Object{entry.Name: started(entry.Operator)}
+	done := unneeded(entry)
+	done.driver = &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}}
+	r.remove(t.Context(), aWorld(), done)
+	if done.err == nil || done.err.Error() != "change ClusterCSIDriver gated.example: refused" || done.removal != (removal{}) {
+		t.Errorf("error %v, removal %+v", done.err, done.removal)
+	}
+	if diff := cmp.Diff([]string{"patch ClusterCSIDriver gated.example"}, c.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// Its version is the administrator's affair.
+func TestADriverThatIsUnmanagedDoesNotHoldUpTheClustersVersion(t *testing.T) {
+	done := &result{choice: choice{entry: entries()[0]}, applied: true, driver: driver("1"), deployment: deployment(true)}
+	if got, again := waitsForVersion(release(), done); got == "" || again != 0 {
+		t.Errorf("one that is managed: %q, again in %s", got, again)
+	}
+	done.driver.Spec.ManagementState = operatorv1.Unmanaged
+	if got, again := waitsForVersion(release(), done); got != "" || again != 0 || !reached(release(), done, nil) {
+		t.Errorf("it waits for %q, again in %s", got, again)
+	}
+}
