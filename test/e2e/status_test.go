@@ -67,23 +67,6 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	expect("DriverRemoved", "is removed")
 }
 
-func TestARemovalThatWaitsIsAnEvent(t *testing.T) {
-	cluster, operator := installed(t)
-	cr := env.EFS("")
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-	pod := useVolume(t, cluster)
-	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
-	env.Eventually(t, "event RemovalBlocked", func() error {
-		return happened(t, cluster, string(cr.UID), "RemovalBlocked", "default/app")
-	})
-	blocking, err := operator.Metric(t.Context(), "csi_operator_removal_blocking_pods")
-	env.Must(t, err)
-	if blocking != 1 {
-		t.Errorf("%v pods block the removal in the metrics, want 1", blocking)
-	}
-	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-}
-
 func TestAPodThatIsNotReadyIsNamedWithItsNode(t *testing.T) {
 	cluster, operator := installed(t)
 	list := &corev1.PodList{}
