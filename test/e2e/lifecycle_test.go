@@ -94,10 +94,7 @@ func TestLifeCycleMatrix(t *testing.T) {
 			reach(t, cluster, operator, c, all)
 			noLookups(t, cluster, c, mark)
 			if c.gone && !c.inUse {
-				env.Eventually(t, "the cluster as it was before the installation", func() error {
-					after, err := cluster.Take(t.Context())
-					return errors.Join(err, before.Differs(after))
-				})
+				env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
 			}
 		})
 	}

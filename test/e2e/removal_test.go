@@ -39,13 +39,7 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	if len(owned) > 0 {
 		t.Errorf("%d objects were left when the ClusterCSIDriver had gone: %v", len(owned), owned)
 	}
-	env.Eventually(t, "the cluster as it was before the installation", func() error {
-		after, err := cluster.Take(t.Context())
-		if err != nil {
-			return err
-		}
-		return before.Differs(after)
-	})
+	env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
 }
 
 func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {

@@ -84,13 +84,26 @@ func (c *Cluster) Condition(ctx context.Context, kind string, want operatorv1.Co
 
 // ConditionOf is Condition for any driver.
 func (c *Cluster) ConditionOf(ctx context.Context, driver, kind string, want operatorv1.ConditionStatus) error {
-	cr := CR(driver, "")
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+	cr, err := c.observed(ctx, driver)
+	if err != nil {
 		return err
 	}
-	if cr.Status.ObservedGeneration != cr.Generation {
-		return fmt.Errorf("generation %d of the ClusterCSIDriver is not observed yet", cr.Generation)
+	return has(cr, kind, want)
+}
+
+// observed reads a ClusterCSIDriver, and fails if its status is that of another generation.
+func (c *Cluster) observed(ctx context.Context, driver string) (*operatorv1.ClusterCSIDriver, error) {
+	cr := CR(driver, "")
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return nil, err
 	}
+	if cr.Status.ObservedGeneration != cr.Generation {
+		return nil, fmt.Errorf("generation %d of the ClusterCSIDriver is not observed yet", cr.Generation)
+	}
+	return cr, nil
+}
+
+func has(cr *operatorv1.ClusterCSIDriver, kind string, want operatorv1.ConditionStatus) error {
 	for _, condition := range cr.Status.Conditions {
 		if condition.Type == kind {
 			if condition.Status == want {
@@ -107,10 +120,14 @@ func (c *Cluster) Settled(ctx context.Context) error { return c.SettledOf(ctx, E
 
 // SettledOf is Settled for any driver.
 func (c *Cluster) SettledOf(ctx context.Context, driver string) error {
+	cr, err := c.observed(ctx, driver)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
-		c.ConditionOf(ctx, driver, "Available", operatorv1.ConditionTrue),
-		c.ConditionOf(ctx, driver, "Progressing", operatorv1.ConditionFalse),
-		c.ConditionOf(ctx, driver, "Degraded", operatorv1.ConditionFalse),
+		has(cr, "Available", operatorv1.ConditionTrue),
+		has(cr, "Progressing", operatorv1.ConditionFalse),
+		has(cr, "Degraded", operatorv1.ConditionFalse),
 	)
 }
 

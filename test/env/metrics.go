@@ -3,12 +3,14 @@ package env
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Metric sums the values of a metric of the operator over all its labels. A name with labels is that one series.
@@ -48,26 +50,24 @@ func (o *Operator) metrics(ctx context.Context, names ...string) (map[string]flo
 	return sums, nil
 }
 
-// Quiet waits until the controller has seen every event: nothing queued or running, and no reconcile between two looks
-// at the metrics.
+// Quiet waits until the controller has seen every event: nothing queued or running, and no reconcile between looks at the metrics for most
+// of a second. A look is dear with the race detector.
 func Quiet(t *testing.T, operator *Operator) {
 	t.Helper()
 	const depth, active, total = "workqueue_depth", "controller_runtime_active_workers", "controller_runtime_reconcile_total"
+	const between, looks = 150 * time.Millisecond, 6
 	last, calm := -1.0, 0
-	Eventually(t, "a quiet controller", func() error {
-		now, err := operator.metrics(t.Context(), depth, active, total)
-		if err != nil {
-			return err
-		}
-		if now[depth] == 0 && now[active] == 0 && now[total] == last {
+	err := wait.PollUntilContextTimeout(t.Context(), between, Patience, true, func(ctx context.Context) (bool, error) {
+		now, err := operator.metrics(ctx, depth, active, total)
+		if err == nil && now[depth] == 0 && now[active] == 0 && now[total] == last {
 			calm++
 		} else {
 			calm = 0
 		}
 		last = now[total]
-		if calm < 18 {
-			return errors.New("the controller is still at work")
-		}
-		return nil
+		return calm == looks, nil
 	})
+	if err != nil {
+		t.Fatalf("the controller is still at work: %v", err)
+	}
 }

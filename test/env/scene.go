@@ -63,18 +63,10 @@ func (s Scene) Until(what string, checks ...func() error) {
 // Unchanged checks, when the test ends, that the cluster comes to what it is now: no object more, none less, none made anew.
 func (s Scene) Unchanged() {
 	s.T.Helper()
-	kinds, err := s.Kinds()
-	Must(s.T, err)
-	before, err := s.TakeOf(s.T.Context(), kinds)
+	before, err := s.Take(s.T.Context())
 	Must(s.T, err)
 	s.T.Cleanup(func() {
-		err := Await(context.Background(), "the cluster as it was before the test", func() error {
-			after, err := s.TakeOf(context.Background(), kinds)
-			if err != nil {
-				return err
-			}
-			return before.Differs(after)
-		})
+		err := s.AwaitSame(context.Background(), "the cluster as it was before the test", before)
 		if err != nil && !s.T.Failed() {
 			s.T.Error(err)
 		}

@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -54,12 +55,10 @@ func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.TakeOf(ctx, kinds)
+	return c.takeOf(ctx, kinds)
 }
 
-// TakeOf records every object of these kinds, for whoever compares again and again: a kind that comes or goes is a
-// CustomResourceDefinition that comes or goes.
-func (c *Cluster) TakeOf(ctx context.Context, kinds []schema.GroupVersionKind) (Snapshot, error) {
+func (c *Cluster) takeOf(ctx context.Context, kinds []schema.GroupVersionKind) (Snapshot, error) {
 	snapshot := Snapshot{}
 	err := c.each(ctx, kinds, func(name string, object *metav1.PartialObjectMetadata) {
 		snapshot[name] = string(object.UID)
@@ -119,6 +118,45 @@ func (c *Cluster) each(ctx context.Context, kinds []schema.GroupVersionKind, vis
 		}
 	}
 	return nil
+}
+
+// AwaitSame waits until the objects in the cluster are those of an earlier snapshot. Between two looks at all kinds it looks at the kinds
+// that differ: lists of all kinds are most of what a test asks the API server for.
+func (c *Cluster) AwaitSame(ctx context.Context, what string, before Snapshot) error {
+	// A kind that comes or goes is a CustomResourceDefinition that comes or goes.
+	kinds, err := c.Kinds()
+	if err != nil {
+		return err
+	}
+	look := kinds
+	return Await(ctx, what, func() error {
+		after, err := c.takeOf(ctx, look)
+		if err == nil && len(look) < len(kinds) && before.of(look).Differs(after) == nil {
+			look = kinds
+			after, err = c.takeOf(ctx, look)
+		}
+		if err != nil {
+			return err
+		}
+		differs := before.of(look).Differs(after)
+		look = slices.DeleteFunc(slices.Clone(look), func(kind schema.GroupVersionKind) bool {
+			return before.of([]schema.GroupVersionKind{kind}).Differs(after.of([]schema.GroupVersionKind{kind})) == nil
+		})
+		return differs
+	})
+}
+
+// of are the objects of these kinds.
+func (s Snapshot) of(kinds []schema.GroupVersionKind) Snapshot {
+	found := Snapshot{}
+	for name, uid := range s {
+		for _, kind := range kinds {
+			if strings.HasPrefix(name, kind.GroupKind().String()+" ") {
+				found[name] = uid
+			}
+		}
+	}
+	return found
 }
 
 // Differs tells what changed between two snapshots; nil if nothing did.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -37,7 +38,10 @@ func (p *pod) servingCertificate(ctx context.Context, container corev1.Container
 			return err
 		}
 		folder := filepath.Join(p.folder, volume.Name)
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		// The proxies of a pod share the volume: one that has started may be reading its files.
+		if err := os.Mkdir(folder, 0o700); errors.Is(err, fs.ErrExist) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		for name, content := range secret.Data {
