@@ -32,7 +32,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. The race
 # detector is in the programs: in the tests it would only cost time. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,e2e storage takeover drivers faults releases idle adversaries cloud guide real bundle images democluster demo)
+PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults releases cloud guide real bundle images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read.
@@ -50,7 +50,7 @@ test: build race standin real bin/promtool bin/venv/moto shipped ## Run every te
 
 # However few processors there are, several packages run at a time.
 test/programs:
-	@$(call testsum,programs) -p 3 -timeout 60m $(PROGRAM_TESTS)
+	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(UNIT_TESTS)

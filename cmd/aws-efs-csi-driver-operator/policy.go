@@ -68,10 +68,7 @@ type access struct {
 
 // renderAccess renders the driver as the operator does in a namespace, and finds the workload's CredentialsRequest.
 func renderAccess(workload driver.Workload, namespace string) (access, error) {
-	efs, err := awsefs.Driver()
-	if err != nil {
-		return access{}, err
-	}
+	efs := awsefs.Driver()
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return access{}, err

@@ -129,9 +129,5 @@ func look(ctx context.Context, connected app.Connection, namespace string, d dri
 
 // fromEnvironment makes the driver's controller.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
-	efs, err := awsefs.Driver()
-	if err != nil {
-		return nil, err
-	}
-	return app.FromEnvironment(efs, lookup)
+	return app.FromEnvironment(awsefs.Driver(), lookup)
 }

@@ -11,10 +11,7 @@ import (
 
 // What the cluster-storage-operator starts with --driver, this program must know, and nothing that is part of a cluster may be left out.
 func TestTheCatalogueStartsEveryDriverOfThisProgram(t *testing.T) {
-	known, err := operable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := operable()
 	var here, there []string
 	for _, d := range known {
 		// OLM installs those that administrators can remove.

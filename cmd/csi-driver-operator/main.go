@@ -54,23 +54,19 @@ func run(ctx context.Context, args []string) error {
 
 // operable are the drivers that this program operates, by their CSI names. That of EFS has a program of its own, which serves SharedVolumes
 // as well.
-func operable() (map[string]driver.Driver, error) {
-	all, err := drivers.All()
+func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
-	for _, d := range all {
+	for _, d := range drivers.All() {
 		if d.Name != efs.DriverName {
 			found[d.Name] = d
 		}
 	}
-	return found, err
+	return found
 }
 
 // parse reads the command line, and finds the driver.
 func parse(args []string) (options app.Options, operated driver.Driver, err error) {
-	known, err := operable()
-	if err != nil {
-		return options, operated, err
-	}
+	known := operable()
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	flags := flag.NewFlagSet("csi-driver-operator", flag.ContinueOnError)
 	name := flags.String("driver", "", "CSI `name` of the driver, one of "+names)

@@ -206,7 +206,7 @@ func (s *scaffold) register(tree fs.FS) error {
 		return fmt.Errorf("name %q: %s uses the word already: take another", name, driversFile)
 	}
 	s.before[driversFile] = text
-	if s.edited[driversFile], err = parsed.add(name+".Driver,", name); err != nil {
+	if s.edited[driversFile], err = parsed.add(name+".Driver(),", name); err != nil {
 		return err
 	}
 	return s.choosePorts(tree)

@@ -27,18 +27,14 @@ func main() {
 }
 
 // part are the drivers that are part of a cluster.
-func part() ([]driver.Driver, error) {
-	all, err := drivers.All()
-	return slices.DeleteFunc(all, func(d driver.Driver) bool { return d.Payload == nil }), err
+func part() []driver.Driver {
+	return slices.DeleteFunc(drivers.All(), func(d driver.Driver) bool { return d.Payload == nil })
 }
 
 func run(repository string) error {
-	release := payload.Release{Entries: catalogue.All()}
+	release := payload.Release{Entries: catalogue.All(), Drivers: part()}
 	var err error
 	if release.Scheme, err = manager.Scheme(); err != nil {
-		return err
-	}
-	if release.Drivers, err = part(); err != nil {
 		return err
 	}
 	tree, err := os.OpenRoot(repository)

@@ -13,10 +13,7 @@ import (
 
 // The folders of the drivers are part of the program, so that what is read here is what every program reads.
 func TestEveryDriverOfTheReleaseHasAnEntry(t *testing.T) {
-	ours, err := drivers.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := drivers.All()
 	var wanted, found []string
 	for _, d := range ours {
 		if d.Payload != nil {

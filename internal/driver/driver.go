@@ -67,7 +67,7 @@ type Driver struct {
 	Removable bool
 	// LegacyFinalizers are the finalizers of predecessors on the ClusterCSIDriver. A removal drops them.
 	LegacyFinalizers []string
-	// Assets holds the driver's own objects (*.yaml); the objects that every driver has come from this package.
+	// Assets has the driver's own objects in its folder assets (*.yaml); the objects that every driver has come from this package.
 	Assets fs.FS
 	// Sidecars are appended to the workloads, in this order.
 	Sidecars []Sidecar
@@ -118,7 +118,7 @@ type Metrics struct {
 	Loopback, Port int32
 }
 
-// Credentials is one CredentialsRequest. Its asset is <Driver.Assets>/credentials/<Asset>.
+// Credentials is one CredentialsRequest. Its asset is assets/credentials/<Asset> of Driver.Assets.
 type Credentials struct {
 	Asset string
 	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.

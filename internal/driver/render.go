@@ -174,13 +174,13 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 			return nil, err
 		}
 	}
-	if err := add(manifest.Load(d.Assets, values, scheme)); err != nil {
+	if err := add(loadFolder(d.Assets, "assets", values, scheme)); err != nil {
 		return nil, err
 	}
-	if _, err := fs.Stat(d.Assets, "metrics"); err != nil || !cfg.metrics() {
+	if _, err := fs.Stat(d.Assets, "assets/metrics"); err != nil || !cfg.metrics() {
 		return objects, nil //nolint:nilerr // Not every driver has a dashboard.
 	}
-	return objects, add(loadFolder(d.Assets, "metrics", values, scheme))
+	return objects, add(loadFolder(d.Assets, "assets/metrics", values, scheme))
 }
 
 // loadFolder reads the objects of one folder of assets.
@@ -214,7 +214,7 @@ func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.
 
 // request renders one CredentialsRequest.
 func (d Driver) request(credentials Credentials, values manifest.Values, scheme *runtime.Scheme) (*cloudcredentialv1.CredentialsRequest, error) {
-	loaded, err := manifest.LoadFile(d.Assets, "credentials/"+credentials.Asset, values, scheme)
+	loaded, err := manifest.LoadFile(d.Assets, "assets/credentials/"+credentials.Asset, values, scheme)
 	if err != nil {
 		return nil, err
 	}

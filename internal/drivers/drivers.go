@@ -9,18 +9,10 @@ import (
 )
 
 // All are the drivers of this repository. Those that are part of a cluster can't be removed, all others can.
-func All() ([]driver.Driver, error) {
-	var all []driver.Driver
-	for _, read := range []func() (driver.Driver, error){
-		awsebs.Driver,
-		awsefs.Driver,
-		gcppd.Driver,
-	} {
-		d, err := read()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
+func All() []driver.Driver {
+	return []driver.Driver{
+		awsebs.Driver(),
+		awsefs.Driver(),
+		gcppd.Driver(),
 	}
-	return all, nil
 }

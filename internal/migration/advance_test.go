@@ -14,6 +14,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -69,7 +71,7 @@ func oldPods() []corev1.Pod {
 }
 
 func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
 	want := Moved{Message: "2 node pods of the predecessor stay: waiting for Kubernetes to see the changed DaemonSet", Serving: 1, Again: nodesInterval}
 	if diff := cmp.Diff(want, moved); diff != "" || err != nil {
@@ -82,7 +84,7 @@ func TestOldNodePodsStayWhileSomethingIsMissing(t *testing.T) {
 
 // Its pods would be started anew, under its old name.
 func TestOldNodePodsStayAsLongAsTheirDaemonSet(t *testing.T) {
-	m := newMove(t, efs(t), ourNodes(), daemonSetOf(here, "aws-efs-csi-driver-node"))
+	m := newMove(t, awsefs.Driver(), ourNodes(), daemonSetOf(here, "aws-efs-csi-driver-node"))
 	m.cache.Refuse(errors.New("no route"), "delete DaemonSet aws-efs-csi-driver-node")
 	moved, err := m.Advance(t.Context(), State{Old: oldPods()}, nil, nil)
 	if err != nil || moved.Message != "2 node pods of the predecessor stay until their DaemonSet can be deleted" || len(moved.Changes) != 1 {
@@ -94,7 +96,7 @@ func TestOldNodePodsAreReplacedOneAtATime(t *testing.T) {
 	pods := oldPods()
 	daemonSet := ourNodes()
 	daemonSet.Status.DesiredNumberScheduled = 2
-	m := newMove(t, efs(t), daemonSet, &pods[0], &pods[1], node("node-1"), node("node-2"))
+	m := newMove(t, awsefs.Driver(), daemonSet, &pods[0], &pods[1], node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: pods}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +141,7 @@ func TestNodesInUseWaitUnlessThatIsAccepted(t *testing.T) {
 			one := nodePod(here, "a", "efs-csi-node", "node-1")
 			daemonSet := ourNodes()
 			daemonSet.Status.DesiredNumberScheduled = 1
-			m := newMove(t, efs(t), append(inUse("node-1"), daemonSet, one, node("node-1"))...)
+			m := newMove(t, awsefs.Driver(), append(inUse("node-1"), daemonSet, one, node("node-1"))...)
 			moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}, accepted: accepted}, nil, nil)
 			if err != nil || (len(m.cache.Writes) == 1) != accepted {
 				t.Errorf("%v, sent %v", err, m.cache.Writes)
@@ -161,7 +163,7 @@ func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
 	one := nodePod(here, "a", "efs-csi-node", "node-1")
 	daemonSet := ourNodes()
 	daemonSet.Status.DesiredNumberScheduled = 2
-	m := newMove(t, efs(t), daemonSet, one, own, node("node-1"), node("node-2"))
+	m := newMove(t, awsefs.Driver(), daemonSet, one, own, node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
 	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff)"
 	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.Writes) > 0 {
@@ -192,7 +194,7 @@ func TestWhatOnlyOldPodsNeedGoesWithTheLastOfThem(t *testing.T) {
 		"nothing":            {nil, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			if _, err := m.clearUp(t.Context(), State{Old: tc.old}); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +213,7 @@ func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
 		return found
 	}
 	m := newMove(
-		t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"), daemonSetOf(here, "efs-csi-node"), daemonSetOf("other", "aws-efs-csi-driver-node"),
+		t, awsefs.Driver(), daemonSetOf(here, "aws-efs-csi-driver-node"), daemonSetOf(here, "efs-csi-node"), daemonSetOf("other", "aws-efs-csi-driver-node"),
 		revision("one", "aws-efs-csi-driver-node"), revision("other", "somebody"),
 	)
 	if _, err := m.orphan(t.Context(), State{}); err != nil {
@@ -223,7 +225,7 @@ func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
 	if diff := cmp.Diff(want, m.cache.Writes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	m = newMove(t, ebs(t))
+	m = newMove(t, awsebs.Driver())
 	renamed, err := m.renamed(t.Context(), State{apart: apart{daemonSets: []appsv1.DaemonSet{*ebsDaemonSet(), *going(ebsDaemonSet())}}})
 	if err != nil || len(renamed) != 1 || renamed[0].Namespace != old {
 		t.Errorf("in a namespace of its own: %v, %v", renamed, err)
@@ -231,7 +233,7 @@ func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
 }
 
 func TestADaemonSetThatCouldBeMigratedIsAnnouncedOnce(t *testing.T) {
-	m := newMove(t, efs(t), daemonSetOf(here, "efs-csi-node"), going(daemonSetOf("other", "efs-csi-node")))
+	m := newMove(t, awsefs.Driver(), daemonSetOf(here, "efs-csi-node"), going(daemonSetOf("other", "efs-csi-node")))
 	for range 2 {
 		if err := m.Announce(t.Context()); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -55,7 +57,7 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 				"ClusterCSIDriver"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			m.without[tc.without] = true
 			state, err := m.Observe(t.Context(), managed())
 			if err != nil {
@@ -113,7 +115,7 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 		"a copy's that leaves the work to this one": {objects: []client.Object{operatorOf(here, openshift), younger, pod("copy", openshift, nil)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), append(tc.objects, csiDriver("1"))...)
+			m := newMove(t, awsefs.Driver(), append(tc.objects, csiDriver("1"))...)
 			m.without[tc.without] = true
 			state, err := m.Observe(t.Context(), managed())
 			if err != nil {
@@ -171,7 +173,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), append(tc.objects, csiDriver("1"))...)
+			m := newMove(t, awsefs.Driver(), append(tc.objects, csiDriver("1"))...)
 			state, err := m.Observe(t.Context(), managed())
 			if err != nil {
 				t.Fatal(err)
@@ -187,7 +189,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 func TestNodePodsOfTheDaemonSetThatIsAdoptedAreNotInTheWay(t *testing.T) {
 	community := daemonSetOf(here, "efs-csi-node")
 	objects := []client.Object{controlled(nodePod(here, "p", "efs-csi-node", "node-1"), "efs-csi-node"), csiDriver("1")}
-	m := newMove(t, efs(t), objects...)
+	m := newMove(t, awsefs.Driver(), objects...)
 	m.live.Objects = append(objects, community)
 	if state, err := m.Observe(t.Context(), managed()); err != nil || state.Blocked() {
 		t.Errorf("%q, %v", state.Blocker, err)
@@ -225,7 +227,7 @@ func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
 		"it may, and that is accepted": {ebsPod(old, "p", "aws-ebs-csi-driver-node"), true, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, ebs(t), tc.pod)
+			m := newMove(t, awsebs.Driver(), tc.pod)
 			m.cache.allowed[old] = tc.may
 			cr := managed()
 			if tc.accepted {
@@ -243,7 +245,7 @@ func TestNodePodsInTheNamespaceOfAPredecessor(t *testing.T) {
 }
 
 func TestWhatIsInTheWayIsLookedAtLessAndLess(t *testing.T) {
-	m := newMove(t, efs(t), operatorOf("op", community))
+	m := newMove(t, awsefs.Driver(), operatorOf("op", community))
 	for _, step := range []struct{ after, want time.Duration }{
 		{0, status.LeastPause}, {time.Minute, status.LeastPause}, {8 * time.Minute, 2 * time.Minute}, {time.Hour, status.MostPause},
 	} {
@@ -270,7 +272,7 @@ func TestWhatCantBeLookedForIsAnError(t *testing.T) {
 		"list Pod":                      {true, "look for pods of the community's operator: no route"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			m := newMove(t, efs(t), csiDriver("1"))
+			m := newMove(t, awsefs.Driver(), csiDriver("1"))
 			refusing := m.cache
 			if tc.live {
 				refusing = m.live

@@ -20,8 +20,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
-	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 )
 
@@ -38,24 +36,6 @@ const (
 	communityLabel = "openshift.io/aws-efs-operator-owned"
 	communityOwner = "sharedvolumes.aws-efs.managed.openshift.io"
 )
-
-func efs(t *testing.T) driver.Driver {
-	t.Helper()
-	d, err := awsefs.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func ebs(t *testing.T) driver.Driver {
-	t.Helper()
-	d, err := awsebs.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 // move is a Migration with what it reads, its events and its clock.
 type move struct {

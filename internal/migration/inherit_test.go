@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 const rootDir = "DELETE_ACCESS_POINT_ROOT_DIR"
@@ -51,7 +52,7 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			if tc.set {
 				m.Inheritable = m.Driver.Inheritable(func(string) string { return "false" })
 			}
@@ -69,14 +70,14 @@ func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
 		})
 	}
 	// The cache may lag behind our own apply.
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	m.live.Client = newCluster(t, ours(openshift, controllerWith("--delete-access-point-root-dir=true"))).Client
 	cr := managed()
 	generationOf("deployments", here)(cr)
 	if got, err := m.inherited(t.Context(), cr); err != nil || len(got) > 0 {
 		t.Errorf("what this operator has decided itself is inherited: %v, %v", got, err)
 	}
-	m, cr = newMove(t, efs(t)), managed()
+	m, cr = newMove(t, awsefs.Driver()), managed()
 	generationOf("deployments", here)(cr)
 	m.live.Refuse(errors.New("no route"), "get Deployment aws-efs-csi-driver-controller")
 	if _, err := m.inherited(t.Context(), cr); err == nil ||

@@ -12,6 +12,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 const mainBinding = "efs-csi-main-provisioner-binding"
@@ -40,14 +42,14 @@ func TestABindingIsSupersededIfItIsForOurControllerOnly(t *testing.T) {
 		"of another name":           {bindingTo("other", controllerAccount(here)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.binding)
+			m := newMove(t, awsefs.Driver(), tc.binding)
 			found, err := m.superseded(t.Context(), []string{mainBinding})
 			if err != nil || (len(found) == 1) != tc.want {
 				t.Errorf("%v, %v", found, err)
 			}
 		})
 	}
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	m.live.Refuse(errors.New("no route"), "get ClusterRoleBinding "+mainBinding)
 	_, err := m.superseded(t.Context(), []string{mainBinding})
 	if err == nil || err.Error() != "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route" {
@@ -79,7 +81,7 @@ func TestOldBindingsGoWhenOursAreThere(t *testing.T) {
 		"the node pods are held":           {adopted, driver.Holds{driver.Node: "wait"}, []string{obsolete, main}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := efs(t)
+			d := awsefs.Driver()
 			d.ObsoleteBindings = []string{"obsolete"}
 			m := newMove(t, d, bindingTo(mainBinding, controllerAccount(here)), bindingTo("obsolete", controllerAccount(here)))
 			for range 2 {
@@ -93,7 +95,7 @@ func TestOldBindingsGoWhenOursAreThere(t *testing.T) {
 			}
 		})
 	}
-	m := newMove(t, efs(t), bindingTo(mainBinding, controllerAccount(here)))
+	m := newMove(t, awsefs.Driver(), bindingTo(mainBinding, controllerAccount(here)))
 	m.cache.Refuse(errors.New("no route"), "delete ClusterRoleBinding")
 	if _, err := m.clearBindings(t.Context(), adopted, nil); err != nil || m.bindingsCleared {
 		t.Errorf("one that stays is forgotten: %v", err)
@@ -117,7 +119,7 @@ func TestARemovalDeletesWhatPredecessorsHaveLeft(t *testing.T) {
 		"nothing":                          {nil, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			m.bindingsCleared = tc.cleared
 			if _, err := m.RemoveLeftovers(t.Context(), State{}); err != nil {
 				t.Fatal(err)
@@ -127,7 +129,7 @@ func TestARemovalDeletesWhatPredecessorsHaveLeft(t *testing.T) {
 			}
 		})
 	}
-	m := newMove(t, efs(t), left...)
+	m := newMove(t, awsefs.Driver(), left...)
 	m.live.Refuse(errors.New("no route"), "list DaemonSet")
 	if _, err := m.RemoveLeftovers(t.Context(), State{}); err == nil || len(m.cache.Writes) > 0 ||
 		err.Error() != "look for DaemonSet efs-csi-node of the community's operator: no route" {
@@ -141,7 +143,7 @@ func TestARemovalDeletesNodePodsWithoutADaemonSet(t *testing.T) {
 	state := State{Old: []corev1.Pod{
 		*orphan, *controlled(nodePod(here, "kept", "efs-csi-node", "node-2"), "ds"), *going(nodePod(here, "going", "efs-csi-node", "node-3")),
 	}}
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	changes, err := m.RemoveOrphans(t.Context(), state)
 	if err != nil {
 		t.Fatal(err)
@@ -197,9 +199,9 @@ func TestARemovalWaitsForWorkloadsThatAMigrationHasBegunToDelete(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := efs(t)
+			d := awsefs.Driver()
 			if tc.ebs {
-				d = ebs(t)
+				d = awsebs.Driver()
 			}
 			m := newMove(t, d, tc.objects...)
 			changes, err := m.ending(t.Context(), State{apart: tc.apart})

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 // generationOf lets the status remember a workload with the name of our controller.
@@ -34,13 +36,13 @@ func TestWithoutEvidenceOfAPredecessorTheClusterIsNotAsked(t *testing.T) {
 		"a finalizer of it": {nil, func(cr *operatorv1.ClusterCSIDriver) {
 			cr.Finalizers = []string{"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController"}
 		}, true},
-		"our finalizer":                    {nil, func(cr *operatorv1.ClusterCSIDriver) { cr.Finalizers = []string{efs(t).Finalizer()} }, false},
+		"our finalizer":                    {nil, func(cr *operatorv1.ClusterCSIDriver) { cr.Finalizers = []string{awsefs.Driver().Finalizer()} }, false},
 		"the generation of its Deployment": {nil, generationOf("deployments", here), true},
 		"one of another namespace":         {nil, generationOf("deployments", "other"), false},
 		"the generation of our DaemonSet":  {nil, generationOf("daemonsets", here), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			cr := managed()
 			if tc.change != nil {
 				tc.change(cr)
@@ -76,7 +78,7 @@ func (c *cluster) pods() (count int) {
 }
 
 func TestTheClusterIsAskedAgainOnlyIfTheEvidenceChanges(t *testing.T) {
-	m := newMove(t, efs(t), csiDriver("1"))
+	m := newMove(t, awsefs.Driver(), csiDriver("1"))
 	look := func(want int, what string) {
 		t.Helper()
 		m.live.Reads = nil
@@ -104,7 +106,7 @@ func TestTheClusterIsAskedAgainOnlyIfTheEvidenceChanges(t *testing.T) {
 
 // Its pods may outlive its Deployment, which leaves no other trace.
 func TestTheClusterIsAskedWhenAPredecessorHasGone(t *testing.T) {
-	m := newMove(t, efs(t), operatorOf("op", community))
+	m := newMove(t, awsefs.Driver(), operatorOf("op", community))
 	if state, err := m.Observe(t.Context(), managed()); err != nil || !state.Blocked() {
 		t.Fatal(state, err)
 	}
@@ -119,7 +121,7 @@ func TestAPreviewFindsWhatIsInherited(t *testing.T) {
 	objects := []client.Object{operatorOf("op", community), controllerWith("--delete-access-point-root-dir=true")}
 	cr := managed()
 	generationOf("deployments", here)(cr)
-	m := newMove(t, efs(t), objects...)
+	m := newMove(t, awsefs.Driver(), objects...)
 	state, err := m.Observe(t.Context(), cr)
 	if err != nil || !state.Blocked() || state.Inherited != nil {
 		t.Errorf("%+v, %v", state, err)
@@ -133,7 +135,7 @@ func TestOldNodePodsAreThoseOfPredecessors(t *testing.T) {
 	own := nodePod(here, "own", "efs-csi-node", "node-1")
 	own.Spec.ServiceAccountName = "aws-efs-csi-driver-node-sa"
 	m := newMove(
-		t, efs(t), own, nodePod(here, "community", "efs-csi-node", "node-2"), nodePod(here, "openshift", "aws-efs-csi-driver-node", "node-3"),
+		t, awsefs.Driver(), own, nodePod(here, "community", "efs-csi-node", "node-2"), nodePod(here, "openshift", "aws-efs-csi-driver-node", "node-3"),
 		nodePod("other", "elsewhere", "efs-csi-node", "node-4"), nodePod(here, "app", "app", "node-5"),
 	)
 	var names []string
@@ -146,7 +148,7 @@ func TestOldNodePodsAreThoseOfPredecessors(t *testing.T) {
 }
 
 func TestAPredecessorIsFoundByItsOperator(t *testing.T) {
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	if found := m.Predecessor(community); found == nil || found.Title != "the community's operator" {
 		t.Errorf("%+v", found)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 const (
@@ -55,7 +57,7 @@ func TestWhatRunsInANamespaceOfItsOwn(t *testing.T) {
 		"pods in another namespace":     {[]client.Object{ebsPod("other", "n", ebsNodes)}, false, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, ebs(t), tc.objects...)
+			m := newMove(t, awsebs.Driver(), tc.objects...)
 			m.cache.allowed[old] = tc.may
 			found, err := m.observeApart(t.Context())
 			if err != nil {
@@ -99,7 +101,7 @@ func slicesOf(text string, count int) []string {
 }
 
 func TestADriverWithoutSuchANamespaceReadsNothing(t *testing.T) {
-	m := newMove(t, efs(t), ebsDaemonSet())
+	m := newMove(t, awsefs.Driver(), ebsDaemonSet())
 	if found, err := m.observeApart(t.Context()); err != nil || len(found.daemonSets) > 0 || len(m.live.Reads)+len(m.cache.mayI) > 0 {
 		t.Errorf("%+v, %v, read %v", found, err, m.live.Reads)
 	}
@@ -114,7 +116,7 @@ func TestANamespaceThatCantBeReadIsAnError(t *testing.T) {
 		"create": "ask for the right to take over in namespace openshift-aws-ebs-csi-driver: no route",
 	} {
 		t.Run(what, func(t *testing.T) {
-			m := newMove(t, ebs(t), ebsPod(old, "n", ebsNodes))
+			m := newMove(t, awsebs.Driver(), ebsPod(old, "n", ebsNodes))
 			m.cache.allowed[old] = true
 			m.live.Refuse(errors.New("no route"), what)
 			m.cache.Refuse(errors.New("no route"), what)
@@ -179,7 +181,7 @@ func TestThePredecessorsControllerEndsWhenAllIsThereForOurs(t *testing.T) {
 		"it is being deleted":       {going(ebsDeployment()), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, ebs(t))
+			m := newMove(t, awsebs.Driver())
 			state := State{apart: apart{deployments: []appsv1.Deployment{*tc.deployment}}}
 			m.endController(t.Context(), state, tc.changes)
 			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" {
@@ -201,7 +203,7 @@ func TestThePredecessorsControllerStaysWhileOursCantStart(t *testing.T) {
 		"ours waits for nothing":        {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, ebs(t))
+			m := newMove(t, awsebs.Driver())
 			moved, err := m.Advance(t.Context(), state, nil, tc.holds)
 			if err != nil || (len(moved.Changes) > 0) != tc.ends || (moved.Again == controllerInterval) != tc.ends {
 				t.Errorf("%+v, %v", moved, err)
@@ -238,7 +240,7 @@ func TestAPredecessorsNamespaceIsClearedAfterTheLastPod(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, ebs(t), objects...)
+			m := newMove(t, awsebs.Driver(), objects...)
 			m.mine, m.over = map[string]bool{old: tc.may}, map[string]bool{}
 			m.cache.Refuse(errors.New("no route"), tc.fails)
 			if _, err := m.clearApart(t.Context(), State{apart: tc.apart}); err != nil {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
@@ -70,9 +72,9 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &Migration{Driver: efs(t)}
+			m := &Migration{Driver: awsefs.Driver()}
 			if tc.ebs {
-				m.Driver = ebs(t)
+				m.Driver = awsebs.Driver()
 			}
 			if diff := cmp.Diff(tc.want, m.message(tc.fleet)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -87,7 +89,7 @@ func TestASurveyHasThePodsOfPredecessorsNamespacesWhereItMay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			own := ebsPod(here, "own", ebsNodes)
 			own.Spec.NodeName, own.Spec.ServiceAccountName = "node-2", "aws-ebs-csi-driver-node-sa"
-			m := newMove(t, ebs(t), ebsPod(old, "n", ebsNodes), own, node("node-1"), node("node-2"))
+			m := newMove(t, awsebs.Driver(), ebsPod(old, "n", ebsNodes), own, node("node-1"), node("node-2"))
 			m.mine = map[string]bool{old: may}
 			fleet, err := m.survey(t.Context(), nil, 2)
 			if err != nil {

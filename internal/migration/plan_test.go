@@ -9,6 +9,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 func TestAPlanIsSortedByWhatIsDone(t *testing.T) {
@@ -56,7 +58,7 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: named(here, "theirs")}, outdated, doomed, labelled(account()), bindingTo(mainBinding, controllerAccount(here)),
 		daemonSetOf(here, "aws-efs-csi-driver-node"), &pods[0], &pods[1], node("node-1"), node("node-2"),
 	}
-	m := newMove(t, efs(t), append(there, inUse("node-1")...)...)
+	m := newMove(t, awsefs.Driver(), append(there, inUse("node-1")...)...)
 	state := State{Blocker: "stop it", Old: pods, Inherited: map[string]string{"A": "b"}}
 	plan, err := m.Plan(t.Context(), state, applied(t, config("new"), config("theirs"), config("going")))
 	if err != nil {
@@ -95,7 +97,7 @@ func TestAPlanKeepsWhatSomebodyElseHasMade(t *testing.T) {
 		return class
 	}
 	marked := labelled(class("marked"))
-	m := newMove(t, efs(t), class("theirs"), marked)
+	m := newMove(t, awsefs.Driver(), class("theirs"), marked)
 	m.applier.CreateOnly = map[schema.GroupKind]bool{{Group: "storage.k8s.io", Kind: "StorageClass"}: true}
 	plan, err := m.Plan(t.Context(), State{}, applied(t, class("theirs"), class("marked")))
 	if err != nil {
@@ -116,7 +118,7 @@ func TestAPlanThatCantBeMadeIsAnError(t *testing.T) {
 		"list ControllerRevision":               "list the revisions of DaemonSet aws-efs-csi-driver-node: no route",
 		"get ClusterRoleBinding " + mainBinding: "look for ClusterRoleBinding efs-csi-main-provisioner-binding of an operator before this one: no route",
 	} {
-		m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
+		m := newMove(t, awsefs.Driver(), daemonSetOf(here, "aws-efs-csi-driver-node"))
 		m.live.Refuse(errors.New("no route"), what)
 		if _, err := m.Plan(t.Context(), State{}, nil); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
@@ -133,7 +135,7 @@ func TestTheNamespaceOfAPredecessorIsFoundByItsNodePods(t *testing.T) {
 		"one":     {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("a", "q", "efs-csi-node", "node-2")}, "a"},
 		"several": {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("b", "q", "efs-csi-node", "node-2")}, ""},
 	} {
-		if got, err := newMove(t, efs(t), tc.objects...).OldNamespace(t.Context()); err != nil || got != tc.want {
+		if got, err := newMove(t, awsefs.Driver(), tc.objects...).OldNamespace(t.Context()); err != nil || got != tc.want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

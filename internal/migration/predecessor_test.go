@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 // Anybody can call a Deployment so: only the right that the operator has tells it from others.
@@ -33,7 +35,7 @@ func TestAnOperatorIsToldByTheRightsOfItsAccount(t *testing.T) {
 		"none": {nil, "", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			m.without[tc.without] = true
 			got, err := m.Predecessor(community).Running(t.Context())
 			if err != nil || got != tc.want {
@@ -47,7 +49,7 @@ func TestAnOperatorIsToldByTheRightsOfItsAccount(t *testing.T) {
 }
 
 func TestTheAnswerAboutRightsIsRememberedForAWhile(t *testing.T) {
-	m := newMove(t, efs(t), operatorOf("op", community))
+	m := newMove(t, awsefs.Driver(), operatorOf("op", community))
 	predecessor := m.Predecessor(community)
 	for range 3 {
 		if _, err := predecessor.Running(t.Context()); err != nil {
@@ -105,7 +107,7 @@ func TestTheAPIServerIsAskedAboutAnAccountOnce(t *testing.T) {
 func TestDaemonSetsOfAPredecessorMountVolumesOfTheDriver(t *testing.T) {
 	plain := daemonSetOf("other", "efs-csi-node")
 	plain.Spec.Template.Spec.Volumes = nil
-	m := newMove(t, efs(t), daemonSetOf(here, "efs-csi-node"), daemonSetOf(here, "other"), plain)
+	m := newMove(t, awsefs.Driver(), daemonSetOf(here, "efs-csi-node"), daemonSetOf(here, "other"), plain)
 	found, err := m.Predecessor(community).daemonSets(t.Context())
 	if err != nil || len(found) != 1 || found[0].Namespace != here {
 		t.Errorf("%v, %v", found, err)
@@ -126,7 +128,7 @@ func TestAPredecessorHasLeftItsDriver(t *testing.T) {
 		"one of another predecessor": {[]client.Object{labelled(daemonSetOf(here, "aws-efs-csi-driver-node"))}, openshift, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			if got, err := m.Predecessor(tc.operator).HasLeft(t.Context()); err != nil || got != tc.want {
 				t.Errorf("%t, %v", got, err)
 			}
@@ -155,7 +157,7 @@ func TestWhatNodePodsOfAPredecessorNeed(t *testing.T) {
 		"an operator that left none": {[]client.Object{labelled(account()), labelled(constraints())}, openshift, false, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			predecessor := m.Predecessor(tc.operator)
 			predecessor.Constraints = !tc.unconstrained
 			got, err := predecessor.leftovers(t.Context())
@@ -167,7 +169,7 @@ func TestWhatNodePodsOfAPredecessorNeed(t *testing.T) {
 			}
 		})
 	}
-	m := newMove(t, efs(t))
+	m := newMove(t, awsefs.Driver())
 	m.cache.Refuse(errors.New("no route"), "get ServiceAccount efs-csi-sa")
 	if _, err := m.Predecessor(community).leftovers(t.Context()); err == nil || err.Error() != "read *v1.ServiceAccount efs-csi-sa: no route" {
 		t.Error(err)
@@ -219,7 +221,7 @@ func TestTheOlderCopyOfThisOperatorIsNamed(t *testing.T) {
 		"the community's":               {[]client.Object{copyOf(here, 0, "true"), operatorOf("op", community)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			got, err := m.Predecessor(openshift).OlderCopy(t.Context())
 			if err != nil || got != tc.want {
 				t.Errorf("%q, %v", got, err)
@@ -244,7 +246,7 @@ func TestAnotherOperatorOfTheSameNameRuns(t *testing.T) {
 		"OpenShift's":     {[]client.Object{operatorOf(here, openshift), operatorOf("other", openshift)}, true},
 		"the community's": {[]client.Object{operatorOf("op", community)}, false},
 	} {
-		m := newMove(t, efs(t), tc.objects...)
+		m := newMove(t, awsefs.Driver(), tc.objects...)
 		if got, err := m.NamesakeRuns(t.Context()); err != nil || got != tc.want {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}

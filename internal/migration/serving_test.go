@@ -6,6 +6,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 )
 
 func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
@@ -24,7 +26,7 @@ func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := newMove(t, efs(t), tc.objects...).Serving(t.Context(), managed())
+			found, err := newMove(t, awsefs.Driver(), tc.objects...).Serving(t.Context(), managed())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +42,7 @@ func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
 			}
 		})
 	}
-	m := newMove(t, efs(t), daemonSetOf(here, "aws-efs-csi-driver-node"))
+	m := newMove(t, awsefs.Driver(), daemonSetOf(here, "aws-efs-csi-driver-node"))
 	m.live.Refuse(errors.New("no route"), "get Deployment aws-efs-csi-driver-controller")
 	if _, err := m.Serving(t.Context(), managed()); err == nil ||
 		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {
@@ -60,7 +62,7 @@ func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
 		"no CSIDriver":                          {[]client.Object{daemonSetOf(here, "efs-csi-node")}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMove(t, efs(t), tc.objects...)
+			m := newMove(t, awsefs.Driver(), tc.objects...)
 			daemonSet, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node")
 			found := daemonSet != nil && daemonSet.UID != ""
 			if err != nil || found != tc.found || (daemonSet != nil) != tc.found || (len(m.live.Reads) > 0) != tc.asks {
@@ -68,7 +70,7 @@ func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
 			}
 		})
 	}
-	m := newMove(t, efs(t), csiDriver("1"))
+	m := newMove(t, awsefs.Driver(), csiDriver("1"))
 	m.live.Refuse(errors.New("no route"), "get DaemonSet efs-csi-node")
 	if _, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node"); err == nil ||
 		err.Error() != "look for efs-csi-node of a predecessor: no route" {

@@ -18,9 +18,7 @@ import (
 // test/releases tries it where the gates are off.
 func TestNothingIsDroppedWhereFeatureGatesAreOn(t *testing.T) {
 	cluster, gates := pool.Lend(t), 0
-	for _, get := range []func() (driver.Driver, error){awsebs.Driver, gcppd.Driver} {
-		d, err := get()
-		env.Must(t, err)
+	for _, d := range []driver.Driver{awsebs.Driver(), gcppd.Driver()} {
 		gates += len(d.FeatureGates)
 		for _, on := range []bool{false, true} {
 			rendered := golden.Render(t, d, func(cfg *driver.Config) {

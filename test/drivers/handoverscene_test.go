@@ -35,8 +35,7 @@ func newHandover(t *testing.T) *handover {
 	cluster, err := env.Start(t.Context(), "--nodes", fmt.Sprint(handedNodes))
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
-	d, err := awsebs.Driver()
-	env.Must(t, err)
+	d := awsebs.Driver()
 	h := &handover{scene: scene{cluster: cluster, driver: d}}
 	env.Must(t, cluster.Namespace(t.Context(), env.OperatorNamespace))
 	env.Must(t, cluster.Namespace(t.Context(), "shop"))

@@ -23,8 +23,7 @@ import (
 )
 
 func TestEBSIsInstalledAndNeverRemoved(t *testing.T) {
-	d, err := awsebs.Driver()
-	env.Must(t, err)
+	d := awsebs.Driver()
 	live(t, scene{
 		cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "true", "gp2-csi": ""}, snapshotClasses: []string{"csi-aws-vsc"},
 		before: []client.Object{
@@ -41,8 +40,7 @@ func TestEBSIsInstalledAndNeverRemoved(t *testing.T) {
 }
 
 func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
-	d, err := gcppd.Driver()
-	env.Must(t, err)
+	d := gcppd.Driver()
 	live(t, scene{
 		cluster: pool.Lend(t), driver: d, classes: map[string]string{"standard-csi": "true", "ssd-csi": ""},
 		snapshotClasses: []string{"csi-gce-pd-vsc", "csi-gce-pd-vsc-images"},

@@ -29,8 +29,7 @@ type trust struct {
 }
 
 func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
-	d, err := awsebs.Driver()
-	env.Must(t, err)
+	d := awsebs.Driver()
 	s := &trust{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}
 	t.Cleanup(func() {
 		s.clear(t)

@@ -64,10 +64,7 @@ func shipped(name string) ([]Role, error) {
 // Granted is what the operator must hold without using it: the roles that it makes for the driver, in a cluster that lacks
 // nothing, and what the API server asks of it.
 func Granted() ([]Role, error) {
-	efs, err := awsefs.Driver()
-	if err != nil {
-		return nil, err
-	}
+	efs := awsefs.Driver()
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package awsebs
 
 import (
 	"embed"
-	"io/fs"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -15,8 +14,7 @@ import (
 var assets embed.FS
 
 // Driver returns the AWS EBS CSI driver.
-func Driver() (driver.Driver, error) {
-	own, err := fs.Sub(assets, "assets")
+func Driver() driver.Driver {
 	// The API server's limits are shared with everybody else; 100 volumes at once are one call to AWS.
 	limits := []string{"--timeout=60s", "--kube-api-qps=20", "--kube-api-burst=100"}
 	return driver.Driver{
@@ -24,7 +22,7 @@ func Driver() (driver.Driver, error) {
 		Prefix: "aws-ebs-csi-driver", ShortPrefix: "ebs", ConditionPrefix: "AWSEBS",
 		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller", CloudCAVariable: "AWS_CA_BUNDLE",
 		Payload: &driver.Payload{Title: "AWS EBS", Variable: "AWS_EBS_DRIVER"},
-		Assets:  own,
+		Assets:  assets,
 		Metrics: &driver.Metrics{Name: "driver", Loopback: 8201, Port: 9201},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10309, Metrics: 8202},
@@ -49,5 +47,5 @@ func Driver() (driver.Driver, error) {
 			Title: "the operator that OLM installed in OpenShift 4.5", Operator: "aws-ebs-csi-driver-operator", Package: "aws-ebs-csi-driver-operator",
 			DaemonSet: "aws-ebs-csi-driver-node", Namespace: "openshift-aws-ebs-csi-driver",
 		}},
-	}, err //nolint:wrapcheck // The folder is part of the program.
+	}
 }

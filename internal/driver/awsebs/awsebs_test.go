@@ -13,17 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
-func ebs(t *testing.T) driver.Driver {
-	t.Helper()
-	d, err := Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, ebs(t), map[string]func(*driver.Config){
+	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"region": func(cfg *driver.Config) { cfg.Region = "eu-west-1" },
 		"endpoint": func(cfg *driver.Config) {
 			cfg.Platform.AWS = &configv1.AWSPlatformStatus{ServiceEndpoints: []configv1.AWSServiceEndpoint{
@@ -32,7 +23,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		},
 		"cloud-ca": func(cfg *driver.Config) {
 			cfg.CloudCA = "-----BEGIN CERTIFICATE-----\nbWFkZSB1cA==\n-----END CERTIFICATE-----\n"
-			cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {ebs(t).CloudCABundle(): "9abc"}}
+			cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {Driver().CloudCABundle(): "9abc"}}
 		},
 		"fips":                   func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "us-gov-west-1" },
 		"allocatable-can-change": func(cfg *driver.Config) { cfg.FeatureGates = map[string]bool{driver.AllocatableGate().Name: true} },
@@ -71,7 +62,7 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 					t.Errorf("problems %q, want %q", problems, tc.refused)
 				}
 			}
-			for _, object := range golden.Render(t, ebs(t), change) {
+			for _, object := range golden.Render(t, Driver(), change) {
 				if deployment, ok := object.(*appsv1.Deployment); ok {
 					for _, argument := range deployment.Spec.Template.Spec.Containers[0].Args {
 						if strings.Contains(argument, "tag") {
@@ -94,12 +85,12 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 // How a cluster hands out credentials is no matter of these pods: the request comes with the release, and the SDK takes what the
 // Secret has.
 func TestCredentialsChangeNothing(t *testing.T) {
-	base := golden.Render(t, ebs(t), nil)
+	base := golden.Render(t, Driver(), nil)
 	for _, change := range []func(*driver.Config){
 		func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
 		func(cfg *driver.Config) { cfg.Kinds[driver.CredentialsRequestKind()] = true },
 	} {
-		if diff := cmp.Diff(base, golden.Render(t, ebs(t), change)); diff != "" {
+		if diff := cmp.Diff(base, golden.Render(t, Driver(), change)); diff != "" {
 			t.Errorf("objects (-base +changed):\n%s", diff)
 		}
 	}

@@ -40,7 +40,7 @@ func TestFIPSModeChangesNoEndpoint(t *testing.T) {
 		"cn with an endpoint":                          {region: "cn-north-1", endpoint: "https://vpce.example.com", sts: true, want: "AWS_REGION=cn-north-1 AWS_EC2_ENDPOINT=https://vpce.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := golden.Render(t, ebs(t), func(cfg *driver.Config) {
+			objects := golden.Render(t, Driver(), func(cfg *driver.Config) {
 				cfg.FIPS, cfg.Region = true, tc.region
 				cfg.Platform.AWS = &configv1.AWSPlatformStatus{}
 				if tc.endpoint != "" {

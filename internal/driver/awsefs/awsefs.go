@@ -3,8 +3,6 @@ package awsefs
 
 import (
 	"embed"
-	"fmt"
-	"io/fs"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -31,11 +29,7 @@ var assets embed.FS
 
 // Driver returns the AWS EFS CSI driver. The DaemonSet keeps the name that the community operator gave it, so that it
 // can be adopted in place; the other names are those of OpenShift's operator.
-func Driver() (driver.Driver, error) {
-	own, err := fs.Sub(assets, "assets")
-	if err != nil {
-		return driver.Driver{}, fmt.Errorf("assets of %s: %w", Name, err)
-	}
+func Driver() driver.Driver {
 	return driver.Driver{
 		Name:            Name,
 		Operator:        Operator,
@@ -54,7 +48,7 @@ func Driver() (driver.Driver, error) {
 			Operator + ".operator.openshift.io/AWSEFSDriverNodeServiceController",
 			Operator + ".operator.openshift.io/CSIStaticResourceController",
 		},
-		Assets: own,
+		Assets: assets,
 		Sidecars: []driver.Sidecar{
 			{
 				Name:     "provisioner",
@@ -87,7 +81,7 @@ func Driver() (driver.Driver, error) {
 			"AWSEFSDriverCredentialsRequestControllerDegraded", "AWSEFSDriverServiceMonitorControllerDegraded",
 			"CSIStaticResourceControllerDegraded", "AWSEFSDriverCSIConfigObserverControllerDegraded",
 		},
-	}, nil
+	}
 }
 
 // secretKeys are what the AWS SDK can work with: a configuration file, or an access key.

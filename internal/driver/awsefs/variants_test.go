@@ -42,11 +42,8 @@ func config(t *testing.T, change func(*driver.Config)) driver.Config {
 			driver.Controller: {controllerSecret: "1234"}, driver.Node: {nodeSecret: "abcd"},
 		},
 	}
-	efs, err := Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Settings, err = efs.ReadSettings(func(string) string { return "" }); err != nil {
+	var err error
+	if cfg.Settings, err = Driver().ReadSettings(func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
 	if change != nil {
@@ -66,10 +63,7 @@ func render(t *testing.T, cfg driver.Config) []client.Object {
 
 func tryRender(t *testing.T, cfg driver.Config) ([]client.Object, error) {
 	t.Helper()
-	efs, err := Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	efs := Driver()
 	scheme, err := manager.Scheme()
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package gcppd
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -19,14 +18,13 @@ import (
 var assets embed.FS
 
 // Driver returns the GCP PD CSI driver.
-func Driver() (driver.Driver, error) {
-	own, err := fs.Sub(assets, "assets")
+func Driver() driver.Driver {
 	return driver.Driver{
 		Name: "pd.csi.storage.gke.io", Operator: "gcp-pd-csi-driver-operator", Platform: configv1.GCPPlatformType,
 		Prefix: "gcp-pd-csi-driver", ShortPrefix: "gcp-pd", ConditionPrefix: "GCPPD",
 		DaemonSet: "gcp-pd-csi-driver-node", Deployment: "gcp-pd-csi-driver-controller",
 		Payload: &driver.Payload{Title: "GCP PD", Variable: "GCP_PD_DRIVER"},
-		Assets:  own,
+		Assets:  assets,
 		// GCP takes minutes to attach a disk, or to copy one.
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10303, Metrics: 8202},
@@ -43,7 +41,7 @@ func Driver() (driver.Driver, error) {
 		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
 		ObsoleteBindings: []string{"gcp-pd-controller-privileged-binding"},
 		LegacyConditions: driver.PredecessorConditions("GCPPD"),
-	}, err //nolint:wrapcheck // The folder is part of the program.
+	}
 }
 
 // wanted leaves out the StorageClasses of kinds of disks that the region does not have: dedicated ones have only the newest.

@@ -14,15 +14,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
-func pd(t *testing.T) driver.Driver {
-	t.Helper()
-	d, err := Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 func gcp(change func(*configv1.GCPPlatformStatus)) func(*driver.Config) {
 	return func(cfg *driver.Config) {
 		cfg.Platform.GCP = &configv1.GCPPlatformStatus{Region: cfg.Region}
@@ -39,7 +30,7 @@ func key(key operatorv1.GCPKMSKeyReference) func(*driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, pd(t), map[string]func(*driver.Config){
+	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"dedicated-region": func(cfg *driver.Config) { cfg.Region = "u-germany-northeast1" },
 		"labels-and-tags": gcp(func(gcp *configv1.GCPPlatformStatus) {
 			gcp.ResourceLabels = []configv1.GCPResourceLabel{{Key: "owner", Value: "storage"}, {Key: "cost", Value: "42"}}
@@ -50,7 +41,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 }
 
 func TestAKeyWithoutLocationIsGlobal(t *testing.T) {
-	objects := golden.Render(t, pd(t), key(operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}))
+	objects := golden.Render(t, Driver(), key(operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}))
 	found := 0
 	for _, object := range objects {
 		class, isClass := object.(*storagev1.StorageClass)
@@ -70,13 +61,13 @@ func TestAKeyWithoutLocationIsGlobal(t *testing.T) {
 // How a cluster hands out credentials, and whether its nodes are in FIPS mode, is no matter of these pods: the request comes with
 // the release, and the driver exchanges the token where the Secret says so.
 func TestCredentialsAndFIPSChangeNothing(t *testing.T) {
-	base := golden.Render(t, pd(t), nil)
+	base := golden.Render(t, Driver(), nil)
 	for _, change := range []func(*driver.Config){
 		func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
 		func(cfg *driver.Config) { cfg.Kinds[driver.CredentialsRequestKind()] = true },
 		func(cfg *driver.Config) { cfg.FIPS = true },
 	} {
-		if diff := cmp.Diff(base, golden.Render(t, pd(t), change)); diff != "" {
+		if diff := cmp.Diff(base, golden.Render(t, Driver(), change)); diff != "" {
 			t.Errorf("objects (-base +changed):\n%s", diff)
 		}
 	}
@@ -84,7 +75,7 @@ func TestCredentialsAndFIPSChangeNothing(t *testing.T) {
 
 func TestTheListOfImagesIsComplete(t *testing.T) {
 	want := "ATTACHER DRIVER KUBE_RBAC_PROXY LIVENESS_PROBE NODE_DRIVER_REGISTRAR PROVISIONER RESIZER SNAPSHOTTER"
-	if got := strings.ReplaceAll(strings.Join(slices.Sorted(slices.Values(pd(t).Images())), " "), "_IMAGE", ""); got != want {
+	if got := strings.ReplaceAll(strings.Join(slices.Sorted(slices.Values(Driver().Images())), " "), "_IMAGE", ""); got != want {
 		t.Errorf("images %s, want %s", got, want)
 	}
 }
