@@ -35,8 +35,9 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults releases cloud guide real bundle images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
-# testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read.
-testsum = go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+# testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
+# garbage less often.
+testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1
 
 .PHONY: test test/programs test/units test/devcluster
