@@ -62,7 +62,7 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 		return deleted, nil
 	}
 	// A pod may have come since with a new PVC. It would lose its mounts.
-	claims, err := volume.BoundClaims(ctx, r.Live, r.Driver)
+	claims, err := volume.BoundPVCs(ctx, r.Live, r.Driver)
 	if err != nil {
 		return deleted, err
 	}

@@ -34,16 +34,16 @@ func OfDriver(ctx context.Context, reader client.Reader, driver string) ([]strin
 	return names, err
 }
 
-// BoundClaims are the PersistentVolumeClaims that PersistentVolumes of a driver are bound to.
-func BoundClaims(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
-	claims := map[client.ObjectKey]bool{}
+// BoundPVCs are the PersistentVolumeClaims that PersistentVolumes of a driver are bound to.
+func BoundPVCs(ctx context.Context, reader client.Reader, driver string) (map[client.ObjectKey]bool, error) {
+	pvcs := map[client.ObjectKey]bool{}
 	err := eachOfDriver(ctx, reader, driver, func(volume *corev1.PersistentVolume) {
 		// A released PV still names its last PVC.
-		if claim := volume.Spec.ClaimRef; claim != nil && volume.Status.Phase == corev1.VolumeBound {
-			claims[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
+		if pvc := volume.Spec.ClaimRef; pvc != nil && volume.Status.Phase == corev1.VolumeBound {
+			pvcs[client.ObjectKey{Namespace: pvc.Namespace, Name: pvc.Name}] = true
 		}
 	})
-	return claims, err
+	return pvcs, err
 }
 
 func eachOfDriver(ctx context.Context, reader client.Reader, driver string, visit func(*corev1.PersistentVolume)) error {
@@ -62,17 +62,17 @@ func eachOfDriver(ctx context.Context, reader client.Reader, driver string, visi
 
 // Users are the users of a driver's volumes, sorted by their names. Pods are read in the namespaces of bound PVCs only.
 func Users(ctx context.Context, reader client.Reader, driver string) ([]User, error) {
-	claims, err := BoundClaims(ctx, reader, driver)
+	pvcs, err := BoundPVCs(ctx, reader, driver)
 	if err != nil {
 		return nil, err
 	}
 	namespaces := map[string]bool{}
-	for claim := range claims {
-		namespaces[claim.Namespace] = true
+	for pvc := range pvcs {
+		namespaces[pvc.Namespace] = true
 	}
 	var found []User
 	for namespace := range namespaces {
-		users, err := UsersIn(ctx, reader, claims, client.InNamespace(namespace))
+		users, err := UsersIn(ctx, reader, pvcs, client.InNamespace(namespace))
 		if err != nil {
 			return nil, fmt.Errorf("namespace %s: %w", namespace, err)
 		}
@@ -83,16 +83,16 @@ func Users(ctx context.Context, reader client.Reader, driver string) ([]User, er
 }
 
 // UsersIn are the users of PVCs in a namespace, or on a node.
-func UsersIn(ctx context.Context, reader client.Reader, claims map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
-	if len(claims) == 0 {
+func UsersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, where client.ListOption) ([]User, error) {
+	if len(pvcs) == 0 {
 		return nil, nil
 	}
 	var found []User
 	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {
 		for i := range list.Items {
 			pod := &list.Items[i]
-			uses := func(claim string) bool { return claims[client.ObjectKey{Namespace: pod.Namespace, Name: claim}] }
-			if !IsFinished(pod) && slices.ContainsFunc(ClaimsOf(pod), uses) {
+			uses := func(pvc string) bool { return pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}] }
+			if !IsFinished(pod) && slices.ContainsFunc(PVCsOf(pod), uses) {
 				found = append(found, User{Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName})
 			}
 		}
@@ -103,8 +103,8 @@ func UsersIn(ctx context.Context, reader client.Reader, claims map[client.Object
 	return found, nil
 }
 
-// ClaimsOf are the names of the PersistentVolumeClaims that a pod mounts.
-func ClaimsOf(pod *corev1.Pod) []string {
+// PVCsOf are the names of the PersistentVolumeClaims that a pod mounts.
+func PVCsOf(pod *corev1.Pod) []string {
 	var names []string
 	for _, volume := range pod.Spec.Volumes {
 		switch {

@@ -15,7 +15,7 @@ func TestAPodMountsTheClaimsThatItNamesAndThoseThatAreMadeForIt(t *testing.T) {
 		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shared"}}},
 		{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 	}
-	if diff := cmp.Diff([]string{"shared", "web-0-scratch"}, ClaimsOf(pod)); diff != "" {
+	if diff := cmp.Diff([]string{"shared", "web-0-scratch"}, PVCsOf(pod)); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
 }

@@ -68,12 +68,12 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 		return isClosed(cr.Annotations, unlistedAllow), err
 	}
 	decided := &admissionv1.ValidatingAdmissionPolicy{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, decided)
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, decided)
 	switch {
 	case err != nil:
 		return false, err
 	case !there || decided.Annotations[DefaultAnnotation] == "":
-		return false, fmt.Errorf("what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy %s", definition)
+		return false, fmt.Errorf("what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy %s", crdName)
 	default:
 		return get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
 	}

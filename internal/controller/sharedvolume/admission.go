@@ -30,7 +30,7 @@ import (
 var assets embed.FS
 
 const (
-	definition = "sharedvolumes.aws-efs.managed.openshift.io"
+	crdName = "sharedvolumes.aws-efs.managed.openshift.io"
 	// unlistedPolicy is the name of the policy for namespaces without a list.
 	unlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
 
@@ -65,7 +65,7 @@ type AdmissionReconciler struct {
 // Reconcile looks at the definition and the policies.
 func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	crd := apply.CRD()
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: definition}, crd)
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd)
 	if err != nil || !there || crd.GetDeletionTimestamp() != nil || !apply.IsEstablished(crd) {
 		return ctrl.Result{}, err
 	}

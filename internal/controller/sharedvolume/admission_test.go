@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	writePolicy   = "apply ValidatingAdmissionPolicy " + definition
-	writeBinding  = "apply ValidatingAdmissionPolicyBinding " + definition
+	writePolicy   = "apply ValidatingAdmissionPolicy " + crdName
+	writeBinding  = "apply ValidatingAdmissionPolicyBinding " + crdName
 	closePolicy   = "apply ValidatingAdmissionPolicy " + unlistedPolicy
 	closeBinding  = "apply ValidatingAdmissionPolicyBinding " + unlistedPolicy
 	writeStatus   = "apply status ClusterCSIDriver " + efs.DriverName
@@ -50,7 +50,7 @@ func admission(t *testing.T, objects ...client.Object) (*AdmissionReconciler, *c
 // served is the definition. It may be served not yet, or be about to go.
 func served(established, ending bool) *unstructured.Unstructured {
 	crd := apply.CRD()
-	crd.SetName(definition)
+	crd.SetName(crdName)
 	crd.SetUID("uid-of-definition")
 	state := "False"
 	if established {
@@ -108,10 +108,10 @@ func TestThePoliciesFollowWhatNamespacesWithoutAListMayUse(t *testing.T) {
 		"the community's operator runs":            {[]client.Object{driverCR("")}, neighbour{running: "a/b"}, said(free), "Allow"},
 		"its driver is left":                       {[]client.Object{driverCR("")}, neighbour{left: true}, said(free), "Allow"},
 		"its driver is left, and the other denies": {[]client.Object{driverCR("Deny")}, neighbour{left: true}, shut, "Allow"},
-		"open, and no driver is wanted any more":   {[]client.Object{policyOf(definition, "Allow")}, neighbour{}, free, "Allow"},
-		"closed, and no driver is wanted any more": {[]client.Object{policyOf(definition, "Allow"), policyOf(unlistedPolicy, "")}, neighbour{}, shut, "Allow"},
+		"open, and no driver is wanted any more":   {[]client.Object{policyOf(crdName, "Allow")}, neighbour{}, free, "Allow"},
+		"closed, and no driver is wanted any more": {[]client.Object{policyOf(crdName, "Allow"), policyOf(unlistedPolicy, "")}, neighbour{}, shut, "Allow"},
 		"opened again": {
-			[]client.Object{driverCR("Allow"), policyOf(definition, "Deny"), policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, neighbour{},
+			[]client.Object{driverCR("Allow"), policyOf(crdName, "Deny"), policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, neighbour{},
 			append(append([]string{}, free...), removePolicy, removeBinding), "Deny",
 		},
 	} {
@@ -141,7 +141,7 @@ func TestAPolicyGoesWithTheDefinitionAndRemembersTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []metav1.OwnerReference{{
-		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: definition, UID: "uid-of-definition",
+		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: crdName, UID: "uid-of-definition",
 	}}
 	if diff := cmp.Diff(want, sent.OwnerReferences); diff != "" || sent.Annotations[DefaultAnnotation] != "Deny" || sent.Labels[managedByLabel] != "operator" {
 		t.Errorf("%v %v %s", sent.Annotations, sent.Labels, diff)
@@ -238,11 +238,11 @@ func TestWhatIsOpenIsReportedAndTakenBack(t *testing.T) {
 
 func TestAnAdmissionThatFailsSaysWhere(t *testing.T) {
 	for fails, want := range map[string]string{
-		"get CustomResourceDefinition":  "read *unstructured.Unstructured /" + definition + ": no answer",
+		"get CustomResourceDefinition":  "read *unstructured.Unstructured /" + crdName + ": no answer",
 		"get ClusterCSIDriver":          "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
 		"list Namespace":                "list namespaces: no answer",
 		"list PersistentVolume":         "list the volumes of SharedVolumes: no answer",
-		"get ValidatingAdmissionPolicy": "read *v1.ValidatingAdmissionPolicy /" + definition + ": no answer",
+		"get ValidatingAdmissionPolicy": "read *v1.ValidatingAdmissionPolicy /" + crdName + ": no answer",
 	} {
 		r, c := admission(t, driverCR(""), served(true, false))
 		c.Refuse(errors.New("no answer"), fails)
@@ -261,7 +261,7 @@ func TestAPolicyThatIsRefusedKeepsNothingElseFromBeingDone(t *testing.T) {
 		want     string
 		writes   []string
 	}{
-		"one that is made": {"", nil, writePolicy, policy + definition + ": apply: refused", []string{writePolicy, writeBinding, closePolicy, closeBinding}},
+		"one that is made": {"", nil, writePolicy, policy + crdName + ": apply: refused", []string{writePolicy, writeBinding, closePolicy, closeBinding}},
 		"one that goes": {"Allow", []client.Object{policyOf(unlistedPolicy, ""), bindingOf(unlistedPolicy)}, removePolicy,
 			"remove *v1.ValidatingAdmissionPolicy " + unlistedPolicy + ": refused", []string{writePolicy, writeBinding, removePolicy, removeBinding}},
 		"whether one is there": {"Allow", nil, "get " + binding + unlistedPolicy,

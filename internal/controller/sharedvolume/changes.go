@@ -17,12 +17,12 @@ type what string
 
 const (
 	createVolume  what = "create volume"
-	createClaim   what = "create claim"
-	deleteClaim   what = "delete claim"
+	createPVC     what = "create claim"
+	deletePVC     what = "delete claim"
 	deleteVolume  what = "delete volume"
 	rejoinVolume  what = "rejoin volume"
 	markVolume    what = "mark volume"
-	adoptClaim    what = "adopt claim"
+	adoptPVC      what = "adopt claim"
 	restoreIDs    what = "restore IDs"
 	dropFinalizer what = "drop finalizer"
 	addAffinity   what = "add zone affinity"
@@ -46,20 +46,20 @@ func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 }
 
 // rejoining makes a volume whose claim has gone ready for the next claim of that name; or for this one, if it is there.
-func rejoining(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) *change {
+func rejoining(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	ref := map[string]any{"uid": nil, "resourceVersion": nil}
-	if claim != nil {
-		ref["uid"] = claim.UID
+	if pvc != nil {
+		ref["uid"] = pvc.UID
 	}
 	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
 }
 
 // marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
-func marking(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
+func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name)
-	if claim != nil && isClaimOf(claim, owner) && claim.Spec.VolumeName == volume.Name && claim.Status.Phase != corev1.ClaimPending {
+	if pvc != nil && isPVCOf(pvc, owner) && pvc.Spec.VolumeName == volume.Name && pvc.Status.Phase != corev1.ClaimPending {
 		// A claim that was bound is lost to a volume that does not name it by UID.
-		wanted.Spec.ClaimRef.UID = claim.UID
+		wanted.Spec.ClaimRef.UID = pvc.UID
 	}
 	fields := map[string]any{}
 	if metadata := missing(wanted, volume); len(metadata) > 0 {
@@ -82,16 +82,16 @@ func marking(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim, 
 }
 
 // adopting makes the claim go with its SharedVolume, and keeps it in sight; nil if all is well.
-func adopting(owner *v1alpha1.SharedVolume, claim *corev1.PersistentVolumeClaim) *change {
-	wanted := newClaim(owner, "")
-	metadata := missing(wanted, claim)
-	if !isOwned(claim, owner) {
-		metadata["ownerReferences"] = append(slices.Clone(claim.OwnerReferences), wanted.OwnerReferences...)
+func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
+	wanted := newPVC(owner, "")
+	metadata := missing(wanted, pvc)
+	if !isOwned(pvc, owner) {
+		metadata["ownerReferences"] = append(slices.Clone(pvc.OwnerReferences), wanted.OwnerReferences...)
 	}
 	if len(metadata) == 0 {
 		return nil
 	}
-	return &change{what: adoptClaim, object: claim, fields: map[string]any{"metadata": metadata}}
+	return &change{what: adoptPVC, object: pvc, fields: map[string]any{"metadata": metadata}}
 }
 
 // missing are the labels and annotations that an object lacks.

@@ -97,44 +97,44 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	return volume
 }
 
-// anyClaim is what anybody who may write in the namespace may have left under the claim's name.
-func anyClaim(d *dice, sv *v1alpha1.SharedVolume, names ...string) *corev1.PersistentVolumeClaim {
+// anyPVC is what anybody who may write in the namespace may have left under the claim's name.
+func anyPVC(d *dice, sv *v1alpha1.SharedVolume, names ...string) *corev1.PersistentVolumeClaim {
 	if d.roll(3) == 1 {
 		return nil
 	}
-	claim := newClaim(sv, pick(d, append(names, "", "pv-of-somebody-else")...))
-	claim.UID, claim.CreationTimestamp = "claim", at(200)
+	pvc := newPVC(sv, pick(d, append(names, "", "pv-of-somebody-else")...))
+	pvc.UID, pvc.CreationTimestamp = "claim", at(200)
 	switch d.roll(4) {
 	case 1:
-		claim.OwnerReferences = nil
+		pvc.OwnerReferences = nil
 	case 2:
-		claim.OwnerReferences[0].UID = "former"
+		pvc.OwnerReferences[0].UID = "former"
 	case 3:
-		claim.OwnerReferences[0].Kind = "Deployment"
+		pvc.OwnerReferences[0].Kind = "Deployment"
 	}
 	if d.yes() {
-		claim.Labels = pick(d, nil, map[string]string{ownedLabel: "true"})
+		pvc.Labels = pick(d, nil, map[string]string{ownedLabel: "true"})
 	}
 	// Kubernetes binds no claim that names no volume.
-	if claim.Status.Phase = pick(d, corev1.ClaimBound, corev1.ClaimPending, corev1.ClaimLost); claim.Spec.VolumeName == "" {
-		claim.Status.Phase = corev1.ClaimPending
+	if pvc.Status.Phase = pick(d, corev1.ClaimBound, corev1.ClaimPending, corev1.ClaimLost); pvc.Spec.VolumeName == "" {
+		pvc.Status.Phase = corev1.ClaimPending
 	}
 	if d.roll(4) == 1 {
 		deleted := at(500)
-		claim.DeletionTimestamp = &deleted
+		pvc.DeletionTimestamp = &deleted
 	}
-	return claim
+	return pvc
 }
 
 // anyWorld is any state of a cluster.
-func anyWorld(d *dice, sv *v1alpha1.SharedVolume) world {
+func anyWorld(d *dice, sv *v1alpha1.SharedVolume) seen {
 	usual, other := volumeName(sv.Namespace, sv.Name), otherVolumeName(sv.Namespace, sv.Name, string(sv.UID))
-	return world{
-		usual: anyVolume(d, sv, usual), other: anyVolume(d, sv, other), claim: anyClaim(d, sv, usual, other),
+	return seen{
+		usual: anyVolume(d, sv, usual), other: anyVolume(d, sv, other), pvc: anyPVC(d, sv, usual, other),
 		live: !d.yes(), sought: d.yes(), mayLack: d.yes(), noDriver: d.yes(), askable: d.roll(4) == 1,
 		limits: pick(d, limits{}, limits{namespace: "ns", listed: true, list: "fs-aa"}, limits{namespace: "ns", listed: true, list: "fs-bb/fsap-bb"},
 			limits{namespace: "ns", closed: true}),
-		users: pick(d, nil, []string{}, []string{"app"}), elsewhere: pick(d, nil, []string{}, []string{"app"}),
+		users: pick(d, nil, []string{}, []string{"app"}), outsideZone: pick(d, nil, []string{}, []string{"app"}),
 		placement:  pick(d, efs.Placement{}, efs.Placement{Known: true, Zone: "us-east-1a"}, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "m"}),
 		now:        time.Unix(pick(d, int64(101), int64(1000), int64(100000)), 0),
 		volumeMade: pick(d, time.Time{}, time.Unix(1000, 0)),
@@ -146,7 +146,7 @@ func anyWorld(d *dice, sv *v1alpha1.SharedVolume) world {
 func isMine(volume *corev1.PersistentVolume, sv *v1alpha1.SharedVolume) bool {
 	uid, marked := volume.Annotations[ownerUIDAnnotation]
 	ref := volume.Spec.ClaimRef
-	if ref != nil && (ref.Namespace != sv.Namespace || ref.Name != claimName(sv.Name)) {
+	if ref != nil && (ref.Namespace != sv.Namespace || ref.Name != pvcName(sv.Name)) {
 		return false
 	}
 	is, known := efs.ShareOf(volume)
@@ -155,7 +155,7 @@ func isMine(volume *corev1.PersistentVolume, sv *v1alpha1.SharedVolume) bool {
 }
 
 // checkNext holds a plan to what it must never do. It returns what is wrong; empty if nothing is.
-func checkNext(sv *v1alpha1.SharedVolume, w world) string {
+func checkNext(sv *v1alpha1.SharedVolume, w seen) string {
 	p := next(sv, w)
 	switch {
 	case p.do != nil && p.look != 0:
@@ -168,30 +168,30 @@ func checkNext(sv *v1alpha1.SharedVolume, w world) string {
 		return ""
 	}
 	deleting := sv.DeletionTimestamp != nil
-	if deleting && !slices.Contains([]what{markVolume, adoptClaim, dropFinalizer}, p.do.what) {
+	if deleting && !slices.Contains([]what{markVolume, adoptPVC, dropFinalizer}, p.do.what) {
 		return "it makes something for a SharedVolume that is being deleted"
 	}
 	switch object := p.do.object.(type) {
 	case *corev1.PersistentVolume:
 		return checkVolumeWrite(sv, w, p.do, object)
 	case *corev1.PersistentVolumeClaim:
-		return checkClaimWrite(sv, w, p.do, object)
+		return checkPVCWrite(sv, w, p.do, object)
 	case *v1alpha1.SharedVolume:
 		return checkOwnWrite(sv, w, p.do)
 	}
 	return "it writes an object of an unknown kind"
 }
 
-func checkReady(sv *v1alpha1.SharedVolume, w world, p plan) string {
+func checkReady(sv *v1alpha1.SharedVolume, w seen, p plan) string {
 	volume := volumeOf(sv, w)
 	switch {
-	case volume == nil || w.claim == nil:
+	case volume == nil || w.pvc == nil:
 		return "it is Ready without a volume or a claim"
 	case !isMine(volume, sv):
 		return "it is Ready with a volume that was made for another"
-	case w.claim.Status.Phase != corev1.ClaimBound || w.claim.Spec.VolumeName != volume.Name:
+	case w.pvc.Status.Phase != corev1.ClaimBound || w.pvc.Spec.VolumeName != volume.Name:
 		return "it is Ready with a claim that is not bound to the volume"
-	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "" && volume.Spec.ClaimRef.UID != w.claim.UID:
+	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "" && volume.Spec.ClaimRef.UID != w.pvc.UID:
 		return "it is Ready with a volume that is for another claim"
 	case p.volume != volume.Name:
 		return "it names another volume"
@@ -199,7 +199,7 @@ func checkReady(sv *v1alpha1.SharedVolume, w world, p plan) string {
 	return ""
 }
 
-func checkVolumeWrite(sv *v1alpha1.SharedVolume, w world, do *change, volume *corev1.PersistentVolume) string {
+func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *corev1.PersistentVolume) string {
 	if do.what == createVolume {
 		return checkNewVolume(sv, w, volume)
 	}
@@ -212,7 +212,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w world, do *change, volume *co
 		return ""
 	case !w.live:
 		return "it deletes by what the cache has"
-	case ref.UID != "" || wasBound(w.claim):
+	case ref.UID != "" || wasBound(w.pvc):
 		return "it deletes a volume that a claim has or had"
 	case volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return "it deletes a volume with its data"
@@ -222,7 +222,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w world, do *change, volume *co
 	return ""
 }
 
-func checkNewVolume(sv *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) string {
+func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) string {
 	is, known := efs.ShareOf(volume)
 	for _, taken := range []*corev1.PersistentVolume{w.usual, w.other} {
 		if taken != nil && taken.Name == volume.Name {
@@ -234,44 +234,44 @@ func checkNewVolume(sv *v1alpha1.SharedVolume, w world, volume *corev1.Persisten
 		return "it makes a volume for another share"
 	case w.limits.denied(is) != "":
 		return "it makes a volume that the namespace may not use"
-	case w.claim == nil && volume.Spec.ClaimRef.UID != "":
+	case w.pvc == nil && volume.Spec.ClaimRef.UID != "":
 		return "it makes a volume for a claim that is not there"
-	case w.claim == nil:
+	case w.pvc == nil:
 		return ""
-	case volume.Spec.ClaimRef.UID != w.claim.UID:
+	case volume.Spec.ClaimRef.UID != w.pvc.UID:
 		return "it makes a volume that any claim of that name could bind"
-	case w.claim.Spec.VolumeName != "" && w.claim.Spec.VolumeName != volume.Name:
+	case w.pvc.Spec.VolumeName != "" && w.pvc.Spec.VolumeName != volume.Name:
 		return "it makes a volume for a claim that is for another one"
-	case len(ownersOf(w.claim)) > 0 && !isOwned(w.claim, sv):
+	case len(ownersOf(w.pvc)) > 0 && !isOwned(w.pvc, sv):
 		return "it makes a volume for the claim of another SharedVolume"
 	}
 	return ""
 }
 
-func checkClaimWrite(sv *v1alpha1.SharedVolume, w world, do *change, claim *corev1.PersistentVolumeClaim) string {
+func checkPVCWrite(sv *v1alpha1.SharedVolume, w seen, do *change, pvc *corev1.PersistentVolumeClaim) string {
 	switch do.what {
-	case createClaim:
+	case createPVC:
 		volume := volumeOf(sv, w)
 		switch {
-		case w.claim != nil || volume == nil || claim.Spec.VolumeName != volume.Name || !isMine(volume, sv):
+		case w.pvc != nil || volume == nil || pvc.Spec.VolumeName != volume.Name || !isMine(volume, sv):
 			return "it makes a claim on a volume that is not its own"
 		case w.limits.denied(shareIn(sv)) != "":
 			return "it makes a claim that the namespace may not have"
 		case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "":
 			return "it makes a claim on a volume that is for another claim"
 		}
-	case deleteClaim:
+	case deletePVC:
 		if w.users == nil || len(w.users) > 0 {
 			return "it deletes a claim that pods may use"
 		}
 	}
-	if claim.Namespace != sv.Namespace || len(ownersOf(claim)) > 0 && !isOwned(claim, sv) {
+	if pvc.Namespace != sv.Namespace || len(ownersOf(pvc)) > 0 && !isOwned(pvc, sv) {
 		return "it writes the claim of another SharedVolume"
 	}
 	return ""
 }
 
-func checkOwnWrite(sv *v1alpha1.SharedVolume, w world, do *change) string {
+func checkOwnWrite(sv *v1alpha1.SharedVolume, w seen, do *change) string {
 	if do.what == dropFinalizer {
 		return ""
 	}
@@ -280,18 +280,18 @@ func checkOwnWrite(sv *v1alpha1.SharedVolume, w world, do *change) string {
 		return "it writes IDs that are not those of its volume"
 	}
 	is, _ := efs.ShareOf(volume)
-	if w.limits.denied(is) != "" && !areBound(volume, w.claim) {
+	if w.limits.denied(is) != "" && !areBound(volume, w.pvc) {
 		return "it tells a namespace the IDs of a share that it may not use"
 	}
 	return ""
 }
 
 // describe prints what a failure was about.
-func describe(t *testing.T, problem string, sv *v1alpha1.SharedVolume, w world) {
+func describe(t *testing.T, problem string, sv *v1alpha1.SharedVolume, w seen) {
 	t.Helper()
 	p := next(sv, w)
 	t.Errorf("%s: %s, %s %s %q\nowner %+v\nusual %+v\nother %+v\nclaim %+v\nlimits %+v live %v users %v", problem, step(p), p.phase, p.reason, p.message,
-		sv, w.usual, w.other, w.claim, w.limits, w.live, w.users)
+		sv, w.usual, w.other, w.pvc, w.limits, w.live, w.users)
 }
 
 // Whatever the cluster holds, no SharedVolume gets a volume that was made for another UID, and nothing is lost.
@@ -332,7 +332,7 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 			steps[string(p.do.what)]++
 		}
 	}
-	for _, one := range []what{createVolume, createClaim, deleteClaim, deleteVolume, rejoinVolume, markVolume, adoptClaim, restoreIDs, dropFinalizer, addAffinity} {
+	for _, one := range []what{createVolume, createPVC, deletePVC, deleteVolume, rejoinVolume, markVolume, adoptPVC, restoreIDs, dropFinalizer, addAffinity} {
 		if steps[string(one)] == 0 {
 			t.Errorf("no plan was to %s: nothing is shown about it", one)
 		}

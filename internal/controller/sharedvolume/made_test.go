@@ -51,9 +51,9 @@ func TestNothingIsMadeAgainForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 		live := &stored{owner: tc.stored}
 		r := &Reconciler{Live: live}
 		if tc.made {
-			r.made.Store(made{client.ObjectKeyFromObject(sv), createClaim}, time.Now())
+			r.made.Store(made{client.ObjectKeyFromObject(sv), createPVC}, time.Now())
 		}
-		if err := r.stillOwned(t.Context(), sv, createClaim); !errors.Is(err, tc.want) || live.asked != tc.asked {
+		if err := r.stillOwned(t.Context(), sv, createPVC); !errors.Is(err, tc.want) || live.asked != tc.asked {
 			t.Errorf("%s: error %v after %d requests, want %v after %d", name, err, live.asked, tc.want, tc.asked)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // toldCase is a world and what the status says of it.
 type toldCase struct {
-	change func(*world)
+	change func(*seen)
 	want   string
 }
 
@@ -43,53 +43,53 @@ func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
 	tellsOf(t, sv, map[string]toldCase{
 		"all is well": {nil, "Ready Bound"},
 		"no share": {
-			func(w *world) { w.usual.Spec.CSI = nil },
+			func(w *seen) { w.usual.Spec.CSI = nil },
 			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 is no volume for an access point any more: restore it, or delete the SharedVolume when " +
 				"no pod uses its claim",
 		},
 		"another share": {
-			func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
+			func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
 			"Pending Restoring: the IDs can't be changed and are put back",
 		},
 		"another share that is not allowed": {
-			func(w *world) {
-				w.usual.Spec.CSI.VolumeHandle, w.claim.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
+			func(w *seen) {
+				w.usual.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
 				w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
 			},
 			"Failed NotAllowed: the IDs were changed, and the namespace may not use those that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
 				"and make another one",
 		},
 		"about to go": {
-			func(w *world) {
-				w.usual.DeletionTimestamp, w.usual.Finalizers, w.claim = &now, []string{"a/b", "c/d"}, nil
+			func(w *seen) {
+				w.usual.DeletionTimestamp, w.usual.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
 			},
 			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim and no finalizer holds it any more (finalizers: " +
 				"a/b, c/d); then it is made again",
 		},
 		"about to go for ever": {
-			func(w *world) { w.usual.DeletionTimestamp, w.claim, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
+			func(w *seen) { w.usual.DeletionTimestamp, w.pvc, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
 		},
 		"deleted under pods": {
-			func(w *world) { w.usual.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
+			func(w *seen) { w.usual.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
 			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the claim and the volume are " +
 				"made again",
 		},
 		"deleted, and not allowed": {
-			func(w *world) { w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
+			func(w *seen) { w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
 			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim holds it any more: " + notListed,
 		},
 		"of a former one": {
-			func(w *world) { w.usual.Annotations[ownerUIDAnnotation], w.claim = "former", nil },
+			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc = "former", nil },
 			"Pending WaitingForFormer: waiting for the end of PersistentVolume pv-ns-sv1 of a former SharedVolume of this name, which comes when no " +
 				"pod uses it any more",
 		},
 		"both names are taken": {
-			func(w *world) { w.usual, w.other, w.claim = foreign, foreign, nil },
+			func(w *seen) { w.usual, w.other, w.pvc = foreign, foreign, nil },
 			"Failed NameTaken: PersistentVolumes pv-ns-sv1 and " + other + " belong to somebody else: rename the SharedVolume, or delete one of them if " +
 				"nobody needs it",
 		},
 		"somebody else's": {
-			func(w *world) { w.usual = foreign },
+			func(w *seen) { w.usual = foreign },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the claim when " +
 				"no pod uses it, or give the SharedVolume another name",
 		},
@@ -100,68 +100,68 @@ func TestWhatIsWrongWithTheClaimIsTold(t *testing.T) {
 	now := metav1.NewTime(began)
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
 		"of a former one": {
-			func(w *world) { w.claim.OwnerReferences[0].UID = "former" },
+			func(w *seen) { w.pvc.OwnerReferences[0].UID = "former" },
 			"Pending WaitingForFormer: waiting for the end of claim pvc-sv1 of a former SharedVolume of this name, which comes when no pod uses it any more",
 		},
 		"of a former one, and kept": {
-			func(w *world) { w.usual.Annotations[ownerUIDAnnotation], w.claim.OwnerReferences = "former", nil },
+			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "former", nil },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a former SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
 				"SharedVolume another name",
 		},
 		"somebody else's": {
-			func(w *world) { w.claim.OwnerReferences, w.claim.Labels = nil, nil },
+			func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is not of this SharedVolume: delete it if nobody needs it, or give the SharedVolume another name",
 		},
 		"about to go": {
-			func(w *world) {
-				w.claim.DeletionTimestamp, w.claim.Finalizers, w.users = &now, []string{"a/b"}, []string{}
+			func(w *seen) {
+				w.pvc.DeletionTimestamp, w.pvc.Finalizers, w.users = &now, []string{"a/b"}, []string{}
 			},
 			"Pending Rebuilding: waiting for the end of claim pvc-sv1 (finalizers: a/b)",
 		},
 		"deleted under a pod": {
-			func(w *world) { w.claim.DeletionTimestamp, w.users = &now, []string{"app"} },
+			func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{"app"} },
 			"Failed ClaimDeleting: PersistentVolumeClaim pvc-sv1 is being deleted, which ends when no pod uses it any more (used by app); then it is made again",
 		},
 		"for another volume": {
-			func(w *world) { w.claim.Spec.VolumeName = "pv-x" },
+			func(w *seen) { w.pvc.Spec.VolumeName = "pv-x" },
 			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1: delete the claim when nobody needs it, and it is " +
 				"made again",
 		},
 		"for another volume, under a pod": {
-			func(w *world) {
-				w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
+			func(w *seen) {
+				w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 			},
 			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1 (used by app): delete the claim when nobody needs " +
 				"it, and it is made again",
 		},
-		"not bound yet": {func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
+		"not bound yet": {func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
 		"not bound for long": {
-			func(w *world) { w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
+			func(w *seen) { w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
 			"Pending Binding: waiting for Kubernetes to bind claim pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both tells why it does not",
 		},
-		"made again, and not allowed": {func(w *world) { w.claim, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
+		"made again, and not allowed": {func(w *seen) { w.pvc, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
 	})
 }
 
 func TestWhatIsWrongWithTheSharedVolumeIsTold(t *testing.T) {
-	nothing := func(change func(*world)) func(*world) {
-		return func(w *world) {
-			*w = world{live: true, now: began}
+	nothing := func(change func(*seen)) func(*seen) {
+		return func(w *seen) {
+			*w = seen{live: true, now: began}
 			if change != nil {
 				change(w)
 			}
 		}
 	}
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
-		"not listed": {nothing(func(w *world) { w.limits = notYours() }), "Failed NotAllowed: " + notListed},
+		"not listed": {nothing(func(w *seen) { w.limits = notYours() }), "Failed NotAllowed: " + notListed},
 		"the namespace has no list": {
-			nothing(func(w *world) { w.limits = limits{namespace: "ns", closed: true} }),
+			nothing(func(w *seen) { w.limits = limits{namespace: "ns", closed: true} }),
 			"Failed NotAllowed: namespace ns may not use any file system: ask an administrator of the cluster to list " +
 				"fs-1234cdef/fsap-0123456789abcdef in the annotation aws-efs.managed.openshift.io/allowed-shares of the namespace",
 		},
 		"all is free": {nothing(nil), "Pending Creating"},
 		"AWS knows no such file system": {
-			func(w *world) {
+			func(w *seen) {
 				w.placement = efs.Placement{Known: true, Reason: "FileSystemNotFound", Message: "fs-1234cdef does not exist"}
 			},
 			"Ready Bound: fs-1234cdef does not exist",
@@ -184,18 +184,18 @@ func TestWhatIsWrongWithTheSharedVolumeIsTold(t *testing.T) {
 }
 
 func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
-	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	pvcs := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 	}{
 		"a quota": {
-			apierrors.NewForbidden(claims, "pvc-sv1", textError("exceeded quota: few, requested: 1")),
+			apierrors.NewForbidden(pvcs, "pvc-sv1", textError("exceeded quota: few, requested: 1")),
 			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete claims that nobody needs, or ask ` +
 				`for a larger quota; the size is 1Gi on paper only`,
 		},
 		"a policy": {
-			apierrors.NewForbidden(claims, "pvc-sv1", textError("no")),
+			apierrors.NewForbidden(pvcs, "pvc-sv1", textError("no")),
 			`Forbidden: persistentvolumeclaims "pvc-sv1" is forbidden: no: an administrator of the cluster must allow that`,
 		},
 		"a webhook": {
@@ -214,14 +214,14 @@ func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
 }
 
 func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
-	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
-	terminating := apierrors.NewForbidden(claims, "pvc-sv1", textError("namespace is being terminated"))
+	pvcs := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	terminating := apierrors.NewForbidden(pvcs, "pvc-sv1", textError("namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tc := range map[string]struct {
 		err                  error
 		isRefusal, transient bool
 	}{
-		"forbidden":               {apierrors.NewForbidden(claims, "x", textError("no")), true, false},
+		"forbidden":               {apierrors.NewForbidden(pvcs, "x", textError("no")), true, false},
 		"invalid":                 {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), true, false},
 		"the namespace goes":      {terminating, false, false},
 		"a bad request":           {apierrors.NewBadRequest("no"), false, false},
@@ -229,10 +229,10 @@ func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
 		"too many requests":       {apierrors.NewTooManyRequests("later", 1), false, true},
 		"a webhook fails":         {apierrors.NewInternalError(textError("x")), false, true},
 		"a time-out":              {apierrors.NewTimeoutError("x", 1), false, true},
-		"a time-out of a server":  {apierrors.NewServerTimeout(claims, "create", 1), false, true},
+		"a time-out of a server":  {apierrors.NewServerTimeout(pvcs, "create", 1), false, true},
 		"no server":               {apierrors.NewServiceUnavailable("x"), false, true},
 		"the token has expired":   {apierrors.NewUnauthorized("x"), false, true},
-		"somebody made it before": {apierrors.NewAlreadyExists(claims, "x"), false, true},
+		"somebody made it before": {apierrors.NewAlreadyExists(pvcs, "x"), false, true},
 	} {
 		if isRefusal(tc.err) != tc.isRefusal || isTransient(tc.err) != tc.transient {
 			t.Errorf("%s: refusal %v, transient %v", name, isRefusal(tc.err), isTransient(tc.err))
@@ -248,9 +248,9 @@ func (e textError) Error() string { return string(e) }
 func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {
 	sv := owner("ns", "sv1")
 	for _, uid := range []types.UID{"", "uid-of-claim"} {
-		w := pair(sv, func(w *world) {
+		w := pair(sv, func(w *seen) {
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
-			w.claim.Status.Phase = corev1.ClaimPending
+			w.pvc.Status.Phase = corev1.ClaimPending
 			w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
 		})
 		if got := next(sv, w); strings.Contains(got.message, "99999999") || got.reason != "NotAllowed" {

@@ -13,7 +13,7 @@ const (
 	longestLabel = 63
 )
 
-func claimName(name string) string { return fit("pvc-"+name, longestName) }
+func pvcName(name string) string { return fit("pvc-"+name, longestName) }
 
 // volumeName is the name of the volume of a SharedVolume. Two SharedVolumes may want the same one, "a/b-c" and "a-b/c" for
 // instance.

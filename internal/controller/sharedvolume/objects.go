@@ -59,7 +59,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 			// The data is not ours.
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: claimName(owner.Name),
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: pvcName(owner.Name),
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: efs.DriverName, VolumeHandle: shareIn(owner).Handle(),
@@ -68,14 +68,14 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 	}
 }
 
-// newClaim is the claim of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
+// newPVC is the claim of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
 // to drop.
-func newClaim(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
+func newPVC(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
 	class, mode := StorageClass, corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: owner.Namespace, Name: claimName(owner.Name), Labels: labels(owner),
+			Namespace: owner.Namespace, Name: pvcName(owner.Name), Labels: labels(owner),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion().String(), Kind: kind, Name: owner.Name, UID: owner.UID,
 			}},

@@ -23,12 +23,12 @@ func owner(namespace, name string) *v1alpha1.SharedVolume {
 func TestVolumeAndClaimNameEachOtherFromTheStart(t *testing.T) {
 	sv := owner("proj2", "sv1")
 	volume := newVolume(sv, volumeName(sv.Namespace, sv.Name))
-	claim := newClaim(sv, volume.Name)
-	if volume.Name != "pv-proj2-sv1" || claim.Name != "pvc-sv1" {
-		t.Errorf("names %s and %s, want those of the manual", volume.Name, claim.Name)
+	pvc := newPVC(sv, volume.Name)
+	if volume.Name != "pv-proj2-sv1" || pvc.Name != "pvc-sv1" {
+		t.Errorf("names %s and %s, want those of the manual", volume.Name, pvc.Name)
 	}
-	if ref := volume.Spec.ClaimRef; ref.Namespace != claim.Namespace || ref.Name != claim.Name || claim.Spec.VolumeName != volume.Name {
-		t.Errorf("the volume is for %v, the claim %s/%s wants %s", ref, claim.Namespace, claim.Name, claim.Spec.VolumeName)
+	if ref := volume.Spec.ClaimRef; ref.Namespace != pvc.Namespace || ref.Name != pvc.Name || pvc.Spec.VolumeName != volume.Name {
+		t.Errorf("the volume is for %v, the claim %s/%s wants %s", ref, pvc.Namespace, pvc.Name, pvc.Spec.VolumeName)
 	}
 	if got, ok := efs.ShareOf(volume); !ok || got != (efs.Share{FileSystem: "fs-1234cdef", AccessPoint: "fsap-0123456789abcdef"}) {
 		t.Errorf("share %v %v", got, ok)
@@ -36,10 +36,10 @@ func TestVolumeAndClaimNameEachOtherFromTheStart(t *testing.T) {
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Error("the data would go with the volume")
 	}
-	if refs := claim.OwnerReferences; len(refs) != 1 || refs[0].UID != sv.UID {
+	if refs := pvc.OwnerReferences; len(refs) != 1 || refs[0].UID != sv.UID {
 		t.Errorf("owner %v: the claim would not go with its SharedVolume", refs)
 	}
-	if diff := cmp.Diff(volume.Labels, claim.Labels); diff != "" {
+	if diff := cmp.Diff(volume.Labels, pvc.Labels); diff != "" {
 		t.Errorf("labels differ:\n%s", diff)
 	}
 }
@@ -51,7 +51,7 @@ func TestNamesFitAndStayDifferent(t *testing.T) {
 		owner("a", "b-c"), owner("ns", long), owner("ns", long[:252]+"m"), owner("other", long), owner("ns", strings.Repeat("a.", 126)+"b"),
 	} {
 		for _, name := range []string{
-			volumeName(sv.Namespace, sv.Name), sv.Namespace + "/" + claimName(sv.Name),
+			volumeName(sv.Namespace, sv.Name), sv.Namespace + "/" + pvcName(sv.Name),
 			otherVolumeName(sv.Namespace, sv.Name, "one"), otherVolumeName(sv.Namespace, sv.Name, "two"),
 		} {
 			if before, taken := seen[name]; taken {

@@ -14,7 +14,7 @@ import (
 )
 
 // volumeOf finds the volume of a SharedVolume; nil if there is none.
-func volumeOf(owner *v1alpha1.SharedVolume, w world) *corev1.PersistentVolume {
+func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	for _, volume := range []*corev1.PersistentVolume{w.usual, w.other} {
 		if volume != nil && isVolumeOf(volume, owner) {
 			return volume
@@ -26,7 +26,7 @@ func volumeOf(owner *v1alpha1.SharedVolume, w world) *corev1.PersistentVolume {
 // isVolumeOf tells whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
 // names only and left the claim reference to Kubernetes.
 func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
-	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != claimName(owner.Name)) {
+	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != pvcName(owner.Name)) {
 		return false
 	}
 	if uid, found := volume.Annotations[ownerUIDAnnotation]; found {
@@ -49,8 +49,8 @@ func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	return known && is == shareIn(owner)
 }
 
-// isOfFormer tells whether a volume was made for another SharedVolume of the same name.
-func isOfFormer(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
+// isOfPrevious tells whether a volume was made for another SharedVolume of the same name.
+func isOfPrevious(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	uid, found := volume.Annotations[ownerUIDAnnotation]
 	return found && uid != string(owner.UID) && isLabelled(volume, owner)
 }
@@ -59,24 +59,24 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 	return k8slabels.SelectorFromSet(labels(owner)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
-// isClaimOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
-func isClaimOf(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return isOwned(claim, owner) || (len(ownersOf(claim)) == 0 && isLabelled(claim, owner))
+// isPVCOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
+func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	return isOwned(pvc, owner) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
-// isClaimOfFormer tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
-func isClaimOfFormer(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return len(ownersOf(claim)) > 0 && !isOwned(claim, owner)
+// isPVCOfPrevious tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
+func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner)
 }
 
-func isOwned(claim *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return slices.ContainsFunc(ownersOf(claim), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
+func isOwned(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
+	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
 }
 
 // ownersOf are the references to SharedVolumes that own a claim.
-func ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
+func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var found []metav1.OwnerReference
-	for _, ref := range claim.OwnerReferences {
+	for _, ref := range pvc.OwnerReferences {
 		if ref.Kind == kind && strings.HasPrefix(ref.APIVersion, v1alpha1.GroupVersion().Group+"/") {
 			found = append(found, ref)
 		}
@@ -98,7 +98,7 @@ func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 		uid: types.UID(volume.Annotations[ownerUIDAnnotation]),
 	}
 	ref := volume.Spec.ClaimRef
-	if from.namespace == "" || from.name == "" || from.uid == "" || ref == nil || ref.Namespace != from.namespace || ref.Name != claimName(from.name) {
+	if from.namespace == "" || from.name == "" || from.uid == "" || ref == nil || ref.Namespace != from.namespace || ref.Name != pvcName(from.name) {
 		return origin{}, false
 	}
 	return from, true

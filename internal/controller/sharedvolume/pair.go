@@ -11,10 +11,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
+func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 	usual := volumeName(owner.Namespace, owner.Name)
 	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
-	if p := claimProblem(owner, w, usual, other); p.phase != "" {
+	if p := pvcProblem(owner, w, usual, other); p.phase != "" {
 		return p
 	}
 	name, p := freeName(owner, w, usual, other)
@@ -29,17 +29,17 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
-	if w.claim == nil {
+	if w.pvc == nil {
 		if p := withoutPair(owner, w); p.phase != "" {
 			return p
 		}
 	}
 	volume := newVolume(owner, name)
 	switch {
-	case w.claim != nil:
+	case w.pvc != nil:
 		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod, in whatever zone
 		// that is.
-		volume.Spec.ClaimRef.UID = w.claim.UID
+		volume.Spec.ClaimRef.UID = w.pvc.UID
 	case w.placement.Zone != "":
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
@@ -47,7 +47,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w world) plan {
 }
 
 // withoutPair is what is to be known before the volume of a new SharedVolume is made. The phase is empty if all is.
-func withoutPair(owner *v1alpha1.SharedVolume, w world) plan {
+func withoutPair(owner *v1alpha1.SharedVolume, w seen) plan {
 	switch {
 	case w.askable:
 		return plan{phase: v1alpha1.Pending, look: lookShare}
@@ -55,7 +55,7 @@ func withoutPair(owner *v1alpha1.SharedVolume, w world) plan {
 		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
 	case !w.live && !w.sought:
 		// Kubernetes would give the volume to any claim of that name.
-		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookClaim}
+		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookPVC}
 	case w.mayLack:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookRoom}
 	default:
@@ -64,11 +64,11 @@ func withoutPair(owner *v1alpha1.SharedVolume, w world) plan {
 }
 
 // freeName is the name for a volume that is to be made, or why there is none.
-func freeName(owner *v1alpha1.SharedVolume, w world, usual, other string) (string, plan) {
+func freeName(owner *v1alpha1.SharedVolume, w seen, usual, other string) (string, plan) {
 	wanted, taken := "", w.usual
-	if w.claim != nil {
+	if w.pvc != nil {
 		// Nobody can change which volume a claim is for.
-		wanted = w.claim.Spec.VolumeName
+		wanted = w.pvc.Spec.VolumeName
 	}
 	if wanted == other {
 		taken = w.other
@@ -76,17 +76,17 @@ func freeName(owner *v1alpha1.SharedVolume, w world, usual, other string) (strin
 	switch {
 	case wanted != "" && taken == nil:
 		return wanted, plan{}
-	case w.usual != nil && isOfFormer(w.usual, owner) && w.claim != nil:
+	case w.usual != nil && isOfPrevious(w.usual, owner) && w.pvc != nil:
 		// Somebody has deleted the former one and kept its claim: "oc delete --cascade=orphan".
 		return "", failed("NameTaken", "PersistentVolumeClaim %s of a former SharedVolume of this name was kept: delete it when no pod uses it, "+
-			"or give the SharedVolume another name", w.claim.Name)
+			"or give the SharedVolume another name", w.pvc.Name)
 	case wanted != "":
 		return "", failed("NameTaken", "PersistentVolumeClaim %s is for PersistentVolume %s, which is not of this SharedVolume: delete the claim "+
-			"when no pod uses it, or give the SharedVolume another name", w.claim.Name, wanted)
+			"when no pod uses it, or give the SharedVolume another name", w.pvc.Name, wanted)
 	case w.usual == nil:
 		return usual, plan{}
-	case isOfFormer(w.usual, owner):
-		return "", waitForFormer("PersistentVolume", w.usual.Name)
+	case isOfPrevious(w.usual, owner):
+		return "", waitForPrevious("PersistentVolume", w.usual.Name)
 	case w.other == nil:
 		return other, plan{}
 	default:
@@ -96,14 +96,14 @@ func freeName(owner *v1alpha1.SharedVolume, w world, usual, other string) (strin
 }
 
 // volumeProblem is what is wrong with the volume, and what is done about it. The phase is empty if nothing is.
-func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	is, known := efs.ShareOf(volume)
 	denied := w.limits.denied(is)
 	switch {
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
 			"SharedVolume when no pod uses its claim", volume.Name)
-	case is != shareIn(owner) && denied != "" && !areBound(volume, w.claim):
+	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
 		// Who may not use a share does not learn its IDs. Who has it bound knows it.
 		return failed("NotAllowed", "the IDs were changed, and the namespace may not use those that PersistentVolume %s has: delete the "+
 			"SharedVolume, and make another one", volume.Name)
@@ -113,48 +113,48 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w world, volume *corev1.Persist
 		}
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
-	case denied != "" && isUnclaimed(volume, w.claim) && !w.live:
+	case denied != "" && isUnbound(volume, w.pvc) && !w.live:
 		// A claim without our label is not in the cache.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
-	case denied != "" && isUnclaimed(volume, w.claim):
+	case denied != "" && isUnbound(volume, w.pvc):
 		// It names its claim by name only: whoever made a claim of that name would have the share.
 		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
 	default:
-		if marking := marking(owner, w.claim, volume); marking != nil {
+		if marking := marking(owner, w.pvc, volume); marking != nil {
 			return plan{phase: v1alpha1.Pending, reason: "Adopting", do: marking}
 		}
 		return plan{}
 	}
 }
 
-func areBound(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	return claim != nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == volume.Name &&
-		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == claim.UID
+func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
+	return pvc != nil && pvc.Status.Phase == corev1.ClaimBound && pvc.Spec.VolumeName == volume.Name &&
+		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnclaimed tells whether a volume of ours was never bound to its claim, or not since that was made anew. Nobody can use it, so
+// isUnbound tells whether a volume of ours was never bound to its claim, or not since that was made anew. Nobody can use it, so
 // that it can be deleted.
-func isUnclaimed(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
-	return ours && volume.Spec.ClaimRef.UID == "" && isLetGo(volume) && !wasBound(claim)
+	return ours && volume.Spec.ClaimRef.UID == "" && isLetGo(volume) && !wasBound(pvc)
 }
 
 // wasBound tells whether Kubernetes has ever bound a claim.
-func wasBound(claim *corev1.PersistentVolumeClaim) bool {
-	return claim != nil && claim.Status.Phase != corev1.ClaimPending && claim.Status.Phase != ""
+func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
+	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
 
 // rebuild ends a volume that is being deleted, which Kubernetes does only when its claim has gone. Both are made again.
-func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	denied := w.limits.denied(shareIn(owner))
-	hasClaim := w.claim != nil && isClaimOf(w.claim, owner) && w.claim.DeletionTimestamp == nil
+	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
 	switch {
-	case !hasClaim && denied != "":
+	case !hasPVC && denied != "":
 		// It is not made again.
 		return failed("NotAllowed", "%s", denied)
-	case w.claim == nil && w.mayLack:
+	case w.pvc == nil && w.mayLack:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", look: lookRoom}
-	case !hasClaim:
+	case !hasPVC:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted, which ends when "+
 			"no claim and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
@@ -166,37 +166,37 @@ func rebuild(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVol
 		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
 			"volume are made again", volume.Name, status.Shorten(w.users))
 	default:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: w.claim}}
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deletePVC, object: w.pvc}}
 	}
 }
 
 // lookForUsers asks for the pods that use the claim. They are read only once everything else was.
-func lookForUsers(w world) plan {
+func lookForUsers(w seen) plan {
 	if !w.live {
 		return plan{phase: v1alpha1.Failed, look: lookLive}
 	}
 	return plan{phase: v1alpha1.Failed, look: lookUsers}
 }
 
-// claimProblem is what keeps the claim from being used with a volume of one of these names.
-func claimProblem(owner *v1alpha1.SharedVolume, w world, volumes ...string) plan {
-	claim := w.claim
+// pvcProblem is what keeps the claim from being used with a volume of one of these names.
+func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volumes ...string) plan {
+	pvc := w.pvc
 	switch {
-	case claim == nil:
+	case pvc == nil:
 		return plan{}
-	case isClaimOfFormer(claim, owner):
-		return waitForFormer("claim", claim.Name)
-	case !isClaimOf(claim, owner):
+	case isPVCOfPrevious(pvc, owner):
+		return waitForPrevious("claim", pvc.Name)
+	case !isPVCOf(pvc, owner):
 		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete it if nobody needs it, or give the "+
-			"SharedVolume another name", claim.Name)
-	case claim.DeletionTimestamp != nil && w.users == nil:
+			"SharedVolume another name", pvc.Name)
+	case pvc.DeletionTimestamp != nil && w.users == nil:
 		return lookForUsers(w)
-	case claim.DeletionTimestamp != nil && len(w.users) == 0:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of claim " + claim.Name + finalizers(claim.Finalizers)}
-	case claim.DeletionTimestamp != nil:
+	case pvc.DeletionTimestamp != nil && len(w.users) == 0:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of claim " + pvc.Name + finalizers(pvc.Finalizers)}
+	case pvc.DeletionTimestamp != nil:
 		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted, which ends when no pod uses it any more%s; then it is "+
-			"made again", claim.Name, usedBy(w.users))
-	case claim.Spec.VolumeName == "" || slices.Contains(volumes, claim.Spec.VolumeName):
+			"made again", pvc.Name, usedBy(w.users))
+	case pvc.Spec.VolumeName == "" || slices.Contains(volumes, pvc.Spec.VolumeName):
 		return plan{}
 	default:
 		return wrongVolume(w, volumes[0])
@@ -204,75 +204,75 @@ func claimProblem(owner *v1alpha1.SharedVolume, w world, volumes ...string) plan
 }
 
 // wrongVolume is what is done about a claim that asks for another volume, which nobody can change.
-func wrongVolume(w world, wanted string) plan {
-	claim := w.claim
-	waits := claim.Status.Phase == corev1.ClaimPending
+func wrongVolume(w seen, wanted string) plan {
+	pvc := w.pvc
+	waits := pvc.Status.Phase == corev1.ClaimPending
 	switch {
 	case waits && w.users == nil:
 		return lookForUsers(w)
 	case waits && len(w.users) == 0:
 		// It can't hold data. The community's operator left such claims where two SharedVolumes wanted one volume.
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deleteClaim, object: claim}}
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deletePVC, object: pvc}}
 	default:
 		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the claim when nobody needs it, and it "+
-			"is made again", claim.Name, claim.Spec.VolumeName, wanted, usedBy(w.users))
+			"is made again", pvc.Name, pvc.Spec.VolumeName, wanted, usedBy(w.users))
 	}
 }
 
 // withVolume brings the claim and its volume together.
-func withVolume(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
-	if p := claimProblem(owner, w, volume.Name); p.phase != "" {
+func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
+	if p := pvcProblem(owner, w, volume.Name); p.phase != "" {
 		return p
 	}
-	claim := w.claim
-	apart := areApart(volume, claim)
+	pvc := w.pvc
+	apart := areApart(volume, pvc)
 	denied := w.limits.denied(shareIn(owner))
 	switch {
 	case apart && !w.live:
 		// The cache does not show a claim that has lost our label.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
-	case (apart || claim == nil) && denied != "":
+	case (apart || pvc == nil) && denied != "":
 		return failed("NotAllowed", "%s", denied)
 	case apart:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claim)}
-	case claim == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(w.volumeMade) < settling:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, pvc)}
+	case pvc == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(w.volumeMade) < settling:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", retry: settling}
-	case claim == nil:
-		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createClaim, object: newClaim(owner, volume.Name)}}
+	case pvc == nil:
+		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createPVC, object: newPVC(owner, volume.Name)}}
 	}
-	if adopting := adopting(owner, claim); adopting != nil {
+	if adopting := adopting(owner, pvc); adopting != nil {
 		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: adopting}
 	}
-	if handing := handOver(owner, w, volume); handing != nil {
-		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: handing}
+	if cutting := cutOver(owner, w, volume); cutting != nil {
+		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: cutting}
 	}
 	if confining := confining(owner, w, volume); confining.phase != "" {
 		return confining
 	}
-	return waiting(w, claim, volume)
+	return waiting(w, pvc, volume)
 }
 
 // areApart tells whether a volume is for another claim than the one that is there. Without a UID it is open to that claim, but
 // no more if that was bound before.
-func areApart(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+func areApart(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	uid := volume.Spec.ClaimRef.UID
-	if claim == nil {
+	if pvc == nil {
 		return uid != ""
 	}
-	return (uid != "" && claim.UID != uid) || (uid == "" && claim.Status.Phase == corev1.ClaimLost)
+	return (uid != "" && pvc.UID != uid) || (uid == "" && pvc.Status.Phase == corev1.ClaimLost)
 }
 
 // waiting is what is so when there is nothing left to do.
-func waiting(w world, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
-	age := w.now.Sub(claim.CreationTimestamp.Time)
-	if !w.claimMade.IsZero() {
+func waiting(w seen, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
+	age := w.now.Sub(pvc.CreationTimestamp.Time)
+	if !w.pvcMade.IsZero() {
 		// The API server's clock may be another one.
-		age = w.now.Sub(w.claimMade)
+		age = w.now.Sub(w.pvcMade)
 	}
 	switch {
-	case claim.Status.Phase == corev1.ClaimBound && w.noDriver:
+	case pvc.Status.Phase == corev1.ClaimBound && w.noDriver:
 		return plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage}
-	case claim.Status.Phase == corev1.ClaimBound:
+	case pvc.Status.Phase == corev1.ClaimBound:
 		return plan{phase: v1alpha1.Ready, reason: "Bound"}
 	case age < patience:
 		return plan{phase: v1alpha1.Pending, reason: "Binding", retry: patience - age}
@@ -280,7 +280,7 @@ func waiting(w world, claim *corev1.PersistentVolumeClaim, volume *corev1.Persis
 		return plan{
 			phase: v1alpha1.Pending, reason: "Binding",
 			message: fmt.Sprintf("waiting for Kubernetes to bind claim %s to volume %s; \"oc describe\" of both tells why it does not",
-				claim.Name, volume.Name),
+				pvc.Name, volume.Name),
 		}
 	}
 }

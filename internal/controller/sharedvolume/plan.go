@@ -21,11 +21,11 @@ const patience = 10 * time.Minute
 // seconds, until it looks at all claims anew. After this time it has seen the volume, or it is as late with the claim.
 const settling = time.Second
 
-// world is what the cluster has of a SharedVolume's names; nil means absent.
-type world struct {
+// seen is what the cluster has of a SharedVolume's names; nil means absent.
+type seen struct {
 	// usual and other are the volumes of the two names that it may have.
 	usual, other *corev1.PersistentVolume
-	claim        *corev1.PersistentVolumeClaim
+	pvc          *corev1.PersistentVolumeClaim
 	// mayLack is true if the API server has refused a claim of the namespace not long ago, so that it is asked before a volume is made.
 	mayLack bool
 	// live is false if this was read from the cache, which holds only what carries our label. sought is true if at least the
@@ -42,20 +42,20 @@ type world struct {
 	// askable is true as long as AWS could be asked about the share, and has not been. placement is its answer.
 	askable   bool
 	placement efs.Placement
-	// elsewhere are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
-	elsewhere []string
-	now       time.Time
-	// volumeMade and claimMade are when we made the volume and the claim, by our clock; zero if an operator before us did.
-	volumeMade, claimMade time.Time
+	// outsideZone are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
+	outsideZone []string
+	now         time.Time
+	// volumeMade and pvcMade are when we made the volume and the claim, by our clock; zero if an operator before us did.
+	volumeMade, pvcMade time.Time
 }
 
 // look is something that a plan needs to know, and that is read only then.
 type look int
 
 const (
-	// lookLive reads all from the cluster, lookClaim the claim alone.
+	// lookLive reads all from the cluster, lookPVC the claim alone.
 	lookLive look = iota + 1
-	lookClaim
+	lookPVC
 	lookUsers
 	// lookShare asks AWS, which may take seconds; what has to be fresh is read after it.
 	lookShare
@@ -85,10 +85,10 @@ type plan struct {
 }
 
 // next decides what to do for a SharedVolume. It never touches what belongs to somebody else.
-func next(owner *v1alpha1.SharedVolume, w world) plan {
+func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	volume := volumeOf(owner, w)
 	p := forPair(owner, w, volume)
-	p.mountable = judge(owner, w, volume)
+	p.mountable = evaluate(owner, w, volume)
 	if p.mountable == nil && owner.DeletionTimestamp == nil && p.look == 0 && p.do == nil {
 		return plan{phase: p.phase, look: lookShare}
 	}
@@ -97,17 +97,17 @@ func next(owner *v1alpha1.SharedVolume, w world) plan {
 			// What the cache does not show may be there without our label.
 			return plan{phase: p.phase, reason: p.reason, look: lookLive}
 		}
-		p.do = handOver(owner, w, volume)
+		p.do = cutOver(owner, w, volume)
 	}
 	if p.phase == v1alpha1.Ready && p.message == "" {
 		p.message = p.mountable.problem()
 	}
-	p.paced = p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") || len(w.elsewhere) > 0
+	p.paced = p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") || len(w.outsideZone) > 0
 	return p
 }
 
 // forPair decides by the volume and the claim alone.
-func forPair(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	var p plan
 	switch {
 	case owner.DeletionTimestamp != nil:
@@ -120,26 +120,26 @@ func forPair(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVol
 		}
 		p.volume = volume.Name
 	}
-	if w.claim != nil && isClaimOf(w.claim, owner) {
-		p.bound = w.claim.Status.Phase == corev1.ClaimBound
+	if w.pvc != nil && isPVCOf(w.pvc, owner) {
+		p.bound = w.pvc.Status.Phase == corev1.ClaimBound
 	}
 	return p
 }
 
-// handOver is what is left to do until the community's operator is not needed any more, so that its finalizer can go; nil if
+// cutOver is what is left to do until the community's operator is not needed any more, so that its finalizer can go; nil if
 // nothing is.
-func handOver(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *change {
+func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
 	dropping := dropping(owner)
 	if dropping == nil {
 		return nil
 	}
 	if volume != nil && volume.DeletionTimestamp == nil {
-		if marking := marking(owner, w.claim, volume); marking != nil {
+		if marking := marking(owner, w.pvc, volume); marking != nil {
 			return marking
 		}
 	}
-	if w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) {
-		if adopting := adopting(owner, w.claim); adopting != nil {
+	if w.pvc != nil && w.pvc.DeletionTimestamp == nil && isPVCOf(w.pvc, owner) {
+		if adopting := adopting(owner, w.pvc); adopting != nil {
 			return adopting
 		}
 	}
@@ -147,7 +147,7 @@ func handOver(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVo
 }
 
 // ending hands over what a SharedVolume of the community's operator leaves, so that its finalizer can go.
-func ending(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
+func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	p := plan{phase: v1alpha1.Deleting, reason: "Deleting"}
 	others := slices.DeleteFunc(slices.Clone(owner.Finalizers), func(name string) bool { return name == CommunityFinalizer })
 	if len(others) < len(owner.Finalizers) {
@@ -156,14 +156,14 @@ func ending(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolu
 			p.look = lookLive
 			return p
 		}
-		p.do = handOver(owner, w, volume)
+		p.do = cutOver(owner, w, volume)
 		return p
 	}
 	p.message = "it goes when its finalizers have been dropped by those who set them: " + strings.Join(others, ", ")
 	return p
 }
 
-func waitForFormer(kind, name string) plan {
+func waitForPrevious(kind, name string) plan {
 	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: fmt.Sprintf(
 		"waiting for the end of %s %s of a former SharedVolume of this name, which comes when no pod uses it any more", kind, name)}
 }

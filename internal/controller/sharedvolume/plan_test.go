@@ -12,13 +12,13 @@ import (
 )
 
 // pair is what the cluster has when all is well; change damages it.
-func pair(sv *v1alpha1.SharedVolume, change func(*world)) world {
-	w := world{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0), live: true}
-	w.claim = newClaim(sv, w.usual.Name)
-	w.claim.UID = "uid-of-claim"
-	w.claim.CreationTimestamp = metav1.NewTime(w.now)
-	w.usual.Spec.ClaimRef.UID = w.claim.UID
-	w.claim.Status.Phase = corev1.ClaimBound
+func pair(sv *v1alpha1.SharedVolume, change func(*seen)) seen {
+	w := seen{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0), live: true}
+	w.pvc = newPVC(sv, w.usual.Name)
+	w.pvc.UID = "uid-of-claim"
+	w.pvc.CreationTimestamp = metav1.NewTime(w.now)
+	w.usual.Spec.ClaimRef.UID = w.pvc.UID
+	w.pvc.Status.Phase = corev1.ClaimBound
 	if change != nil {
 		change(&w)
 	}
@@ -33,7 +33,7 @@ func step(p plan) string {
 	switch {
 	case p.look == lookLive:
 		return "look at the cluster"
-	case p.look == lookClaim:
+	case p.look == lookPVC:
 		return "look for a claim"
 	case p.look == lookUsers:
 		return "look for pods"
@@ -58,130 +58,130 @@ func TestTheNextStep(t *testing.T) {
 	forged.CreationTimestamp, forged.Finalizers = metav1.NewTime(time.Unix(5000, 0)), []string{CommunityFinalizer}
 	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
 	cases := map[string]struct {
-		world world
+		world seen
 		step  string
 		phase v1alpha1.Phase
 		// message must contain this.
 		message string
 	}{
-		"nothing is there":                               {world{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the cache has nothing":                          {world{}, "look for a claim", v1alpha1.Pending, ""},
-		"the cache has nothing, and nothing may be used": {world{limits: notYours()}, "look at the cluster", v1alpha1.Failed, ""},
-		"nothing may be used":                            {world{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume is there":                            {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
-		"the volume is there, but not seen": {pair(sv, func(w *world) {
-			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
+		"nothing is there":                               {seen{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the cache has nothing":                          {seen{}, "look for a claim", v1alpha1.Pending, ""},
+		"the cache has nothing, and nothing may be used": {seen{limits: notYours()}, "look at the cluster", v1alpha1.Failed, ""},
+		"nothing may be used":                            {seen{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
+		"the volume is there":                            {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"the volume is there, but not seen": {pair(sv, func(w *seen) {
+			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
 		}), "nothing", v1alpha1.Pending, ""},
-		"the volume is there and seen": {pair(sv, func(w *world) {
-			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade, w.usual.Status.Phase = nil, "", w.now, corev1.VolumeAvailable
+		"the volume is there and seen": {pair(sv, func(w *seen) {
+			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade, w.usual.Status.Phase = nil, "", w.now, corev1.VolumeAvailable
 		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
-		"the volume is there for long": {pair(sv, func(w *world) {
-			w.claim, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling)
+		"the volume is there for long": {pair(sv, func(w *seen) {
+			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling)
 		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
-		"both are there, not bound": {pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
-		"not bound for long": {pair(sv, func(w *world) {
-			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
+		"both are there, not bound": {pair(sv, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
+		"not bound for long": {pair(sv, func(w *seen) {
+			w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
-		"not bound, just made, and the API server's clock is behind": {pair(sv, func(w *world) {
-			w.claim.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
-			w.claimMade = w.now
+		"not bound, just made, and the API server's clock is behind": {pair(sv, func(w *seen) {
+			w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
+			w.pvcMade = w.now
 		}), "nothing", v1alpha1.Pending, ""},
-		"not bound for long, and the API server's clock is ahead": {pair(sv, func(w *world) {
-			w.claim.Status.Phase, w.claimMade = corev1.ClaimPending, w.now.Add(-patience)
+		"not bound for long, and the API server's clock is ahead": {pair(sv, func(w *seen) {
+			w.pvc.Status.Phase, w.pvcMade = corev1.ClaimPending, w.now.Add(-patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
 		"bound":                                  {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
-		"bound, but no driver is there":          {pair(sv, func(w *world) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
-		"bound, and not allowed any more":        {pair(sv, func(w *world) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
-		"the spec was changed":                   {pair(sv, func(w *world) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
-		"the cache has no claim":                 {pair(sv, func(w *world) { w.claim, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
-		"the claim was deleted":                  {pair(sv, func(w *world) { w.claim = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim was deleted, and not allowed": {pair(sv, func(w *world) { w.claim, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
-		"the claim is being deleted":             {pair(sv, func(w *world) { w.claim.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
-		"the claim is being deleted under a pod": {pair(sv, func(w *world) {
-			w.claim.DeletionTimestamp, w.users = &now, []string{"app"}
+		"bound, but no driver is there":          {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
+		"bound, and not allowed any more":        {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
+		"the spec was changed":                   {pair(sv, func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
+		"the cache has no claim":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
+		"the claim was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim was deleted, and not allowed": {pair(sv, func(w *seen) { w.pvc, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
+		"the claim is being deleted":             {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the claim is being deleted under a pod": {pair(sv, func(w *seen) {
+			w.pvc.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
-		"the claim is about to go":    {pair(sv, func(w *world) { w.claim.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of claim"},
-		"the volume is being deleted": {pair(sv, func(w *world) { w.usual.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
-		"the volume is being deleted under a pod": {pair(sv, func(w *world) {
+		"the claim is about to go":    {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of claim"},
+		"the volume is being deleted": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the volume is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "pods use it: app"},
-		"the volume is being deleted, nobody uses it": {pair(sv, func(w *world) {
+		"the volume is being deleted, nobody uses it": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{}
 		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
-		"the volume is being deleted, and would not be made again": {pair(sv, func(w *world) {
+		"the volume is being deleted, and would not be made again": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume names its claim no more":    {pair(sv, func(w *world) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim is lost for lack of its UID": {pair(sv, func(w *world) { w.usual.Spec.ClaimRef.UID, w.claim.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"left by the community for another share": {pair(sv, func(w *world) {
-			w.claim, w.usual.Annotations, w.usual.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
+		"the volume names its claim no more":    {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim is lost for lack of its UID": {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"left by the community for another share": {pair(sv, func(w *seen) {
+			w.pvc, w.usual.Annotations, w.usual.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
 		}), "create volume " + other, v1alpha1.Pending, ""},
-		"the claim of a former one was kept": {pair(sv, func(w *world) {
-			w.usual.Annotations[ownerUIDAnnotation], w.claim.OwnerReferences = "former", nil
+		"the claim of a former one was kept": {pair(sv, func(w *seen) {
+			w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "former", nil
 		}), "nothing", v1alpha1.Failed, "was kept"},
-		"the claim has another owner as well": {pair(sv, func(w *world) {
-			w.claim.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.claim.OwnerReferences...)
+		"the claim has another owner as well": {pair(sv, func(w *seen) {
+			w.pvc.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.pvc.OwnerReferences...)
 		}), "nothing", v1alpha1.Ready, ""},
-		"the volume is about to go": {pair(sv, func(w *world) { w.usual.DeletionTimestamp, w.claim = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
-		"the volume was deleted":    {pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"a bound claim wants another volume": {pair(sv, func(w *world) {
-			w.claim.Spec.VolumeName = "pv-x"
+		"the volume is about to go": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp, w.pvc = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
+		"the volume was deleted":    {pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"a bound claim wants another volume": {pair(sv, func(w *seen) {
+			w.pvc.Spec.VolumeName = "pv-x"
 		}), "nothing", v1alpha1.Failed, "wants volume pv-x instead of pv-ns-sv1"},
-		"a claim that waits for another volume": {pair(sv, func(w *world) {
-			w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{}
+		"a claim that waits for another volume": {pair(sv, func(w *seen) {
+			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{}
 		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
-		"a claim under a pod that waits for another volume": {pair(sv, func(w *world) {
-			w.claim.Spec.VolumeName, w.claim.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
+		"a claim under a pod that waits for another volume": {pair(sv, func(w *seen) {
+			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
-		"the volume is bound to a former claim": {pair(sv, func(w *world) {
+		"the volume is bound to a former claim": {pair(sv, func(w *seen) {
 			w.usual.Spec.ClaimRef.UID = "former"
 		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume is no share any more":        {pair(sv, func(w *world) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
-		"deleting the volume would lose data":    {pair(sv, func(w *world) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume has lost its label":          {pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim has lost its label":           {pair(sv, func(w *world) { w.claim.Labels = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
-		"the claim has lost its owner":           {pair(sv, func(w *world) { w.claim.OwnerReferences = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
-		"somebody else has the volume's name":    {world{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
-		"the volume has the other name":          {pair(sv, func(w *world) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
-		"the volume of the other name was lost":  {pair(sv, func(w *world) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
-		"somebody else has both names":           {world{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
-		"somebody else has the claim's name":     {pair(sv, func(w *world) { w.claim.OwnerReferences, w.claim.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
-		"the claim is of a former SharedVolume":  {pair(sv, func(w *world) { w.claim.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"the volume is of a former SharedVolume": {pair(sv, func(w *world) { w.claim, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"a forged volume for another claim":      {pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
+		"the volume is no share any more":        {pair(sv, func(w *seen) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
+		"deleting the volume would lose data":    {pair(sv, func(w *seen) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume has lost its label":          {pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the claim has lost its label":           {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
+		"the claim has lost its owner":           {pair(sv, func(w *seen) { w.pvc.OwnerReferences = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
+		"somebody else has the volume's name":    {seen{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
+		"the volume has the other name":          {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
+		"the volume of the other name was lost":  {pair(sv, func(w *seen) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
+		"somebody else has both names":           {seen{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
+		"somebody else has the claim's name":     {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		"the claim is of a former SharedVolume":  {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
+		"the volume is of a former SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
+		"a forged volume for another claim":      {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
 		// A tenant of a namespace that was made again wants the share of the tenant before.
-		"a forged finalizer and a volume of the community that is older": {pair(forged, func(w *world) {
-			w.claim, w.usual.Annotations, w.usual.Status.Phase = nil, nil, corev1.VolumeReleased
+		"a forged finalizer and a volume of the community that is older": {pair(forged, func(w *seen) {
+			w.pvc, w.usual.Annotations, w.usual.Status.Phase = nil, nil, corev1.VolumeReleased
 			w.usual.CreationTimestamp, w.usual.Spec.CSI.VolumeHandle = metav1.NewTime(forged.CreationTimestamp.Add(-time.Second)), "fs-99999999::fsap-99999999"
 		}), "create volume " + other, v1alpha1.Pending, ""},
-		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *world) {
-			w.claim, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *seen) {
+			w.pvc, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "nothing", v1alpha1.Failed, "may not use those"},
-		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *world) {
+		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *seen) {
 			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "restore IDs sv1", v1alpha1.Pending, ""},
-		"not allowed, and never bound": {pair(sv, func(w *world) {
-			w.claim, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable
+		"not allowed, and never bound": {pair(sv, func(w *seen) {
+			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable
 		}), "delete volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"not allowed, and never bound, as the cache has it": {pair(sv, func(w *world) {
-			w.claim, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
+		"not allowed, and never bound, as the cache has it": {pair(sv, func(w *seen) {
+			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
 		}), "look at the cluster", v1alpha1.Pending, ""},
-		"not allowed, and somebody removed the claim's UID": {pair(sv, func(w *world) {
+		"not allowed, and somebody removed the claim's UID": {pair(sv, func(w *seen) {
 			w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = notYours(), "", corev1.VolumeAvailable
 		}), "nothing", v1alpha1.Ready, ""},
-		"a volume that is not made again": {pair(sv, func(w *world) {
-			w.claim, w.limits, w.usual.DeletionTimestamp = nil, notYours(), &now
+		"a volume that is not made again": {pair(sv, func(w *seen) {
+			w.pvc, w.limits, w.usual.DeletionTimestamp = nil, notYours(), &now
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"a claim was refused before": {world{live: true, mayLack: true}, "ask whether a claim would be taken", v1alpha1.Pending, ""},
-		"a claim was refused before, and its volume goes": {pair(sv, func(w *world) {
-			w.claim, w.mayLack, w.usual.DeletionTimestamp = nil, true, &now
+		"a claim was refused before": {seen{live: true, mayLack: true}, "ask whether a claim would be taken", v1alpha1.Pending, ""},
+		"a claim was refused before, and its volume goes": {pair(sv, func(w *seen) {
+			w.pvc, w.mayLack, w.usual.DeletionTimestamp = nil, true, &now
 		}), "ask whether a claim would be taken", v1alpha1.Pending, ""},
-		"the claim is for a volume of somebody else": {pair(sv, func(w *world) {
-			w.usual, w.claim.Status.Phase = foreign, corev1.ClaimBound
+		"the claim is for a volume of somebody else": {pair(sv, func(w *seen) {
+			w.usual, w.pvc.Status.Phase = foreign, corev1.ClaimBound
 		}), "nothing", v1alpha1.Failed, "is for PersistentVolume pv-ns-sv1"},
-		"the cache has a claim that is being deleted": {pair(sv, func(w *world) { w.claim.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
-		"made by the community's operator": {pair(sv, func(w *world) {
-			w.usual.Annotations, w.claim.OwnerReferences = nil, nil
+		"the cache has a claim that is being deleted": {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
+		"made by the community's operator": {pair(sv, func(w *seen) {
+			w.usual.Annotations, w.pvc.OwnerReferences = nil, nil
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
 		}), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 	}
@@ -203,14 +203,14 @@ func TestTheNextStep(t *testing.T) {
 }
 
 // otherName is a world in which the SharedVolume has the volume of its other name.
-func otherName(w *world, usual *corev1.PersistentVolume, other string) {
+func otherName(w *seen, usual *corev1.PersistentVolume, other string) {
 	w.other, w.usual = w.usual, usual
-	w.other.Name, w.claim.Spec.VolumeName = other, other
+	w.other.Name, w.pvc.Spec.VolumeName = other, other
 }
 
 func TestALostVolumeIsMadeAgainForTheClaimThatIsThere(t *testing.T) {
 	sv := owner("ns", "sv1")
-	got := next(sv, pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }))
+	got := next(sv, pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }))
 	volume, ok := got.do.object.(*corev1.PersistentVolume)
 	if !ok || volume.Spec.ClaimRef.UID != "uid-of-claim" {
 		t.Errorf("the volume does not name the claim by UID, so that it would stay lost: %+v", got.do.object)
@@ -222,7 +222,7 @@ func TestTheEndOfACommunitysSharedVolume(t *testing.T) {
 	sv := owner("ns", "sv1")
 	now := metav1.NewTime(time.Unix(0, 0))
 	sv.DeletionTimestamp, sv.Finalizers = &now, []string{"example.com/other", CommunityFinalizer}
-	w := pair(sv, func(w *world) { w.usual.Annotations, w.claim.OwnerReferences = nil, nil })
+	w := pair(sv, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil })
 	var steps []string
 	for range 3 {
 		p := next(sv, w)
@@ -230,8 +230,8 @@ func TestTheEndOfACommunitysSharedVolume(t *testing.T) {
 		switch p.do.what {
 		case markVolume:
 			w.usual.Annotations = newVolume(sv, "").Annotations
-		case adoptClaim:
-			w.claim.OwnerReferences = newClaim(sv, "").OwnerReferences
+		case adoptPVC:
+			w.pvc.OwnerReferences = newPVC(sv, "").OwnerReferences
 		default:
 			sv.Finalizers = []string{"example.com/other"}
 		}
@@ -250,7 +250,7 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 	first.UID, second.UID = "first", "second"
 	second.Spec.FileSystemID = "fs-99999999"
 	taken := pair(first, nil)
-	got := next(second, world{usual: taken.usual, live: true})
+	got := next(second, seen{usual: taken.usual, live: true})
 	if step(got) != "create volume "+otherVolumeName("a-b", "c", "second") {
 		t.Fatalf("%s %s", step(got), got.message)
 	}
@@ -265,14 +265,14 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 
 func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
 	sv := owner("ns", "sv1")
-	lost := func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }
+	lost := func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }
 	for name, tc := range map[string]struct {
 		age   time.Duration
-		world world
+		world seen
 		step  string
 	}{
-		"new":                     {30 * time.Second, world{live: true}, "nothing"},
-		"no more":                 {time.Minute, world{live: true}, "create volume pv-ns-sv1"},
+		"new":                     {30 * time.Second, seen{live: true}, "nothing"},
+		"no more":                 {time.Minute, seen{live: true}, "create volume pv-ns-sv1"},
 		"made again for a claim":  {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
 		"that has its volume too": {30 * time.Second, pair(sv, nil), "nothing"},
 	} {

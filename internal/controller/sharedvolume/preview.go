@@ -35,23 +35,23 @@ func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error)
 	return changed, nil
 }
 
-// previewOne goes through the steps of handOver. None of them depends on the answer to another.
+// previewOne goes through the steps of cutOver. None of them depends on the answer to another.
 func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
-	var w world
+	var w seen
 	var err error
 	if w.usual, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}); err != nil {
 		return nil, err
 	}
-	claim := client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}
-	if w.claim, err = find[corev1.PersistentVolumeClaim](ctx, reader, claim); err != nil {
+	key := client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}
+	if w.pvc, err = find[corev1.PersistentVolumeClaim](ctx, reader, key); err != nil {
 		return nil, err
 	}
 	changed := []client.Object{owner}
-	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w.claim, volume) != nil {
+	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w.pvc, volume) != nil {
 		changed = append(changed, volume)
 	}
-	if w.claim != nil && w.claim.DeletionTimestamp == nil && isClaimOf(w.claim, owner) && adopting(owner, w.claim) != nil {
-		changed = append(changed, w.claim)
+	if w.pvc != nil && w.pvc.DeletionTimestamp == nil && isPVCOf(w.pvc, owner) && adopting(owner, w.pvc) != nil {
+		changed = append(changed, w.pvc)
 	}
 	return changed, nil
 }

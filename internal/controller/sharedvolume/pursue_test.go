@@ -19,14 +19,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
-func boundPair(sv *v1alpha1.SharedVolume, change func(*world)) []client.Object {
+func boundPair(sv *v1alpha1.SharedVolume, change func(*seen)) []client.Object {
 	w := pair(sv, change)
 	found := []client.Object{sv, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: efs.DriverName}}}
 	if w.usual != nil {
 		found = append(found, w.usual)
 	}
-	if w.claim != nil {
-		found = append(found, w.claim)
+	if w.pvc != nil {
+		found = append(found, w.pvc)
 	}
 	return found
 }
@@ -48,10 +48,10 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 	}{
 		"nothing is there": {[]client.Object{owner("ns", "sv1")}, []string{"create PersistentVolume pv-ns-sv1"}, nil},
 		"bound":            {boundPair(owner("ns", "sv1"), nil), []string{write}, nil},
-		"the community's": {boundPair(community, func(w *world) { w.usual.Annotations, w.claim.OwnerReferences = nil, nil }), []string{
+		"the community's": {boundPair(community, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{
 			"patch PersistentVolume pv-ns-sv1", "patch PersistentVolumeClaim ns/pvc-sv1", "patch SharedVolume ns/sv1", write,
 		}, []string{"Normal Adopted: taken over from the community's operator"}},
-		"the volume is deleted": {boundPair(owner("ns", "sv1"), func(w *world) {
+		"the volume is deleted": {boundPair(owner("ns", "sv1"), func(w *seen) {
 			w.usual.DeletionTimestamp, w.usual.Finalizers = &now, []string{"a/b"}
 		}), []string{"delete PersistentVolumeClaim ns/pvc-sv1"}, nil},
 	} {
@@ -117,7 +117,7 @@ func TestASharedVolumeIsLeftAloneAndToldSoOnce(t *testing.T) {
 }
 
 func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
-	const undecided = "what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy " + definition
+	const undecided = "what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy " + crdName
 	for name, tc := range map[string]struct {
 		namespace string
 		policies  bool
@@ -128,9 +128,9 @@ func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
 		"a list":                          {"ns", true, nil, limits{namespace: "ns", list: "*", listed: true}, ""},
 		"no namespace":                    {"gone", true, nil, limits{}, "the cache is behind"},
 		"not decided":                     {"bare", true, nil, limits{namespace: "bare"}, undecided},
-		"a policy that remembers nothing": {"bare", true, []client.Object{policyOf(definition, "")}, limits{namespace: "bare"}, undecided},
-		"open":                            {"bare", true, []client.Object{policyOf(definition, "Allow")}, limits{namespace: "bare"}, ""},
-		"closed": {"bare", true, []client.Object{policyOf(definition, "Deny"), policyOf(unlistedPolicy, "")}, limits{
+		"a policy that remembers nothing": {"bare", true, []client.Object{policyOf(crdName, "")}, limits{namespace: "bare"}, undecided},
+		"open":                            {"bare", true, []client.Object{policyOf(crdName, "Allow")}, limits{namespace: "bare"}, ""},
+		"closed": {"bare", true, []client.Object{policyOf(crdName, "Deny"), policyOf(unlistedPolicy, "")}, limits{
 			namespace: "bare", closed: true,
 		}, ""},
 		"without policies":             {"bare", false, nil, limits{namespace: "bare"}, ""},
@@ -147,9 +147,9 @@ func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
 }
 
 func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
-	released := func(w *world) { w.usual.Status.Phase = corev1.VolumeReleased }
+	released := func(w *seen) { w.usual.Status.Phase = corev1.VolumeReleased }
 	volume := pair(owner("ns", "sv1"), released).usual
-	claim := pair(owner("ns", "sv1"), nil).claim
+	pvc := pair(owner("ns", "sv1"), nil).pvc
 	sv, successor := owner("ns", "sv1"), owner("ns", "sv1")
 	successor.UID = "another"
 	for name, tc := range map[string]struct {
@@ -162,8 +162,8 @@ func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
 		"its SharedVolume":                    {[]client.Object{sv}, nil, neighbour{}, false, 0},
 		"its SharedVolume, not in the cache":  {nil, []client.Object{sv}, neighbour{}, false, 0},
 		"another SharedVolume of its name":    {[]client.Object{successor}, []client.Object{successor}, neighbour{}, true, 0},
-		"its claim":                           {[]client.Object{claim}, nil, neighbour{}, false, 0},
-		"its claim, which has lost its label": {nil, []client.Object{claim}, neighbour{}, false, 10 * time.Minute},
+		"its claim":                           {[]client.Object{pvc}, nil, neighbour{}, false, 0},
+		"its claim, which has lost its label": {nil, []client.Object{pvc}, neighbour{}, false, 10 * time.Minute},
 		"the community's operator":            {nil, nil, neighbour{running: "a/b"}, false, 0},
 	} {
 		cached, live := newCluster(t, append(tc.cached, volume)...), newCluster(t, tc.live...)
@@ -183,7 +183,7 @@ func TestAPreviewNamesWhatATakeoverChanges(t *testing.T) {
 		want    []string
 	}{
 		"ours":                {boundPair(owner("ns", "sv1"), nil), nil},
-		"the community's":     {boundPair(community, func(w *world) { w.usual.Annotations, w.claim.OwnerReferences = nil, nil }), []string{"sv1", "pv-ns-sv1", "pvc-sv1"}},
+		"the community's":     {boundPair(community, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{"sv1", "pv-ns-sv1", "pvc-sv1"}},
 		"all but handed over": {boundPair(community, nil), []string{"sv1"}},
 		"without a pair":      {[]client.Object{community}, []string{"sv1"}},
 	} {

@@ -109,7 +109,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.metrics.forget(key)
 	r.pacer.Settled(key)
 	r.made.Delete(made{key, createVolume})
-	r.made.Delete(made{key, createClaim})
+	r.made.Delete(made{key, createPVC})
 	r.writer.Forget(key)
 	r.left.Delete(key)
 }
@@ -131,8 +131,8 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason st
 }
 
 // pursue takes one step after the other until there is nothing left to do. With an error, the plan is the one that failed.
-func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, world, error) {
-	found, err := r.world(ctx, r.Client, owner)
+func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (plan, seen, error) {
+	found, err := r.observe(ctx, r.Client, owner)
 	var step plan
 	admitted := false
 	for range mostSteps {
@@ -141,7 +141,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 		step = next(owner, found)
 		if !admitted && costs(step) {
-			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil || step.look == lookClaim, r.Now()) {
+			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil || step.look == lookPVC, r.Now()) {
 				return step, found, errPostponed
 			}
 			admitted = true
@@ -154,7 +154,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		case isCreation(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
 			err = errBehind
 		default:
-			if err = r.advance(ctx, owner, &found, step.do); err == nil && step.do.what == deleteClaim {
+			if err = r.advance(ctx, owner, &found, step.do); err == nil && step.do.what == deletePVC {
 				return step, found, nil
 			}
 		}
@@ -163,18 +163,18 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 }
 
 // advance makes one change, and follows up on what comes of it.
-func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, do *change) error {
+func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	err := r.carryOut(ctx, owner, found, do)
 	if apierrors.IsAlreadyExists(err) && !found.live {
 		// It is somebody else's, or it has lost our label.
 		err = r.readLive(ctx, owner, found)
 	}
 	switch {
-	case err != nil && do.what == createClaim && isRefusal(err):
+	case err != nil && do.what == createPVC && isRefusal(err):
 		return r.withdraw(ctx, owner, found, err)
 	case err == nil && do.what == restoreIDs:
 		// What the namespace may use depends on the IDs.
-		*found, err = r.world(ctx, r.Client, owner)
+		*found, err = r.observe(ctx, r.Client, owner)
 	}
 	return err
 }
@@ -183,23 +183,23 @@ func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, 
 func costs(step plan) bool { return step.do != nil || step.look != 0 && step.look != lookShare }
 
 // find looks for what a plan needs to know.
-func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, step plan) error {
+func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, step plan) error {
 	var err error
 	switch step.look {
 	case lookLive:
 		err = r.readLive(ctx, owner, found)
-	case lookClaim:
+	case lookPVC:
 		err = r.seek(ctx, owner, found)
 	case lookUsers:
 		found.users, err = r.holdersOf(ctx, owner)
 	case lookShare:
 		found.placement, found.askable = r.Shares.Look(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
 	case lookPods:
-		found.elsewhere, err = r.usersOutside(ctx, owner, found.placement.Zone)
+		found.outsideZone, err = r.usersOutside(ctx, owner, found.placement.Zone)
 	case lookRoom:
 		found.mayLack = false
-		claim := newClaim(owner, volumeName(owner.Namespace, owner.Name))
-		err = r.Client.Create(ctx, claim, client.FieldOwner(r.Owner), client.DryRunAll)
+		pvc := newPVC(owner, volumeName(owner.Namespace, owner.Name))
+		err = r.Client.Create(ctx, pvc, client.FieldOwner(r.Owner), client.DryRunAll)
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			// Whose it is comes out when it is made.
@@ -208,7 +208,7 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 			r.refusals.Store(owner.Namespace, r.Now())
 		}
 		if err != nil {
-			err = fmt.Errorf("%s %s: %w", createClaim, claim.Name, err)
+			err = fmt.Errorf("%s %s: %w", createPVC, pvc.Name, err)
 		}
 	}
 	return err
@@ -221,10 +221,10 @@ func isRefusal(err error) bool {
 
 // withdraw deletes a volume again whose claim was refused: a quota counts claims, and is to bound volumes as well. Claims of this
 // namespace are tried first from now on. It returns why the claim was refused.
-func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, refusal error) error {
+func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, refusal error) error {
 	r.refusals.Store(owner.Namespace, r.Now())
 	volume := volumeOf(owner, *found)
-	if volume == nil || volume.DeletionTimestamp != nil || !isUnclaimed(volume, nil) {
+	if volume == nil || volume.DeletionTimestamp != nil || !isUnbound(volume, nil) {
 		return refusal
 	}
 	err := r.carryOut(ctx, owner, found, &change{what: deleteVolume, object: volume})
@@ -245,7 +245,7 @@ func (r *Reconciler) mayLack(namespace string) bool {
 	return refused
 }
 
-func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *world, do *change) error {
+func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
 	object, ok := do.object.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", do.object)
@@ -259,8 +259,8 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		}
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
-		found.volumeMade, found.claimMade = r.madeAt(owner, createVolume), r.madeAt(owner, createClaim)
-	case do.what == deleteClaim || do.what == deleteVolume:
+		found.volumeMade, found.pvcMade = r.madeAt(owner, createVolume), r.madeAt(owner, createPVC)
+	case do.what == deletePVC || do.what == deleteVolume:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:
 		err = r.patch(ctx, object, do.fields, uid, version)
@@ -269,7 +269,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)
 	}
 	r.tellChange(owner, do)
-	if do.what == createClaim {
+	if do.what == createPVC {
 		r.refusals.Delete(owner.Namespace)
 	}
 	if do.what == deleteVolume {
@@ -295,7 +295,7 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 }
 
 // isCreation tells whether a change makes a new object.
-func isCreation(do *change) bool { return do.what == createVolume || do.what == createClaim }
+func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
 // patch changes some fields of an object as it was read.
 func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any, uid types.UID, version string) error {

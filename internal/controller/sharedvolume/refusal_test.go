@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	claimWrite  = "create PersistentVolumeClaim ns/pvc-sv1"
+	pvcWrite    = "create PersistentVolumeClaim ns/pvc-sv1"
 	claimTry    = "try PersistentVolumeClaim ns/pvc-sv1"
 	volumeWrite = "create PersistentVolume pv-ns-sv1"
 	volumeDrop  = "delete PersistentVolume pv-ns-sv1"
@@ -47,18 +47,18 @@ func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
 	volumes := schema.GroupResource{Resource: "persistentvolumes"}
 	const told = "False QuotaExceeded: create claim pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few"
 	const hint = ": delete claims that nobody needs, or ask for a larger quota; the size is 1Gi on paper only"
-	unclaimed := func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }
+	unbound := func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }
 	for name, tc := range map[string]struct {
-		change func(*world)
+		change func(*seen)
 		fails  map[string]error
 		want   []string
 		told   string
 	}{
-		"it was never used":   {unclaimed, map[string]error{claimWrite: quota()}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
-		"somebody changed it": {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
-		"it has gone":         {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{claimWrite, volumeDrop, svStatus}, told + hint},
-		"it can't be deleted": {unclaimed, map[string]error{claimWrite: quota(), volumeDrop: textError("no route")}, []string{claimWrite, volumeDrop, svStatus}, told + "\ndelete volume pv-ns-sv1: no route" + hint},
-		"nothing is refused":  {unclaimed, nil, []string{claimWrite}, ""},
+		"it was never used":   {unbound, map[string]error{pvcWrite: quota()}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
+		"somebody changed it": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
+		"it has gone":         {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
+		"it can't be deleted": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: textError("no route")}, []string{pvcWrite, volumeDrop, svStatus}, told + "\ndelete volume pv-ns-sv1: no route" + hint},
+		"nothing is refused":  {unbound, nil, []string{pvcWrite}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorking(t, boundPair(owner("ns", "sv1"), tc.change)...)
@@ -84,17 +84,17 @@ func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
 func TestOnlyAVolumeThatNoClaimHoldsIsWithdrawn(t *testing.T) {
 	sv := owner("ns", "sv1")
 	for name, tc := range map[string]struct {
-		change func(*world)
+		change func(*seen)
 		want   []string
 	}{
-		"none":                {func(w *world) { w.usual = nil }, nil},
+		"none":                {func(w *seen) { w.usual = nil }, nil},
 		"claimed":             {nil, nil},
-		"being deleted":       {func(w *world) { w.usual.Spec.ClaimRef.UID, w.usual.DeletionTimestamp = "", &metav1.Time{Time: began} }, nil},
-		"that nobody has yet": {func(w *world) { w.usual.Spec.ClaimRef.UID = "" }, []string{volumeDrop}},
+		"being deleted":       {func(w *seen) { w.usual.Spec.ClaimRef.UID, w.usual.DeletionTimestamp = "", &metav1.Time{Time: began} }, nil},
+		"that nobody has yet": {func(w *seen) { w.usual.Spec.ClaimRef.UID = "" }, []string{volumeDrop}},
 	} {
 		w := newWorking(t)
 		found, refusal := pair(sv, tc.change), quota()
-		found.claim = nil
+		found.pvc = nil
 		if err := w.withdraw(t.Context(), sv, &found, refusal); !errors.Is(err, refusal) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -175,7 +175,7 @@ func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
 	w := newWorking(t)
 	key := client.ObjectKey{Namespace: "ns", Name: "sv1"}
 	w.made.Store(made{key, createVolume}, began)
-	w.made.Store(made{key, createClaim}, began)
+	w.made.Store(made{key, createPVC}, began)
 	w.left.Store(key, "a/b")
 	w.metrics.observe(withStatus(v1alpha1.Ready))
 	w.pacer.Failed(key, "Refused", began)
@@ -183,7 +183,7 @@ func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
 		t.Errorf("%+v, error %v, writes %v", result, err, w.cached.Writes)
 	}
 	_, left := w.left.Load(key)
-	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createClaim).IsZero() || left {
+	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createPVC).IsZero() || left {
 		t.Error("what was made or told for it is remembered for the next one of its name")
 	}
 	if !w.pacer.May(key, "Refused", true, began) {
@@ -202,7 +202,7 @@ func TestAReadThatFailsEndsALookAndNamesTheObject(t *testing.T) {
 		"get PersistentVolume":         "read *v1.PersistentVolume /pv-ns-sv1: no answer",
 		"get PersistentVolumeClaim":    "read *v1.PersistentVolumeClaim ns/pvc-sv1: no answer",
 		"get CSIDriver":                "read *v1.CSIDriver /efs.csi.aws.com: no answer",
-		"get CustomResourceDefinition": "read *unstructured.Unstructured /" + definition + ": no answer",
+		"get CustomResourceDefinition": "read *unstructured.Unstructured /" + crdName + ": no answer",
 		"get Namespace":                "read *v1.PartialObjectMetadata /ns: no answer",
 		"get ClusterCSIDriver":         "read *v1.ClusterCSIDriver /efs.csi.aws.com: no answer",
 	} {
@@ -238,7 +238,7 @@ func TestALookHasAnEnd(t *testing.T) {
 }
 
 func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrTold(t *testing.T) {
-	volume := pair(owner("ns", "sv1"), func(w *world) { w.usual.Status.Phase = corev1.VolumeReleased }).usual
+	volume := pair(owner("ns", "sv1"), func(w *seen) { w.usual.Status.Phase = corev1.VolumeReleased }).usual
 	resource := schema.GroupResource{Resource: "persistentvolumes"}
 	const read = "read *v1.PersistentVolume"
 	for name, tc := range map[string]struct {

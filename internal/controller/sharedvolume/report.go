@@ -30,7 +30,7 @@ const (
 
 // report writes the status if it is new. That a SharedVolume is pending without a reason to wait is the schema's default, and
 // costs no write.
-func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found world, step plan) error {
+func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedVolume, found seen, step plan) error {
 	wanted := statusOf(owner, found, step)
 	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
 	owner.Status = wanted
@@ -76,7 +76,7 @@ func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any
 }
 
 // statusOf is the status that a plan leads to.
-func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.SharedVolumeStatus {
+func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.SharedVolumeStatus {
 	wanted := *owner.Status.DeepCopy()
 	wanted.Phase, wanted.Message, wanted.ObservedGeneration = step.phase, status.Clip(step.message), owner.Generation
 	if step.volume != "" {
@@ -84,7 +84,7 @@ func statusOf(owner *v1alpha1.SharedVolume, found world, step plan) v1alpha1.Sha
 	}
 	if step.phase == v1alpha1.Ready {
 		group := ""
-		wanted.ClaimRef = v1alpha1.ClaimReference{APIGroup: &group, Kind: "PersistentVolumeClaim", Name: claimName(owner.Name)}
+		wanted.ClaimRef = v1alpha1.ClaimReference{APIGroup: &group, Kind: "PersistentVolumeClaim", Name: pvcName(owner.Name)}
 	}
 	set := func(kind string, isTrue bool, reason, message string) {
 		state := metav1.ConditionFalse
@@ -170,11 +170,11 @@ func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 	case addAffinity:
 		r.say(owner, corev1.EventTypeNormal, eventConfined, "pods that use it are scheduled in the zone of its file system from now on: "+
 			do.object.GetName()+" has a node affinity, as the annotation asks")
-	case createClaim, createVolume:
+	case createPVC, createVolume:
 		if owner.Status.ClaimRef.Name != "" {
 			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())
 		}
-	case rejoinVolume, markVolume, adoptClaim, deleteClaim, deleteVolume:
+	case rejoinVolume, markVolume, adoptPVC, deletePVC, deleteVolume:
 	}
 }
 

@@ -20,7 +20,7 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 	const installed = "True Installed"
 	for name, tc := range map[string]struct {
 		before []string
-		world  world
+		world  seen
 		step   plan
 		want   map[string]string
 	}{
@@ -29,7 +29,7 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			want: map[string]string{"Ready": "True Bound", "Bound": "True Bound", "DriverInstalled": installed},
 		},
 		"bound without a driver": {
-			world: world{noDriver: true}, step: plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage, bound: true},
+			world: seen{noDriver: true}, step: plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage, bound: true},
 			want: map[string]string{
 				"Ready": "True Bound: " + noDriverMessage, "Bound": "True Bound",
 				"DriverInstalled": "False NoCSIDriver: the claim is bound, but pods can't use it before the EFS driver is installed: ask an " +
@@ -45,13 +45,13 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			want: map[string]string{"Ready": "False ClaimChanged: m", "Bound": "True Bound", "DriverInstalled": installed},
 		},
 		"bound, and not allowed any more": {
-			world: world{limits: notYours()}, step: plan{phase: v1alpha1.Ready, reason: "Bound", bound: true},
+			world: seen{limits: notYours()}, step: plan{phase: v1alpha1.Ready, reason: "Bound", bound: true},
 			want: map[string]string{
 				"Ready": "True Bound", "Bound": "True Bound", "DriverInstalled": installed, "Allowed": "False NotListed: " + notListed,
 			},
 		},
 		"allowed by a list": {
-			world: world{limits: limits{namespace: "ns", listed: true, list: "fs-1234cdef"}}, step: plan{phase: v1alpha1.Pending, reason: "Creating"},
+			world: seen{limits: limits{namespace: "ns", listed: true, list: "fs-1234cdef"}}, step: plan{phase: v1alpha1.Pending, reason: "Creating"},
 			want: map[string]string{"Ready": "False Creating", "Bound": "False Creating", "DriverInstalled": installed, "Allowed": "True Listed"},
 		},
 		"nobody limits it any more, nor asks AWS": {
@@ -93,8 +93,8 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 // What was once Ready keeps naming its claim and its volume, whatever becomes of them.
 func TestTheStatusKeepsTheNamesAndIsSorted(t *testing.T) {
 	sv := owner("ns", "sv1")
-	sv.Status = statusOf(sv, world{limits: notYours()}, plan{phase: v1alpha1.Ready, reason: "Bound", bound: true, volume: "pv-ns-sv1"})
-	got := statusOf(sv, world{}, plan{phase: v1alpha1.Failed, reason: "VolumeChanged", message: strings.Repeat("m", 1001)})
+	sv.Status = statusOf(sv, seen{limits: notYours()}, plan{phase: v1alpha1.Ready, reason: "Bound", bound: true, volume: "pv-ns-sv1"})
+	got := statusOf(sv, seen{}, plan{phase: v1alpha1.Failed, reason: "VolumeChanged", message: strings.Repeat("m", 1001)})
 	if got.ClaimRef.Name != "pvc-sv1" || got.VolumeName != "pv-ns-sv1" {
 		t.Errorf("%+v", got)
 	}
@@ -157,7 +157,7 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 	sv := owner("ns", "sv1")
 	known := owner("ns", "sv1")
 	known.Status.ClaimRef.Name = "pvc-sv1"
-	volume, claim := newVolume(sv, "pv-ns-sv1"), newClaim(sv, "pv-ns-sv1")
+	volume, pvc := newVolume(sv, "pv-ns-sv1"), newPVC(sv, "pv-ns-sv1")
 	for name, tc := range map[string]struct {
 		owner *v1alpha1.SharedVolume
 		do    change
@@ -169,13 +169,13 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 		"confined": {sv, change{what: addAffinity, object: volume}, []string{"Normal ZoneAffinityAdded: pods that use it are scheduled in the zone of its " +
 			"file system from now on: pv-ns-sv1 has a node affinity, as the annotation asks"}},
 		"the first volume":     {sv, change{what: createVolume, object: volume}, nil},
-		"the first claim":      {sv, change{what: createClaim, object: claim}, nil},
+		"the first claim":      {sv, change{what: createPVC, object: pvc}, nil},
 		"another volume":       {known, change{what: createVolume, object: volume}, []string{"Normal Rebuilt: made again: pv-ns-sv1"}},
-		"another claim":        {known, change{what: createClaim, object: claim}, []string{"Normal Rebuilt: made again: pvc-sv1"}},
+		"another claim":        {known, change{what: createPVC, object: pvc}, []string{"Normal Rebuilt: made again: pvc-sv1"}},
 		"a volume is rejoined": {known, change{what: rejoinVolume, object: volume}, nil},
 		"a volume is marked":   {known, change{what: markVolume, object: volume}, nil},
-		"a claim is adopted":   {known, change{what: adoptClaim, object: claim}, nil},
-		"a claim is deleted":   {known, change{what: deleteClaim, object: claim}, nil},
+		"a claim is adopted":   {known, change{what: adoptPVC, object: pvc}, nil},
+		"a claim is deleted":   {known, change{what: deletePVC, object: pvc}, nil},
 		"a volume is deleted":  {known, change{what: deleteVolume, object: volume}, nil},
 	} {
 		events := &canned.Events{}
@@ -189,7 +189,7 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 func TestAStatusIsWrittenOnlyIfItIsNew(t *testing.T) {
 	failing := plan{phase: v1alpha1.Failed, reason: "NameTaken", message: "taken"}
 	old := owner("ns", "sv1")
-	old.Status = statusOf(old, world{}, failing)
+	old.Status = statusOf(old, seen{}, failing)
 	known := owner("ns", "sv1")
 	known.Status.ClaimRef.Name = "pvc-sv1"
 	for name, tc := range map[string]struct {
@@ -208,7 +208,7 @@ func TestAStatusIsWrittenOnlyIfItIsNew(t *testing.T) {
 	} {
 		w := newWorking(t)
 		sv := tc.owner.DeepCopy()
-		if err := w.report(t.Context(), sv.DeepCopy(), sv, world{}, tc.step); err != nil {
+		if err := w.report(t.Context(), sv.DeepCopy(), sv, seen{}, tc.step); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(w.cached.Writes); got != tc.writes || len(w.events.Said) != tc.says {
@@ -221,7 +221,7 @@ func TestAStatusThatCannotBeWrittenIsNotTold(t *testing.T) {
 	w := newWorking(t)
 	w.cached.Refuse(errors.New("no answer"))
 	sv := owner("ns", "sv1")
-	err := w.report(t.Context(), sv.DeepCopy(), sv, world{}, plan{phase: v1alpha1.Failed, reason: "NameTaken", message: "taken"})
+	err := w.report(t.Context(), sv.DeepCopy(), sv, seen{}, plan{phase: v1alpha1.Failed, reason: "NameTaken", message: "taken"})
 	if err == nil || err.Error() != "write status of SharedVolume ns/sv1: no answer" || len(w.events.Said) > 0 {
 		t.Errorf("error %v, events %q", err, w.events.Said)
 	}
@@ -244,7 +244,7 @@ func TestWhatTheDefinitionLacksIsNotWritten(t *testing.T) {
 	} {
 		w := newWorking(t)
 		sv := owner("ns", "sv1")
-		if err := w.report(t.Context(), sv.DeepCopy(), sv, world{lacks: tc.lacks}, tc.step); err != nil || len(w.cached.Bodies) != 1 {
+		if err := w.report(t.Context(), sv.DeepCopy(), sv, seen{lacks: tc.lacks}, tc.step); err != nil || len(w.cached.Bodies) != 1 {
 			t.Fatal(err, w.cached.Writes)
 		}
 		var sent struct{ Status map[string]any }
@@ -261,7 +261,7 @@ func TestWhatTheDefinitionLacksIsNotWritten(t *testing.T) {
 		// What the definition would drop does not make it a new status.
 		stored := sv.DeepCopy()
 		stored.Status = trim(sv.Status, tc.lacks)
-		if err := w.report(t.Context(), stored.DeepCopy(), stored, world{lacks: tc.lacks}, tc.step); err != nil {
+		if err := w.report(t.Context(), stored.DeepCopy(), stored, seen{lacks: tc.lacks}, tc.step); err != nil {
 			t.Fatal(err)
 		}
 		if len(w.cached.Writes) != 1 {

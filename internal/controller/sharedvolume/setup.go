@@ -39,9 +39,9 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 	owned := k8slabels.SelectorFromSet(k8slabels.Set{ownedLabel: "true"})
 	options := map[client.Object]cache.ByObject{
 		&corev1.PersistentVolume{}:      {Label: owned, Transform: stripVolume},
-		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripClaim},
+		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripPVC},
 		namespaceMetadata():             {Transform: stripNamespace},
-		apply.CRD():                     {Field: fields.OneTermEqualSelector("metadata.name", definition), Transform: stripDefinition},
+		apply.CRD():                     {Field: fields.OneTermEqualSelector("metadata.name", crdName), Transform: stripCRD},
 	}
 	if served {
 		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: Strip}
@@ -81,11 +81,11 @@ func stripVolume(object any) (any, error) {
 	return object, nil
 }
 
-func stripClaim(object any) (any, error) {
-	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		claim.ManagedFields, claim.Annotations = nil, nil
-		claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName}
-		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: claim.Status.Phase}
+func stripPVC(object any) (any, error) {
+	if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		pvc.ManagedFields, pvc.Annotations = nil, nil
+		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: pvc.Spec.VolumeName}
+		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: pvc.Status.Phase}
 	}
 	return object, nil
 }
@@ -110,7 +110,7 @@ func (r *AdmissionReconciler) SetupWithManager(manager ctrl.Manager) error {
 	if err := registry.Registry.Register(r.open); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: definition}})
+	wake := r.applier.Wake(reconcile.Request{NamespacedName: client.ObjectKey{Name: crdName}})
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume-admission").
 		Watches(apply.CRD(), wake).
 		// Another copy of this operator ends.
@@ -140,14 +140,14 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		For(&v1alpha1.SharedVolume{}).
 		// The pair, whoever changes it.
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofPVC)).
 		// What a namespace may use.
 		Watches(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 			return r.in(ctx, object.GetName(), "")
 		}), builder.WithPredicates(changed(AllowedAnnotation))).
 		Watches(&operatorv1.ClusterCSIDriver{}, all, builder.WithPredicates(changed(UnlistedAnnotation))).
 		// What the status may say.
-		Watches(apply.CRD(), all, builder.WithPredicates(definitionChanged())).
+		Watches(apply.CRD(), all, builder.WithPredicates(crdChanged())).
 		// The driver comes and goes.
 		Watches(&storagev1.CSIDriver{}, all, builder.WithPredicates(changed(""))).
 		// Another operator ends.
@@ -184,8 +184,8 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 				otherVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
 		}), gone).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok && claim.Spec.VolumeName != "" {
-				return requests("", claim.Spec.VolumeName)
+			if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok && pvc.Spec.VolumeName != "" {
+				return requests("", pvc.Spec.VolumeName)
 			}
 			return nil
 		}), gone).

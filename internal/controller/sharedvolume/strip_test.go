@@ -41,10 +41,10 @@ func keep[T any](t *testing.T, strip func(any) (any, error), object T) T {
 // The same plan must come of what is in the cache and of what is in the cluster, in whatever state that is.
 func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 	random, data := rand.New(rand.NewPCG(3, 4)), make([]byte, 64)
-	tells := func(sv *v1alpha1.SharedVolume, w world) string {
+	tells := func(sv *v1alpha1.SharedVolume, w seen) string {
 		p := next(sv, w)
 		text := strings.Join([]string{step(p), string(p.phase), p.reason, p.message, p.volume}, "|")
-		if p.do != nil && p.do.what != adoptClaim {
+		if p.do != nil && p.do.what != adoptPVC {
 			// An adopted claim gets labels and owners beside those that it has, which the cache holds as well.
 			text += cmp.Diff(map[string]any{}, p.do.fields)
 		}
@@ -68,12 +68,12 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 				(*one.from).Spec.Capacity, (*one.from).Spec.StorageClassName = corev1.ResourceList{"storage": {}}, "any"
 			}
 		}
-		if w.claim != nil {
-			leanWorld.claim = keep(t, stripClaim, w.claim.DeepCopy())
-			w.claim.Spec.AccessModes, w.claim.Annotations = []corev1.PersistentVolumeAccessMode{"ReadWriteMany"}, map[string]string{"a": "b"}
+		if w.pvc != nil {
+			leanWorld.pvc = keep(t, stripPVC, w.pvc.DeepCopy())
+			w.pvc.Spec.AccessModes, w.pvc.Annotations = []corev1.PersistentVolumeAccessMode{"ReadWriteMany"}, map[string]string{"a": "b"}
 		}
 		if full, kept := tells(sv, w), tells(lean, leanWorld); full != kept {
-			t.Fatalf("of the cluster it is\n%s\nof the cache\n%s\nowner %+v\nusual %+v\nother %+v\nclaim %+v", full, kept, sv, w.usual, w.other, w.claim)
+			t.Fatalf("of the cluster it is\n%s\nof the cache\n%s\nowner %+v\nusual %+v\nother %+v\nclaim %+v", full, kept, sv, w.usual, w.other, w.pvc)
 		}
 	}
 }
@@ -100,11 +100,11 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 	if diff := cmp.Diff(want, keep(t, stripVolume, volume), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("PersistentVolume (-want +got):\n%s", diff)
 	}
-	claim := newClaim(owner("ns", "sv1"), "pv-ns-sv1")
-	lean := claim.DeepCopy()
+	pvc := newPVC(owner("ns", "sv1"), "pv-ns-sv1")
+	lean := pvc.DeepCopy()
 	lean.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: "pv-ns-sv1"}
-	claim.Annotations, claim.Status.Conditions = map[string]string{"a": "b"}, []corev1.PersistentVolumeClaimCondition{{Message: "long"}}
-	if diff := cmp.Diff(lean, keep(t, stripClaim, claim), cmpopts.EquateEmpty()); diff != "" {
+	pvc.Annotations, pvc.Status.Conditions = map[string]string{"a": "b"}, []corev1.PersistentVolumeClaimCondition{{Message: "long"}}
+	if diff := cmp.Diff(lean, keep(t, stripPVC, pvc), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("PersistentVolumeClaim (-want +got):\n%s", diff)
 	}
 	space := namespaceMetadata()
@@ -114,7 +114,7 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 		t.Errorf("Namespace %+v", got.ObjectMeta)
 	}
 	for name, strip := range map[string]func(any) (any, error){
-		"SharedVolume": Strip, "volume": stripVolume, "claim": stripClaim, "namespace": stripNamespace, "definition": stripDefinition,
+		"SharedVolume": Strip, "volume": stripVolume, "claim": stripPVC, "namespace": stripNamespace, "definition": stripCRD,
 	} {
 		// What a cache hands over for an object that has gone without notice.
 		if got := keep(t, strip, "tombstone"); got != "tombstone" {
@@ -150,7 +150,7 @@ func TestWhatADefinitionLacksIsFoundInItsSchema(t *testing.T) {
 	} {
 		crd := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": tc.versions, "scope": "Namespaced"}}}
 		large(crd)
-		kept := keep(t, stripDefinition, crd)
+		kept := keep(t, stripCRD, crd)
 		if diff := cmp.Diff(tc.want, lacking(kept), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -63,7 +63,7 @@ func (p precedent) byDefault() string {
 
 // decide tells what namespaces without a list may use if nobody says. What was decided once holds, also if somebody deletes the policy.
 func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
-	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: definition})
+	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: crdName})
 	if err != nil {
 		return "", err
 	}

@@ -91,7 +91,7 @@ func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
 	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stripDefinition(crd); err != nil {
+	if _, err := stripCRD(crd); err != nil {
 		t.Fatal(err)
 	}
 	return crd

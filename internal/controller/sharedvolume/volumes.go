@@ -81,8 +81,8 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
 			return exists, 0, err
 		}
-		if claimed, err := r.isClaimed(ctx, reader, volume); err != nil || claimed {
-			return claimed, retries[reader], err
+		if bound, err := r.hasPVC(ctx, reader, volume); err != nil || bound {
+			return bound, retries[reader], err
 		}
 	}
 	return false, 0, nil
@@ -95,10 +95,10 @@ func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, fro
 	return there && owner.UID == from.uid, err
 }
 
-// isClaimed tells whether the claim that a volume is for is there. One that was never bound names its claim by name only. A claim that
+// hasPVC tells whether the claim that a volume is for is there. One that was never bound names its claim by name only. A claim that
 // waits is not reason enough to keep it: it may be that of a new tenant, who would get the share of the one before.
-func (r *VolumeReconciler) isClaimed(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
-	claim, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
-	there, err := get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
-	return there && (claim.UID == ref.UID || ref.UID == "" && claim.Spec.VolumeName == volume.Name && wasBound(claim)), err
+func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
+	pvc, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
+	there, err := get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, pvc)
+	return there && (pvc.UID == ref.UID || ref.UID == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
 }

@@ -48,10 +48,10 @@ func TestWhichVolumesAreLetGo(t *testing.T) {
 
 // What Kubernetes' protection of claims counts, no more and no less.
 func TestWhichPodsHoldAClaim(t *testing.T) {
-	pod := func(node, claim string, phase corev1.PodPhase) *corev1.Pod {
+	pod := func(node, pvc string, phase corev1.PodPhase) *corev1.Pod {
 		found := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
 		found.Spec.Volumes = []corev1.Volume{{}, {VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 		}}}
 		return found
 	}

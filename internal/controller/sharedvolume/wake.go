@@ -53,8 +53,8 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// definitionChanged lets definitions pass that get or lose fields.
-func definitionChanged() predicate.Predicate {
+// crdChanged lets definitions pass that get or lose fields.
+func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
 			return lacking(crd)
@@ -113,12 +113,12 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofClaim finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
-func ofClaim(_ context.Context, object client.Object) []reconcile.Request {
-	name, _ := strings.CutPrefix(object.GetName(), claimName(""))
+// ofPVC finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
+func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
+	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}
-	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		for _, owner := range ownersOf(claim) {
+	if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		for _, owner := range ownersOf(pvc) {
 			if owner.Name != name {
 				names = append(names, owner.Name)
 			}

@@ -35,7 +35,7 @@ func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 	long := owner("ns", strings.Repeat("n", 253))
 	unmarked := newVolume(sv, "pv-ns-sv1")
 	unmarked.Annotations = nil
-	adopted := newClaim(sv, "pv-ns-sv1")
+	adopted := newPVC(sv, "pv-ns-sv1")
 	adopted.Name = "pvc-other"
 	for name, tc := range map[string]struct {
 		got  []reconcile.Request
@@ -45,9 +45,9 @@ func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 		"a volume without annotations": {ofVolume(t.Context(), unmarked), keys("ns", "sv1")},
 		"a volume of a long name":      {ofVolume(t.Context(), newVolume(long, "x")), keys("ns", long.Name)},
 		"another volume":               {ofVolume(t.Context(), &corev1.PersistentVolume{}), nil},
-		"its claim":                    {ofClaim(t.Context(), newClaim(sv, "")), keys("ns", "sv1")},
-		"a claim of a long name":       {ofClaim(t.Context(), newClaim(long, "")), keys("ns", strings.TrimPrefix(claimName(long.Name), "pvc-"), "ns", long.Name)},
-		"a claim with another owner":   {ofClaim(t.Context(), adopted), keys("ns", "other", "ns", "sv1")},
+		"its claim":                    {ofPVC(t.Context(), newPVC(sv, "")), keys("ns", "sv1")},
+		"a claim of a long name":       {ofPVC(t.Context(), newPVC(long, "")), keys("ns", strings.TrimPrefix(pvcName(long.Name), "pvc-"), "ns", long.Name)},
+		"a claim with another owner":   {ofPVC(t.Context(), adopted), keys("ns", "other", "ns", "sv1")},
 	} {
 		if diff := cmp.Diff(tc.want, keysOf(tc.got), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -119,9 +119,9 @@ func TestWhichUpdatesWake(t *testing.T) {
 		"a condition of ours comes":  {conditionsChanged(prefix), driverWith(usual), driverWith(usual, open), true},
 		"a condition of ours goes":   {conditionsChanged(prefix), driverWith(open), driverWith(), true},
 		"another condition comes":    {conditionsChanged(prefix), driverWith(open), driverWith(open, usual), false},
-		"a definition loses a field": {definitionChanged(), lackingFields(), lackingFields("conditions"), true},
-		"a definition has the same":  {definitionChanged(), lackingFields("conditions"), lackingFields("conditions"), false},
-		"what is no definition":      {definitionChanged(), annotatedNamespace(), annotatedNamespace(), false},
+		"a definition loses a field": {crdChanged(), lackingFields(), lackingFields("conditions"), true},
+		"a definition has the same":  {crdChanged(), lackingFields("conditions"), lackingFields("conditions"), false},
+		"what is no definition":      {crdChanged(), annotatedNamespace(), annotatedNamespace(), false},
 	} {
 		if got := tc.rule.Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -139,7 +139,7 @@ func TestWhichComingsAndGoingsWake(t *testing.T) {
 		"a namespace with a list":  {listChanged(), annotatedNamespace(""), true, true},
 		"a namespace without one":  {listChanged(), annotatedNamespace(), false, false},
 		"a ClusterCSIDriver":       {conditionsChanged("AWSEFS"), driverWith(), true, true},
-		"a definition, at a start": {definitionChanged(), lackingFields("conditions"), false, true},
+		"a definition, at a start": {crdChanged(), lackingFields("conditions"), false, true},
 	} {
 		comes, leave := tc.rule.Create(event.CreateEvent{Object: tc.object}), tc.rule.Delete(event.DeleteEvent{Object: tc.object})
 		if comes != tc.comes || leave != tc.leave {

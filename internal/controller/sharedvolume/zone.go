@@ -54,8 +54,8 @@ const (
 	reasonOneZone  = "OneZone"
 )
 
-// judge tells what the status says about mounting; nil means that nobody has asked AWS yet.
-func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) *mountability {
+// evaluate tells what the status says about mounting; nil means that nobody has asked AWS yet.
+func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
 	case volume == nil && w.limits.denied(shareIn(owner)) != "":
@@ -66,7 +66,7 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 	case w.placement.Off:
 		return &mountability{}
 	case !w.placement.Known || w.placement.Pending:
-		return told(owner)
+		return reported(owner)
 	case w.placement.Reason != "":
 		return &mountability{reason: w.placement.Reason, message: w.placement.Message}
 	case zone == "":
@@ -75,8 +75,8 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 	one := mountability{mountable: true, reason: reasonOneZone, message: fmt.Sprintf("file system %s is One Zone in %s", id, zone)}
 	switch {
 	case volume == nil:
-	case volume.Spec.NodeAffinity == nil && len(w.elsewhere) > 0:
-		one.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.elsewhere)
+	case volume.Spec.NodeAffinity == nil && len(w.outsideZone) > 0:
+		one.message += ": the volume gets the affinity to its zone when pods that use it elsewhere have ended: " + status.Shorten(w.outsideZone)
 	case volume.Spec.NodeAffinity == nil:
 		one.message += fmt.Sprintf(": pods in other zones may fail to mount it; the annotation %s=true keeps new pods in its zone, for good",
 			ZoneAffinityAnnotation)
@@ -88,8 +88,8 @@ func judge(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolum
 	return &one
 }
 
-// told is what the condition says at present.
-func told(owner *v1alpha1.SharedVolume) *mountability {
+// reported is what the condition says at present.
+func reported(owner *v1alpha1.SharedVolume) *mountability {
 	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
 	if before == nil {
 		return &mountability{}
@@ -99,14 +99,14 @@ func told(owner *v1alpha1.SharedVolume) *mountability {
 
 // confining brings the zone into a bound volume that was made without it, if the SharedVolume asks for that. A pod that mounts
 // across zones must not be hit: its kubelet would refuse to mount the volume again. The phase is empty if nothing is to be done.
-func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentVolume) plan {
-	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.claim.Status.Phase == corev1.ClaimBound
+func confining(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
+	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
 	// What is wrong comes first, as nobody could take the affinity back. Without a node in the zone no pod would start any more.
 	possible := w.placement.Known && !w.placement.Pending && w.placement.Zone != "" && w.placement.Reason == ""
 	switch {
-	case !wanted || !possible || len(w.elsewhere) > 0:
+	case !wanted || !possible || len(w.outsideZone) > 0:
 		return plan{}
-	case w.elsewhere == nil:
+	case w.outsideZone == nil:
 		return plan{phase: v1alpha1.Ready, look: lookPods}
 	default:
 		return plan{phase: v1alpha1.Ready, reason: "Bound", do: &change{what: addAffinity, object: volume, fields: map[string]any{
@@ -117,7 +117,7 @@ func confining(owner *v1alpha1.SharedVolume, w world, volume *corev1.PersistentV
 
 // isAwaited tells whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
 // volume that is made before its zone is known has no affinity.
-func isAwaited(owner *v1alpha1.SharedVolume, w world) bool {
+func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing
 }
 

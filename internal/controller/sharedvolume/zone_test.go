@@ -34,7 +34,7 @@ func annotated(value string) *v1alpha1.SharedVolume {
 }
 
 // asking is a world in which AWS has not been asked.
-func asking(w world) world {
+func asking(w seen) seen {
 	w.askable = true
 	return w
 }
@@ -47,22 +47,22 @@ func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
 	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
 	for name, tc := range map[string]struct {
 		owner *v1alpha1.SharedVolume
-		world world
+		world seen
 		step  string
 	}{
 		// What has to be fresh is read after AWS, which may take seconds.
-		"nothing is there":           {sv, world{}, "ask AWS"},
-		"both names are taken":       {sv, world{usual: foreign, other: foreign}, "ask AWS"},
-		"nothing may be used":        {sv, world{limits: notYours()}, "look at the cluster"},
-		"the claim is to be made":    {sv, pair(sv, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1"},
-		"the volume was lost":        {sv, pair(sv, func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1"},
-		"the volume is to be marked": {sv, pair(sv, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1"},
+		"nothing is there":           {sv, seen{}, "ask AWS"},
+		"both names are taken":       {sv, seen{usual: foreign, other: foreign}, "ask AWS"},
+		"nothing may be used":        {sv, seen{limits: notYours()}, "look at the cluster"},
+		"the claim is to be made":    {sv, pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1"},
+		"the volume was lost":        {sv, pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1"},
+		"the volume is to be marked": {sv, pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1"},
 		"bound":                      {sv, pair(sv, nil), "ask AWS"},
 		"bound, and to be confined":  {annotated("true"), pair(sv, nil), "ask AWS"},
-		"bound, not allowed any more": {sv, pair(sv, func(w *world) {
+		"bound, not allowed any more": {sv, pair(sv, func(w *seen) {
 			w.limits = notYours()
 		}), "ask AWS"},
-		"not bound yet": {sv, pair(sv, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "ask AWS"},
+		"not bound yet": {sv, pair(sv, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "ask AWS"},
 		"it ends":       {leaving, pair(sv, nil), "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,18 +75,18 @@ func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
 
 func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 	sv := owner("ns", "sv1")
-	lost := func(w *world) { w.usual, w.claim.Status.Phase = nil, corev1.ClaimLost }
+	lost := func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }
 	for name, tc := range map[string]struct {
 		owner     *v1alpha1.SharedVolume
-		world     world
+		world     seen
 		placement efs.Placement
 		want      *corev1.VolumeNodeAffinity
 	}{
-		"AWS is unknown":          {sv, world{live: true}, efs.Placement{}, nil},
-		"regional":                {sv, world{live: true}, regional, nil},
-		"One Zone":                {sv, world{live: true}, oneZone, affinityTo("us-east-1a")},
-		"One Zone without a node": {sv, world{live: true}, noNode, affinityTo("us-east-1a")},
-		"it does not exist":       {sv, world{live: true}, notFound, nil},
+		"AWS is unknown":          {sv, seen{live: true}, efs.Placement{}, nil},
+		"regional":                {sv, seen{live: true}, regional, nil},
+		"One Zone":                {sv, seen{live: true}, oneZone, affinityTo("us-east-1a")},
+		"One Zone without a node": {sv, seen{live: true}, noNode, affinityTo("us-east-1a")},
+		"it does not exist":       {sv, seen{live: true}, notFound, nil},
 		"made again for a claim":  {sv, pair(sv, lost), oneZone, nil},
 		// Where its pods are is looked at when it is bound.
 		"made again for a claim, annotated": {annotated("true"), pair(sv, lost), oneZone, nil},
@@ -107,15 +107,15 @@ func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 
 func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 	sv := owner("ns", "sv1")
-	with := func(placement efs.Placement, elsewhere []string, change func(*world)) world {
+	with := func(placement efs.Placement, outsideZone []string, change func(*seen)) seen {
 		w := pair(sv, change)
-		w.placement, w.elsewhere = placement, elsewhere
+		w.placement, w.outsideZone = placement, outsideZone
 		return w
 	}
-	own := func(w *world) { w.usual.Spec.NodeAffinity = affinityTo("us-east-1b") }
+	own := func(w *seen) { w.usual.Spec.NodeAffinity = affinityTo("us-east-1b") }
 	for name, tc := range map[string]struct {
 		owner *v1alpha1.SharedVolume
-		world world
+		world seen
 		step  string
 		retry time.Duration
 	}{
@@ -129,10 +129,10 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 		"no node is in the zone":        {annotated("true"), with(noNode, nil, nil), "nothing", 0},
 		"it does not exist":             {annotated("true"), with(notFound, nil, nil), "nothing", 0},
 		"the volume has an affinity":    {annotated("true"), with(oneZone, nil, own), "nothing", 0},
-		"the claim is not bound":        {annotated("true"), with(oneZone, nil, func(w *world) { w.claim.Status.Phase = corev1.ClaimPending }), "nothing", patience},
-		"what is wrong is mended first": {annotated("true"), with(oneZone, []string{}, func(w *world) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", 0},
-		"also where no driver is there": {annotated("true"), with(oneZone, nil, func(w *world) { w.noDriver = true }), "look where pods are", 0},
-		"also where it is allowed no more": {annotated("true"), with(oneZone, []string{}, func(w *world) {
+		"the claim is not bound":        {annotated("true"), with(oneZone, nil, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", patience},
+		"what is wrong is mended first": {annotated("true"), with(oneZone, []string{}, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", 0},
+		"also where no driver is there": {annotated("true"), with(oneZone, nil, func(w *seen) { w.noDriver = true }), "look where pods are", 0},
+		"also where it is allowed no more": {annotated("true"), with(oneZone, []string{}, func(w *seen) {
 			w.limits = notYours()
 		}), "add zone affinity pv-ns-sv1", 0},
 	} {
@@ -150,7 +150,7 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 
 func TestConfiningChangesNothingButTheAffinity(t *testing.T) {
 	w := pair(owner("ns", "sv1"), nil)
-	w.placement, w.elsewhere = oneZone, []string{}
+	w.placement, w.outsideZone = oneZone, []string{}
 	got := next(annotated("true"), w)
 	want := map[string]any{"spec": map[string]any{"nodeAffinity": affinityTo("us-east-1a")}}
 	if diff := cmp.Diff(want, got.do.fields); diff != "" || got.do.object != w.usual {
@@ -164,13 +164,13 @@ func TestConfiningChangesNothingButTheAffinity(t *testing.T) {
 
 func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 	sv := owner("ns", "sv1")
-	confined := func(zone string) func(*world) {
-		return func(w *world) { w.usual.Spec.NodeAffinity = affinityTo(zone) }
+	confined := func(zone string) func(*seen) {
+		return func(w *seen) { w.usual.Spec.NodeAffinity = affinityTo(zone) }
 	}
-	waitsFor := func(pods ...string) func(*world) { return func(w *world) { w.elsewhere = pods } }
+	waitsFor := func(pods ...string) func(*seen) { return func(w *seen) { w.outsideZone = pods } }
 	for name, tc := range map[string]struct {
 		placement efs.Placement
-		change    func(*world)
+		change    func(*seen)
 		want      metav1.ConditionStatus
 		reason    string
 		// message must contain this, and the status says it if it is wrong.
@@ -184,7 +184,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 		"to be confined":       {oneZone, waitsFor("web on node b in us-east-1b"), metav1.ConditionTrue, "OneZone", "have ended: web on node b in us-east-1b"},
 		"no node in the zone":  {noNode, confined("us-east-1a"), metav1.ConditionFalse, "NoNodeInZone", "no node is in us-east-1a"},
 		"no file system":       {notFound, nil, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
-		"no file system, Lost": {notFound, func(w *world) { w.usual.Spec.CSI.Driver = "x" }, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
+		"no file system, Lost": {notFound, func(w *seen) { w.usual.Spec.CSI.Driver = "x" }, metav1.ConditionFalse, "FileSystemNotFound", "fs-1234cdef does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pair(sv, tc.change)
@@ -192,7 +192,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 			before := owner("ns", "sv1")
 			meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionMountable, Status: metav1.ConditionUnknown})
 			p := next(annotated("true"), w)
-			if len(w.elsewhere) == 0 {
+			if len(w.outsideZone) == 0 {
 				p = next(sv, w)
 			}
 			got := statusOf(before, w, p)
@@ -217,13 +217,13 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
 	before := owner("ns", "sv1")
 	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionMountable, Status: metav1.ConditionTrue, Reason: "Regional"})
-	w := asking(pair(before, func(w *world) { w.claim, w.usual.Spec.ClaimRef.UID = nil, "" }))
+	w := asking(pair(before, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }))
 	p := refused(next(before, w), errors.New("no"))
 	if got := statusOf(before, w, p); !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionMountable) || got.Phase != v1alpha1.Failed {
 		t.Errorf("%+v", got)
 	}
 	// But who may not use a share learns nothing about it, nor has anybody asked.
-	w = world{limits: notYours(), live: true, askable: true}
+	w = seen{limits: notYours(), live: true, askable: true}
 	if got := statusOf(before, w, next(before, w)); meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMountable) != nil {
 		t.Errorf("%+v", got)
 	}
@@ -234,7 +234,7 @@ func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 	for name, placement := range map[string]efs.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
 		t.Run(name, func(t *testing.T) {
 			sv := owner("ns", "sv1")
-			w := world{askable: true, now: time.Unix(1000, 0)}
+			w := seen{askable: true, now: time.Unix(1000, 0)}
 			var steps []string
 			for range mostSteps {
 				p := next(sv, w)
@@ -242,7 +242,7 @@ func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 				switch {
 				case p.look == lookShare:
 					w.placement, w.askable = placement, false
-				case p.look == lookClaim:
+				case p.look == lookPVC:
 					w.sought = true
 				case p.do != nil:
 					p.do.object.SetCreationTimestamp(metav1.NewTime(w.now))
@@ -276,7 +276,7 @@ func (s *shares) Events(handler.EventHandler) source.Source { return nil }
 
 func TestTheAnswerOfAWSIsKeptUntilThePlanIsDone(t *testing.T) {
 	known := &shares{Placement: oneZone}
-	sv, w := owner("ns", "sv1"), world{askable: true}
+	sv, w := owner("ns", "sv1"), seen{askable: true}
 	if err := (&Reconciler{Shares: known}).find(t.Context(), sv, &w, plan{look: lookShare}); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestTheAffinityOfAVolumeIsSeenAndLeftAlone(t *testing.T) {
 	if diff := cmp.Diff(affinityTo("us-east-1a"), w.usual.Spec.NodeAffinity); diff != "" {
 		t.Errorf("the cache has (-want +got):\n%s", diff)
 	}
-	if got := marking(sv, w.claim, w.usual); got != nil {
+	if got := marking(sv, w.pvc, w.usual); got != nil {
 		t.Errorf("it is marked: %v", got.fields)
 	}
 	if got, want := rejoining(w.usual, nil).fields, (map[string]any{"spec": map[string]any{"claimRef": map[string]any{"uid": nil, "resourceVersion": nil}}}); !cmp.Equal(got, want) {

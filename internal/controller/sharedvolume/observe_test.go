@@ -44,14 +44,14 @@ func TestAClaimThatTheCacheLacksIsFoundInTheCluster(t *testing.T) {
 	sv := owner("ns", "sv1")
 	w := newWorking(t)
 	w.live.Objects = append(w.live.Objects, boundPair(sv, nil)...)
-	found, err := w.world(t.Context(), w.Client, sv)
-	if err != nil || found.live || found.usual != nil || found.claim != nil || !found.noDriver || found.limits.list != "*" {
+	found, err := w.observe(t.Context(), w.Client, sv)
+	if err != nil || found.live || found.usual != nil || found.pvc != nil || !found.noDriver || found.limits.list != "*" {
 		t.Fatalf("the cache has %+v (%v)", found, err)
 	}
-	if err := w.seek(t.Context(), sv, &found); err != nil || !found.live || found.claim == nil || found.usual == nil {
+	if err := w.seek(t.Context(), sv, &found); err != nil || !found.live || found.pvc == nil || found.usual == nil {
 		t.Errorf("the cluster has %+v (%v)", found, err)
 	}
-	empty := world{}
+	empty := seen{}
 	w.live.Objects = nil
 	if err := w.seek(t.Context(), sv, &empty); err != nil || empty.live || !empty.sought {
 		t.Errorf("nothing is there, and %+v (%v)", empty, err)

@@ -25,10 +25,10 @@ var errPostponed = errors.New("it is tried again later")
 // errBehind says that the cache does not show yet what the cluster has.
 var errBehind = errors.New("the cache is behind")
 
-// world reads what a plan depends on: from the cache, or with a live reader from the cluster.
-func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (world, error) {
-	found := world{
-		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), claimMade: r.madeAt(owner, createClaim),
+// seen reads what a plan depends on: from the cache, or with a live reader from the cluster.
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {
+	found := seen{
+		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), pvcMade: r.madeAt(owner, createPVC),
 		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).Valid(),
 	}
 	var err error
@@ -39,8 +39,8 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 	if found.other, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: other}); err != nil {
 		return found, err
 	}
-	claim := client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}
-	if found.claim, err = find[corev1.PersistentVolumeClaim](ctx, reader, claim); err != nil {
+	key := client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}
+	if found.pvc, err = find[corev1.PersistentVolumeClaim](ctx, reader, key); err != nil {
 		return found, err
 	}
 	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, &storagev1.CSIDriver{})
@@ -49,7 +49,7 @@ func (r *Reconciler) world(ctx context.Context, reader client.Reader, owner *v1a
 	}
 	found.noDriver = !hasDriver
 	crd := apply.CRD()
-	if _, err = get(ctx, r.Client, client.ObjectKey{Name: definition}, crd); err != nil {
+	if _, err = get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd); err != nil {
 		return found, err
 	}
 	found.lacks = lacking(crd)
@@ -79,10 +79,10 @@ func find[T any, P interface {
 }
 
 // readLive reads the world from the cluster. What AWS has answered still holds.
-func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *world) error {
+func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	before := *found
 	var err error
-	*found, err = r.world(ctx, r.Live, owner)
+	*found, err = r.observe(ctx, r.Live, owner)
 	found.askable, found.placement, found.mayLack = before.askable, before.placement, before.mayLack
 	return err
 }
@@ -127,7 +127,7 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	pods := &corev1.PodList{}
 	err := volume.EachPage(ctx, r.Live, pods, func(page *corev1.PodList) {
 		for i := range page.Items {
-			if pod := &page.Items[i]; uses(pod, claimName(owner.Name)) {
+			if pod := &page.Items[i]; uses(pod, pvcName(owner.Name)) {
 				found = append(found, user{pod: pod.Name, node: pod.Spec.NodeName, finished: volume.IsFinished(pod)})
 			}
 		}
@@ -139,14 +139,14 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 }
 
 // uses tells whether a pod holds a claim. Kubernetes counts every pod that has a node, also if it has finished.
-func uses(pod *corev1.Pod, claim string) bool {
-	return pod.Spec.NodeName != "" && slices.Contains(volume.ClaimsOf(pod), claim)
+func uses(pod *corev1.Pod, pvc string) bool {
+	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
 
 // seek looks for the claim in the cluster. The world is read anew from there if it is found.
-func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *world) error {
+func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	found.sought = true
-	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: claimName(owner.Name)}, &corev1.PersistentVolumeClaim{})
+	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}, &corev1.PersistentVolumeClaim{})
 	if err == nil && there {
 		err = r.readLive(ctx, owner, found)
 	}
@@ -154,12 +154,12 @@ func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 }
 
 // put brings the answer to a write into the world, so that nobody has to wait for the cache.
-func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
+func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	switch changed := object.(type) {
 	case *v1alpha1.SharedVolume:
 		changed.DeepCopyInto(owner)
 	case *corev1.PersistentVolumeClaim:
-		w.claim = changed
+		w.pvc = changed
 	case *corev1.PersistentVolume:
 		if changed.Name == volumeName(owner.Namespace, owner.Name) {
 			w.usual = changed
@@ -170,7 +170,7 @@ func (w *world) put(owner *v1alpha1.SharedVolume, object client.Object) {
 }
 
 // drop takes a volume that was deleted out of the world.
-func (w *world) drop(name string) {
+func (w *seen) drop(name string) {
 	if w.usual != nil && w.usual.Name == name {
 		w.usual = nil
 	}

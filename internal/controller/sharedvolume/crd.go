@@ -16,8 +16,8 @@ func statusFields() []string {
 	return []string{"claimRef", "conditions", "message", "observedGeneration", "phase", "volumeName"}
 }
 
-// stripDefinition keeps what is looked at, and of the schema which fields of the status are missing.
-func stripDefinition(object any) (any, error) {
+// stripCRD keeps what is looked at, and of the schema which fields of the status are missing.
+func stripCRD(object any) (any, error) {
 	crd, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
