@@ -104,7 +104,7 @@ func previewer(ctx context.Context, options adoptOptions) (*clustercsidriver.Rec
 	} else {
 		controller.Client, controller.Kinds, constraints, err = fromCluster(options.Options, controller.Driver)
 		if err == nil {
-			may = migration.AskRights(controller.Client)
+			may = migration.AskAccess(controller.Client)
 		}
 	}
 	if err != nil {
@@ -212,8 +212,8 @@ func printPlan(out io.Writer, driver string, plan migration.Plan) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
 	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, driver)
-	if plan.Obstacle != "" {
-		say("\nNothing happens before this is done: %s.\n", plan.Obstacle)
+	if plan.Blocker != "" {
+		say("\nNothing happens before this is done: %s.\n", plan.Blocker)
 	}
 	for _, problem := range plan.Problems {
 		say("\nCan't be followed: %s\n", problem)

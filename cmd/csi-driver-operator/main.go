@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch args[0] {
 	case rights:
-		return printRights(os.Stdout, operated, manager.Namespace(options.Options))
+		return printRoles(os.Stdout, operated, manager.Namespace(options.Options))
 	case images:
 		return printImages(os.Stdout, operated)
 	}

@@ -62,7 +62,7 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 func TestRightsArePrintedAsRolesOfTheNamespace(t *testing.T) {
 	for name, d := range operable() {
 		out := &bytes.Buffer{}
-		if err := printRights(out, d, "elsewhere"); err != nil {
+		if err := printRoles(out, d, "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{

@@ -31,8 +31,8 @@ func printImages(out io.Writer, d driver.Driver) error {
 	return nil
 }
 
-// printRights writes the roles of a driver's operator as YAML. They are called as the operator is.
-func printRights(out io.Writer, d driver.Driver, namespace string) error {
+// printRoles writes the roles of a driver's operator as YAML. They are called as the operator is.
+func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return err

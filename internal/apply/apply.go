@@ -88,7 +88,7 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	case err != nil:
 		change.Action, change.Err = Failed, err
 	case live != nil && a.CreateOnly[change.Subject.GroupKind()] && !a.Owns(live) && (a.Ours == nil || !a.Ours(live)):
-		change.Action = Foreign
+		change.Action = LeftAlone
 	case live != nil && live.GetDeletionTimestamp() != nil:
 		// Its end wakes the controller up.
 		change.Action, change.Finalizers = Terminating, live.GetFinalizers()
@@ -103,7 +103,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	for _, object := range objects {
 		change, desired, live := a.look(ctx, object)
 		switch {
-		case change.Action == Foreign:
+		case change.Action == LeftAlone:
 			change.LegacyOwned = a.ownershipOf(live, a.PredecessorLabels) != nil
 		case change.Action != "":
 		case live == nil:
@@ -121,21 +121,21 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 }
 
 // compare tells whether a live object is as it is to be, and what others have changed or added.
-func (a *Applier) compare(desired, live *unstructured.Unstructured) (foreign othersFields, same bool, err error) {
+func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
 	}
-	if foreign, err = a.foreignFields(live, desired); err != nil {
+	if theirs, err = a.fieldsOfOthers(live, desired); err != nil {
 		return nil, false, err
 	}
 	// Without our field manager, which somebody may have wiped, removal would not find the object.
-	return foreign, foreign.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
+	return theirs, theirs.empty() && a.Owns(live) && contains(live.Object, desired.Object), nil
 }
 
 // replace takes fields over before it applies. In between nothing changes, so that no pod is ever started from a mixture of what
 // was there and what is ours.
-func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstructured, foreign othersFields) error {
-	if err := a.takeOver(ctx, live, foreign); err != nil {
+func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstructured, theirs othersFields) error {
+	if err := a.adopt(ctx, live, theirs); err != nil {
 		return err
 	}
 	_, err := a.patch(ctx, desired)
@@ -149,7 +149,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	action := Created
 	if live != nil {
 		action = Configured
-		foreign, same, err := a.compare(desired, live)
+		theirs, same, err := a.compare(desired, live)
 		if err != nil {
 			return Failed, err
 		}
@@ -161,8 +161,8 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 				return Failed, fmt.Errorf("delete it to end the aggregation: %w", err)
 			}
 		}
-		if runsPods(SubjectOf(desired)) && !foreign.empty() {
-			if err := a.replace(ctx, desired, live, foreign); err != nil {
+		if runsPods(SubjectOf(desired)) && !theirs.empty() {
+			if err := a.replace(ctx, desired, live, theirs); err != nil {
 				return Failed, err
 			}
 			return action, nil
@@ -172,7 +172,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	if err != nil {
 		return Failed, err
 	}
-	left, err := a.foreignFields(applied, desired)
+	left, err := a.fieldsOfOthers(applied, desired)
 	if err != nil {
 		return Failed, err
 	}
@@ -192,17 +192,17 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 // takeOverLeft takes over what an apply has left, once more after another apply if somebody has written the object since: Kubernetes writes the
 // status of an admission policy right after each change.
 func (a *Applier) takeOverLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
-	err := a.takeOver(ctx, applied, left)
+	err := a.adopt(ctx, applied, left)
 	if !apierrors.IsConflict(err) {
 		return err
 	}
 	if applied, err = a.patch(ctx, desired); err != nil {
 		return err
 	}
-	if left, err = a.foreignFields(applied, desired); err != nil || left.empty() {
+	if left, err = a.fieldsOfOthers(applied, desired); err != nil || left.empty() {
 		return err
 	}
-	return a.takeOver(ctx, applied, left)
+	return a.adopt(ctx, applied, left)
 }
 
 // patch sends a server-side apply. Where the API server refuses to change an immutable field of the live object, kinds

@@ -72,7 +72,7 @@ func TestForeignFieldsNeverIncludeWhatBelongsToOthers(t *testing.T) {
 			live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: tc.manager, Operation: tc.operation, Subresource: tc.sub, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(tc.set),
 			}})
-			found, err := (&Applier{FieldManager: "us"}).foreignFields(live, live)
+			found, err := (&Applier{FieldManager: "us"}).fieldsOfOthers(live, live)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,11 +95,11 @@ func TestReassignMovesForeignFieldsAndKeepsTheRest(t *testing.T) {
 		{Manager: "kcm", Operation: "Update", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
 	})
 	applier := &Applier{FieldManager: "us"}
-	foreign, err := applier.foreignFields(live, live)
+	theirs, err := applier.fieldsOfOthers(live, live)
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := applier.reassign(live, foreign)
+	entries, err := applier.reassign(live, theirs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ const (
 	Created    Action = "created"
 	Configured Action = "configured"
 	Unchanged  Action = "unchanged"
-	// Foreign objects belong to somebody else and were left alone.
-	Foreign Action = "foreign"
-	Deleted Action = "deleted"
+	// LeftAlone objects belong to somebody else and were left alone.
+	LeftAlone Action = "foreign"
+	Deleted   Action = "deleted"
 	// Terminating objects were deleted before and wait for their dependents or finalizers.
 	Terminating Action = "terminating"
 	Failed      Action = "failed"

@@ -42,9 +42,9 @@ func (a *Applier) isOurs(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == a.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
-// foreignFields finds what others changed or added in a live object. An empty answer means that everything which is not
+// fieldsOfOthers finds what others changed or added in a live object. An empty answer means that everything which is not
 // ours is either a default of the API server or allowed to others.
-func (a *Applier) foreignFields(live, desired *unstructured.Unstructured) (othersFields, error) {
+func (a *Applier) fieldsOfOthers(live, desired *unstructured.Unstructured) (othersFields, error) {
 	found := othersFields{}
 	for i, entry := range live.GetManagedFields() {
 		if a.isOurs(entry) || entry.Subresource == "status" || entry.FieldsV1 == nil {
@@ -106,11 +106,11 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	})
 }
 
-// takeOver makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
+// adopt makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
 // server removes them or sets them back to their defaults. The hash goes in the same request: if the apply does not
 // follow, because the operator is killed for instance, the next reconcile sees that something is left to do.
-func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured, foreign othersFields) error {
-	entries, err := a.reassign(live, foreign)
+func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, theirs othersFields) error {
+	entries, err := a.reassign(live, theirs)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *Applier) takeOver(ctx context.Context, live *unstructured.Unstructured,
 }
 
 // reassign moves the foreign fields from the entries of others to ours.
-func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields) ([]metav1.ManagedFieldsEntry, error) {
+func (a *Applier) reassign(live *unstructured.Unstructured, theirs othersFields) ([]metav1.ManagedFieldsEntry, error) {
 	ours := &fieldpath.Set{}
 	mine := metav1.ManagedFieldsEntry{
 		Manager: a.FieldManager, Operation: metav1.ManagedFieldsOperationApply,
@@ -150,11 +150,11 @@ func (a *Applier) reassign(live *unstructured.Unstructured, foreign othersFields
 		case a.isOurs(entry):
 			mine.Time = entry.Time
 			ours = ours.Union(owned)
-		case foreign[i] == nil:
+		case theirs[i] == nil:
 			others = append(others, entry)
 		default:
-			ours = ours.Union(foreign[i])
-			rest := owned.Difference(foreign[i])
+			ours = ours.Union(theirs[i])
+			rest := owned.Difference(theirs[i])
 			if rest.Empty() {
 				continue
 			}

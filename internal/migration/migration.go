@@ -157,12 +157,12 @@ func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 			return "", err
 		}
 	}
-	foreign, err := m.foreignCSIDriver(ctx)
+	found, err := m.othersCSIDriver(ctx)
 	if err != nil {
 		return "", err
 	}
-	if foreign != nil {
-		add(foreign)
+	if found != nil {
+		add(found)
 	}
 	for i := range state.Old {
 		add(&state.Old[i])
@@ -192,8 +192,8 @@ func (m *Migration) evidenceOf(ctx context.Context, predecessor *Predecessor, ad
 	return err
 }
 
-// foreignCSIDriver is the CSIDriver as the cache has it, if somebody else has made it; else nil.
-func (m *Migration) foreignCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
+// othersCSIDriver is the CSIDriver as the cache has it, if somebody else has made it; else nil.
+func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, error) {
 	found, err := apply.Newest[storagev1.CSIDriver](ctx, m.applier, client.ObjectKey{Name: m.Driver.Name})
 	if err != nil || found == nil || m.applier.Owns(found) {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 type Plan struct {
 	// Namespace is the operator's.
 	Namespace string `json:"namespace"`
-	// Obstacle says what has to go first; empty if nothing is in the way.
-	Obstacle string `json:"obstacle,omitempty"`
+	// Blocker says what has to go first; empty if nothing is in the way.
+	Blocker string `json:"obstacle,omitempty"`
 	// Objects are sorted by what is done with them, then by kind and name.
 	Objects []PlannedObject `json:"objects"`
 	// Nodes are the nodes with a pod of a predecessor, in the order in which they are replaced.
@@ -76,7 +76,7 @@ func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // Predecessors, Inheritable and Now need to be set.
 func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
 	plan := Plan{
-		Namespace: m.Namespace, Obstacle: state.Blocker, Kept: inheritedNotes(state.Inherited),
+		Namespace: m.Namespace, Blocker: state.Blocker, Kept: inheritedNotes(state.Inherited),
 		Objects: []PlannedObject{}, Nodes: []PlannedNode{},
 	}
 	if err := m.previewChanges(ctx, objects, &plan); err != nil {
@@ -105,7 +105,7 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 			action = PlanChange
 		case change.LegacyOwned:
 			action, note = PlanChange, "kept as it is but for the label or owner of the predecessor"
-		case change.Action == apply.Foreign:
+		case change.Action == apply.LeftAlone:
 			note = "made by somebody else"
 		case change.Action == apply.Terminating:
 			note = "is being deleted; it is made again afterwards"

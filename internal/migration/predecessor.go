@@ -24,8 +24,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// rightsFor is how long the API server's answer about somebody's rights is believed.
-const rightsFor = 30 * time.Second
+// accessFor is how long the API server's answer about somebody's rights is believed.
+const accessFor = 30 * time.Second
 
 // csvLabel is what OLM puts on the Deployment of an operator that it has installed: the name of the ClusterServiceVersion.
 const csvLabel = "olm.owner"
@@ -46,7 +46,7 @@ type Predecessor struct {
 	cache cache.Cache
 
 	mutex   sync.Mutex
-	rights  map[client.ObjectKey]bool
+	access  map[client.ObjectKey]bool
 	checked time.Time
 }
 
@@ -83,13 +83,13 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 		return nil, fmt.Errorf("add cache of what %s leaves: %w", names.Title, err)
 	}
 	return &Predecessor{
-		Predecessor: names, Reader: own, cache: own, May: AskRights(manager.GetClient()),
+		Predecessor: names, Reader: own, cache: own, May: AskAccess(manager.GetClient()),
 		Driver: d, Namespace: namespace, Constraints: constraints,
 	}, nil
 }
 
-// AskRights asks the API server what an account may do.
-func AskRights(writer client.Writer) func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
+// AskAccess asks the API server what an account may do.
+func AskAccess(writer client.Writer) func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
 	return func(ctx context.Context, account client.ObjectKey, right authorizationv1.ResourceAttributes) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + account.Namespace + ":" + account.Name,
@@ -245,17 +245,17 @@ func (p *Predecessor) may(ctx context.Context, account client.ObjectKey) (bool, 
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.rights[account] = may
+	p.access[account] = may
 	return may, nil
 }
 
 func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.rights == nil || time.Since(p.checked) > rightsFor {
-		p.rights, p.checked = map[client.ObjectKey]bool{}, time.Now()
+	if p.access == nil || time.Since(p.checked) > accessFor {
+		p.access, p.checked = map[client.ObjectKey]bool{}, time.Now()
 	}
-	may, known = p.rights[account]
+	may, known = p.access[account]
 	return may, known
 }
 

@@ -81,13 +81,13 @@ func TestTheAPIServerIsAskedAboutAnAccountOnce(t *testing.T) {
 	writer.allowed["system:serviceaccount:ns:sa"] = true
 	right := authorizationv1.ResourceAttributes{Verb: "patch", Resource: "things"}
 	for name, want := range map[string]bool{"sa": true, "other": false} {
-		got, err := AskRights(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, right)
+		got, err := AskAccess(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, right)
 		if err != nil || got != want {
 			t.Errorf("%s may: %t, %v", name, got, err)
 		}
 	}
 	writer.asked = nil
-	if _, err := AskRights(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sa"}, right); err != nil {
+	if _, err := AskAccess(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sa"}, right); err != nil {
 		t.Fatal(err)
 	}
 	want := []authorizationv1.SubjectAccessReviewSpec{{
@@ -98,7 +98,7 @@ func TestTheAPIServerIsAskedAboutAnAccountOnce(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	writer.Refuse(errors.New("no route"), "create")
-	_, err := AskRights(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sa"}, right)
+	_, err := AskAccess(writer)(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sa"}, right)
 	if err == nil || err.Error() != "ask what ServiceAccount ns/sa may do: no route" {
 		t.Error(err)
 	}

@@ -67,8 +67,8 @@ func SameNamed[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, m *Migration, name string) (P, error) {
-	foreign, err := m.foreignCSIDriver(ctx)
-	if err != nil || foreign == nil {
+	found, err := m.othersCSIDriver(ctx)
+	if err != nil || found == nil {
 		return nil, err
 	}
 	workload := P(new(T))

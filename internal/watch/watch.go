@@ -39,8 +39,8 @@ type Watched struct {
 	Namespace string
 	// Other, if set, is the only object that is looked at in another namespace.
 	Other client.ObjectKey
-	// Foreign says that other is OpenShift's: it has no label of ours, and only the CA certificates of the cloud are kept of it.
-	Foreign bool
+	// OpenShifts says that other is OpenShift's: it has no label of ours, and only the CA certificates of the cloud are kept of it.
+	OpenShifts bool
 	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	Name string
 	All  bool
@@ -52,8 +52,8 @@ type Watched struct {
 	Transform toolscache.TransformFunc
 	// Matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
 	Matters func(before, after client.Object) bool
-	// Late marks the CRD of a kind. When it is served, the operator starts anew to use the kind.
-	Late bool
+	// Pending marks the CRD of a kind. When it is served, the operator starts anew to use the kind.
+	Pending bool
 }
 
 // watches is the one list of what the operator looks at, in the order in which objects are applied.
@@ -78,7 +78,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Optional: driver.CredentialsRequestKind(),
 		},
 		{
-			Object: &corev1.ConfigMap{}, Namespace: namespace, Other: managedConfig(d, kinds), Foreign: d.CloudCAVariable != "",
+			Object: &corev1.ConfigMap{}, Namespace: namespace, Other: managedConfig(d, kinds), OpenShifts: d.CloudCAVariable != "",
 			Transform: hashBundle,
 		},
 		// By name, because one that belongs to somebody else must be seen as well.
@@ -128,7 +128,7 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	case kinds[kind]:
 		return []Watched{{Object: &snapshotv1.VolumeSnapshotClass{}, All: true, Optional: kind}}
 	default:
-		return []Watched{{Object: apply.CRD(), Name: snapshotv1.CRD, Late: true}}
+		return []Watched{{Object: apply.CRD(), Name: snapshotv1.CRD, Pending: true}}
 	}
 }
 
@@ -180,7 +180,7 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		}
 		if watched.Other.Name != "" {
 			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watched.Other.Name)}
-			if watched.Foreign {
+			if watched.OpenShifts {
 				one.LabelSelector, one.Transform = labels.Everything(), keepCloudCA
 			}
 			config.Namespaces[watched.Other.Namespace] = one

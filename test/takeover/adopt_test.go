@@ -30,8 +30,8 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 		t.Errorf("of %d requests these are writes:\n%s", len(requests), env.Describe(writes))
 	}
 	same(t, "the plan from a folder", plan, s.dryRun(t, "--must-gather", s.gather(t)))
-	if plan.Namespace != s.namespace || plan.Obstacle != "" || plan.AtOnce != 1 {
-		t.Errorf("namespace %s, %d at once, %s", plan.Namespace, plan.AtOnce, plan.Obstacle)
+	if plan.Namespace != s.namespace || plan.Blocker != "" || plan.AtOnce != 1 {
+		t.Errorf("namespace %s, %d at once, %s", plan.Namespace, plan.AtOnce, plan.Blocker)
 	}
 	for _, node := range plan.Nodes {
 		waits := node.Node == s.workers[1]

@@ -24,15 +24,15 @@ func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err e
 		return bundle, "", err
 	}
 	// Without those that it has, the driver would reach nothing.
-	former, err := r.cloudCAIn(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.CloudCABundle()})
+	previous, err := r.cloudCAIn(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.CloudCABundle()})
 	if err != nil {
 		return "", "", err
 	}
 	instead := "goes on with those that it has"
-	if !isPEM(former) {
-		former, instead = "", "does without"
+	if !isPEM(previous) {
+		previous, instead = "", "does without"
 	}
-	return former, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
+	return previous, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
 		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, watch.CloudConfig(), instead,
 		openshift.Singleton), nil
 }

@@ -86,14 +86,14 @@ func (c conditioner) conditions(
 func (c conditioner) notFollowed(
 	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, problems []string,
 ) []operatorv1.OperatorCondition {
-	degraded, told := len(problems) > 0, problems
+	degraded, messages := len(problems) > 0, problems
 	if text := unused(c.driver, cr.Spec.DriverConfig); text != "" {
-		told = append(slices.Clone(problems), text)
+		messages = append(slices.Clone(problems), text)
 	}
-	if len(told) == 0 {
+	if len(messages) == 0 {
 		return all
 	}
-	return status.Replace(all, status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(told, "; ")))
+	return status.Replace(all, status.Condition(configObservation+status.Degraded, degraded, "NotFollowed", strings.Join(messages, "; ")))
 }
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
@@ -255,7 +255,7 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 	if text := leftOut(c.driver, c.kinds); text != "" {
 		notes = append(notes, text)
 	}
-	for _, change := range result.changes.With(apply.Foreign) {
+	for _, change := range result.changes.With(apply.LeftAlone) {
 		notes = append(notes, change.Subject.String()+" was made by somebody else and is left as it is")
 	}
 	available.Message = strings.Join(notes, "\n")

@@ -118,7 +118,7 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		}()), map[string]string{
 			"InsideDegraded": "False Retrying: ServiceAccount storage-system/sa: is being deleted",
 		}},
-		"an object of somebody else": {changes(changed(apply.Foreign, "StorageClass", "", "disk-sc")), map[string]string{
+		"an object of somebody else": {changes(changed(apply.LeftAlone, "StorageClass", "", "disk-sc")), map[string]string{
 			"Available": "True AsExpected: StorageClass disk-sc was made by somebody else and is left as it is",
 		}},
 		"kinds that the cluster lacks": {func(_ *operatorv1.ClusterCSIDriver, _ *outcome, c *conditioner) {

@@ -17,9 +17,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// lateInput is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
+// longestWait is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
 // it, the pods would be started twice.
-const lateInput = 2 * time.Minute
+const longestWait = 2 * time.Minute
 
 // inputs fills in the hashes of what pods read when they start. What is gone for the moment, because the cluster makes it
 // anew for instance, counts as unchanged: pods run on with what they have read. It also fills in which workloads are held,
@@ -95,9 +95,9 @@ func (r *Reconciler) waitForSecret(cfg driver.Config, credentials driver.Credent
 // waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over.
 func (r *Reconciler) waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string) (string, time.Duration) {
 	if request == nil {
-		return message, lateInput
+		return message, longestWait
 	}
-	if wait := r.stillLate(request); wait > 0 {
+	if wait := r.restOfWait(request); wait > 0 {
 		return message, wait
 	}
 	return "", 0
@@ -113,7 +113,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 	name := r.Driver.TrustedCABundle()
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, bundle)
 	if apierrors.IsNotFound(err) {
-		return "", lateInput, nil
+		return "", longestWait, nil
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
@@ -121,13 +121,13 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
 		return apply.Digest(content), 0, nil
 	}
-	return "", r.stillLate(bundle), nil
+	return "", r.restOfWait(bundle), nil
 }
 
-// stillLate is the rest of lateInput since an object was made.
-func (r *Reconciler) stillLate(object client.Object) time.Duration {
+// restOfWait is the rest of longestWait since an object was made.
+func (r *Reconciler) restOfWait(object client.Object) time.Duration {
 	// Clocks may differ.
-	return min(lateInput, max(0, lateInput-r.Now().Sub(object.GetCreationTimestamp().Time)))
+	return min(longestWait, max(0, longestWait-r.Now().Sub(object.GetCreationTimestamp().Time)))
 }
 
 // inputsIn are the hashes among the annotations of a pod template.

@@ -160,7 +160,7 @@ func TestNobodyWaitsLongerThanTwoMinutes(t *testing.T) {
 	} {
 		one := bundle("")
 		one.CreationTimestamp = metav1.NewTime(began.Add(-age))
-		if got := trip.stillLate(one); got != want {
+		if got := trip.restOfWait(one); got != want {
 			t.Errorf("made %s ago: %s, want %s", age, got, want)
 		}
 	}

@@ -33,7 +33,7 @@ func TestAVersionIsReportedOnceAllIsRolledOut(t *testing.T) {
 		"no pod is available":        {func(o *outcome) { o.seen.live.deployment.Status.AvailableReplicas = 0 }, before},
 		"a workload is held":         {func(o *outcome) { o.seen.holds = driver.Holds{driver.Node: "wait"} }, before},
 		"an object is somebody else's": {func(o *outcome) {
-			o.changes = append(o.changes, changed(apply.Foreign, "StorageClass", "", "disk-sc"))
+			o.changes = append(o.changes, changed(apply.LeftAlone, "StorageClass", "", "disk-sc"))
 		}, now},
 		"a migration goes on": {func(o *outcome) { o.moved = migration.Moved{Message: "2 nodes", Serving: 1} }, before},
 		"it is being removed": {func(o *outcome) { o.removal = removal{removing: true} }, before},

@@ -37,7 +37,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
 	})
 	for _, watched := range watch.Served(r.Driver, r.Namespace, r.Kinds) {
-		if watched.Late {
+		if watched.Pending {
 			build = build.Watches(watched.Object, apply.WhenServed(snapshotv1.GroupVersion().Version, r.Process.Restart))
 			continue
 		}

@@ -55,15 +55,15 @@ func (*region) MountTargets(context.Context, string) ([]aws.MountTarget, error) 
 
 func (r *region) Requests() int { return r.lists }
 
-// former is an operator before this one.
-type former struct {
+// predecessor is an operator before this one.
+type predecessor struct {
 	running string
 	err     error
 }
 
-func (f former) Running(context.Context) (string, error) { return f.running, f.err }
+func (f predecessor) Running(context.Context) (string, error) { return f.running, f.err }
 
-func (former) Events(handler.EventHandler) source.Source { return nil }
+func (predecessor) Events(handler.EventHandler) source.Source { return nil }
 
 func secret(id string) *corev1.Secret {
 	return &corev1.Secret{
@@ -204,13 +204,13 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 	}
 	missing := "AWSEFSFileSystemMissing"
 	for name, tc := range map[string]struct {
-		cr      *operatorv1.ClusterCSIDriver
-		objects []client.Object
-		former  former
-		asked   bool
-		writes  int
-		says    string
-		err     string
+		cr          *operatorv1.ClusterCSIDriver
+		objects     []client.Object
+		predecessor predecessor
+		asked       bool
+		writes      int
+		says        string
+		err         string
 	}{
 		"managed":                {cr: cr(nil), objects: []client.Object{class, node, secret("one")}, asked: true, writes: 1, says: missing},
 		"nothing is used":        {cr: cr(nil), objects: []client.Object{node, secret("one")}, writes: 1, says: `"status":{}`},
@@ -219,8 +219,8 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 		"being deleted":          {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.DeletionTimestamp, made.Finalizers = &now, []string{"a"} }), objects: []client.Object{class, secret("one")}},
 		"removed":                {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.Spec.ManagementState = operatorv1.Removed }), objects: []client.Object{class, secret("one")}, writes: 1, says: `"status":{}`},
 		"unmanaged":              {cr: cr(func(made *operatorv1.ClusterCSIDriver) { made.Spec.ManagementState = operatorv1.Unmanaged }), objects: []client.Object{class, node, secret("one")}, asked: true, writes: 1, says: missing},
-		"another operator runs":  {cr: cr(nil), objects: []client.Object{class, secret("one")}, former: former{running: "old"}},
-		"nobody knows who works": {cr: cr(nil), objects: []client.Object{class, secret("one")}, former: former{err: errors.New("no answer")}, err: "no answer"},
+		"another operator runs":  {cr: cr(nil), objects: []client.Object{class, secret("one")}, predecessor: predecessor{running: "old"}},
+		"nobody knows who works": {cr: cr(nil), objects: []client.Object{class, secret("one")}, predecessor: predecessor{err: errors.New("no answer")}, err: "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := &region{counted: counted{systems: []aws.FileSystem{{ID: regional}}}}
@@ -229,7 +229,7 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 				objects = append([]client.Object{tc.cr}, objects...)
 			}
 			r, c := onAWS(t, there, objects...)
-			r.Predecessors = []OldOperator{tc.former}
+			r.Predecessors = []OldOperator{tc.predecessor}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}})
 			if (tc.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("error %v, want %s", err, tc.err)

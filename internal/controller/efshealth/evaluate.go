@@ -96,14 +96,14 @@ func (f finding) key() finding {
 
 // missing finds what volumes and classes need and AWS does not have.
 func missing(used uses, seen *snapshot, about circumstances) []finding {
-	found, told := missingPoints(used, seen), map[string][]string{}
+	found, users := missingPoints(used, seen), map[string][]string{}
 	matters := map[string]bool{}
 	for _, one := range used.classes {
-		told[one.fileSystem], matters[one.fileSystem] = append(told[one.fileSystem], "StorageClass/"+one.name), true
+		users[one.fileSystem], matters[one.fileSystem] = append(users[one.fileSystem], "StorageClass/"+one.name), true
 	}
 	for _, one := range slices.Concat(used.of(false), used.of(true)) {
-		if !one.elsewhere {
-			told[one.fileSystem] = append(told[one.fileSystem], "PersistentVolume/"+one.name)
+		if !one.remote {
+			users[one.fileSystem] = append(users[one.fileSystem], "PersistentVolume/"+one.name)
 			matters[one.fileSystem] = matters[one.fileSystem] || !one.shared
 		}
 	}
@@ -112,9 +112,9 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 			continue
 		}
 		found = append(found, finding{
-			problem: fileSystemMissing, fileSystem: id, object: told[id][0], minor: !matters[id],
+			problem: fileSystemMissing, fileSystem: id, object: users[id][0], minor: !matters[id],
 			message: fmt.Sprintf("file system %s is not in %s: pods can't mount what needs it: %s; correct the ID, or delete what needs it",
-				id, about.place(), status.Shorten(told[id])),
+				id, about.place(), status.Shorten(users[id])),
 		})
 	}
 	return found
@@ -123,14 +123,14 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 // missingPoints finds the access points that volumes need and AWS does not have.
 func missingPoints(used uses, seen *snapshot) []finding {
 	var found []finding
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	// Whoever else names an access point, its absence matters to all others than SharedVolumes first.
 	for _, one := range slices.Concat(used.of(false), used.of(true)) {
 		points := seen.points[one.fileSystem]
-		if one.elsewhere || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || told[one.accessPoint] {
+		if one.remote || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || listed[one.accessPoint] {
 			continue
 		}
-		told[one.accessPoint] = true
+		listed[one.accessPoint] = true
 		found = append(found, finding{
 			problem: accessPointMissing, fileSystem: one.fileSystem, object: one.accessPoint, minor: one.shared,
 			message: fmt.Sprintf("PersistentVolume/%s needs access point %s, which file system %s does not have: pods can't mount it; its data may still "+
@@ -190,7 +190,7 @@ func evaluateOneZone(used uses, id, home string) []finding {
 	}
 	var loose []string
 	for _, one := range used.volumes {
-		if one.fileSystem == id && !one.placed && !one.elsewhere {
+		if one.fileSystem == id && !one.placed && !one.remote {
 			loose = append(loose, one.name)
 		}
 	}

@@ -83,10 +83,10 @@ func TestEachThingThatIsWrongIsNamed(t *testing.T) {
 			used.volumes = used.volumes[1:]
 		}, []string{"AccessPointsUnused fs-11111111 "}},
 		"one that is mounted by its address": {func(used *uses, _ *snapshot, _ *circumstances) {
-			used.volumes[0].elsewhere = true
+			used.volumes[0].remote = true
 		}, nil},
 		"a volume of another account": {func(used *uses, _ *snapshot, _ *circumstances) {
-			used.volumes = append(used.volumes, volume{name: "pv-3", fileSystem: absent, accessPoint: other, elsewhere: true})
+			used.volumes = append(used.volumes, volume{name: "pv-3", fileSystem: absent, accessPoint: other, remote: true})
 		}, nil},
 		"somebody else's": {func(used *uses, seen *snapshot, _ *circumstances) {
 			used.volumes, seen.points[regional].owned = used.volumes[1:], nil

@@ -31,9 +31,9 @@ type metrics struct {
 	driver                                            string
 	problem, oneZone, points, limit, unused, outdated *prometheus.GaugeVec
 	polls                                             prometheus.Counter
-	// former counts the requests of clients that are not used any more, cloud is the present one.
-	former atomic.Int64
-	cloud  atomic.Pointer[Cloud]
+	// previous counts the requests of clients that are not used any more, cloud is the present one.
+	previous atomic.Int64
+	cloud    atomic.Pointer[Cloud]
 }
 
 func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
@@ -64,7 +64,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 
 // use counts the requests of another client from now on; nil for none.
 func (m *metrics) use(cloud Cloud) {
-	m.former.Store(m.requests())
+	m.previous.Store(m.requests())
 	if cloud == nil {
 		m.cloud.Store(nil)
 		return
@@ -73,7 +73,7 @@ func (m *metrics) use(cloud Cloud) {
 }
 
 func (m *metrics) requests() int64 {
-	sent := m.former.Load()
+	sent := m.previous.Load()
 	if cloud := m.cloud.Load(); cloud != nil {
 		sent += int64((*cloud).Requests())
 	}

@@ -97,8 +97,8 @@ type Reconciler struct {
 	// tags is how bringing tags goes.
 	tags   tagger
 	writer *status.Writer
-	// told are the findings that events have told of.
-	told map[finding]bool
+	// emitted are the findings that events have told of.
+	emitted map[finding]bool
 
 	// known is what Look answers from.
 	known known
@@ -218,7 +218,7 @@ func (r *Reconciler) stop() {
 
 // forget drops what is known of AWS. When it was asked is kept, so that it is not asked too often.
 func (r *Reconciler) forget() {
-	r.schedule, r.seen, r.told = schedule{last: r.schedule.last}, nil, map[finding]bool{}
+	r.schedule, r.seen, r.emitted = schedule{last: r.schedule.last}, nil, map[finding]bool{}
 	r.denied, r.tags = denials{}, tagger{failed: map[string]bool{}, denied: denials{}}
 	r.metrics.reset()
 }

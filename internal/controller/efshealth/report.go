@@ -15,8 +15,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// mostTold is how many findings of a kind a condition tells in full.
-const mostTold = 10
+// mostListed is how many findings of a kind a condition tells in full.
+const mostListed = 10
 
 // report writes the conditions if they are new, and tells of new findings. It returns when to come again.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
@@ -53,8 +53,8 @@ func (r *Reconciler) conditions(cr *operatorv1.ClusterCSIDriver, found []finding
 	var all []operatorv1.OperatorCondition
 	for _, problem := range slices.Sorted(maps.Keys(problems())) {
 		messages := sorted[problem]
-		if more := len(messages) - mostTold; more > 0 {
-			messages = append(messages[:mostTold:mostTold], fmt.Sprintf("and %d more", more))
+		if more := len(messages) - mostListed; more > 0 {
+			messages = append(messages[:mostListed:mostListed], fmt.Sprintf("and %d more", more))
 		}
 		before := status.Find(cr.Status.Conditions, r.typeOf(problem))
 		switch {
@@ -91,7 +91,7 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 		is[one.key()] = true
 		delete(gone, one.problem)
 		before := status.Find(cr.Status.Conditions, r.typeOf(one.problem))
-		if !r.told[one.key()] && !isIn(before, one) {
+		if !r.emitted[one.key()] && !isIn(before, one) {
 			news[one.problem] = append(news[one.problem], one.message)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 			r.say(cr, corev1.EventTypeNormal, string(problem)+"Mended", "what was wrong has gone")
 		}
 	}
-	r.told = is
+	r.emitted = is
 }
 
 // isIn tells whether a condition tells of a finding, perhaps with other numbers.

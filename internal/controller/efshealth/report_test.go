@@ -41,7 +41,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *canned
 		Driver:     driver.Driver{Name: efs.DriverName, Operator: "operator", Prefix: "aws-efs-csi-driver", ConditionPrefix: "AWSEFS"},
 		Controller: driver.Credentials{Secret: secretName, Keys: [][]string{{"aws_access_key_id", "aws_secret_access_key"}}},
 		DriverTag:  driverTag, first: make(chan struct{}), changes: make(chan event.GenericEvent, 10),
-		denied: denials{}, told: map[finding]bool{}, tags: tagger{failed: map[string]bool{}, denied: denials{}},
+		denied: denials{}, emitted: map[finding]bool{}, tags: tagger{failed: map[string]bool{}, denied: denials{}},
 	}
 	if r.metrics, err = newMetrics(prometheus.NewRegistry(), efs.DriverName); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestAnEventTellsOnce(t *testing.T) {
 			r, _ := newReconciler(t)
 			r.seen = &snapshot{systems: map[string]string{}}
 			for _, one := range tc.told {
-				r.told[one.key()] = true
+				r.emitted[one.key()] = true
 			}
 			cr := &operatorv1.ClusterCSIDriver{}
 			cr.Status.Conditions = tc.before

@@ -31,7 +31,7 @@ const settle = 5 * time.Second
 // SetupWithManager adds the controller to the manager, and a cache with what it looks at.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.first, r.changes = make(chan struct{}), make(chan event.GenericEvent, 1000)
-	r.denied, r.told = denials{}, map[finding]bool{}
+	r.denied, r.emitted = denials{}, map[finding]bool{}
 	r.tags = tagger{failed: map[string]bool{}, denied: denials{}}
 	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
 	var err error

@@ -39,9 +39,9 @@ type tagger struct {
 	// failed are the access points that could not be brought up to date, denied the IAM actions that the last try lacked.
 	failed map[string]bool
 	denied denials
-	// former are the keys to take off, since is when the first of them was found.
-	former []string
-	since  time.Time
+	// obsolete are the keys to take off, since is when the first of them was found.
+	obsolete []string
+	since    time.Time
 }
 
 // tagging is how far the tags of access points are.
@@ -65,16 +65,16 @@ func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	before, keys := r.observedIn(cr), slices.Sorted(maps.Keys(wanted))
-	var former []string
+	var obsolete []string
 	for _, key := range before {
 		if _, is := wanted[key]; !is {
-			former = append(former, key)
+			obsolete = append(obsolete, key)
 		}
 	}
-	if !slices.Equal(former, r.tags.former) {
-		r.tags.former, r.tags.since = former, r.Now()
+	if !slices.Equal(obsolete, r.tags.obsolete) {
+		r.tags.obsolete, r.tags.since = obsolete, r.Now()
 	}
-	all := slices.Concat(keys, former)
+	all := slices.Concat(keys, obsolete)
 	slices.Sort(all)
 	if !slices.Equal(all, before) {
 		// Should the operator be ended, the next one must know what to take off.
@@ -83,7 +83,7 @@ func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		}
 	}
 	progress := r.tagSome(ctx, cloud, r.outdated(wanted, all))
-	if progress.outdated == 0 && len(former) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= atMost {
+	if progress.outdated == 0 && len(obsolete) > 0 && r.seen.complete && r.seen.at.Sub(r.tags.since) >= atMost {
 		// By now the driver makes none with these tags, and none has them.
 		return progress, r.remember(ctx, cr, keys)
 	}

@@ -211,8 +211,8 @@ func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 	cloud := &scripted{systems: []aws.FileSystem{{ID: oneZone, Zone: "us-east-1a"}}}
 	r, c := tripOn(t, cloud)
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: efs.DriverName}}
-	if _, err := r.Reconcile(t.Context(), request); err != nil || r.seen == nil || len(r.told) == 0 {
-		t.Fatalf("error %v, seen %+v, told %v", err, r.seen, r.told)
+	if _, err := r.Reconcile(t.Context(), request); err != nil || r.seen == nil || len(r.emitted) == 0 {
+		t.Fatalf("error %v, seen %+v, told %v", err, r.seen, r.emitted)
 	}
 	eventsOf(t, r)
 	asked := len(cloud.asked)
@@ -220,8 +220,8 @@ func TestWhoStopsToLookForgetsWhatWasSeen(t *testing.T) {
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("again in %s, error %v", result.RequeueAfter, err)
 	}
-	if r.seen != nil || len(r.told) > 0 || r.schedule != (schedule{last: at}) || len(eventsOf(t, r)) > 0 {
-		t.Errorf("seen %+v, told %v, schedule %+v", r.seen, r.told, r.schedule)
+	if r.seen != nil || len(r.emitted) > 0 || r.schedule != (schedule{last: at}) || len(eventsOf(t, r)) > 0 {
+		t.Errorf("seen %+v, told %v, schedule %+v", r.seen, r.emitted, r.schedule)
 	}
 	if got := r.Look(t.Context(), regional, ""); got != (efs.Placement{Off: true}) {
 		t.Errorf("SharedVolumes are told %+v", got)

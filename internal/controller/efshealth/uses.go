@@ -32,8 +32,8 @@ type volume struct {
 	created                       time.Time
 	// placed tells that the volume says where its pods can run.
 	placed bool
-	// elsewhere tells that it is reached through another account or by its address: what this account has says nothing about it.
-	elsewhere bool
+	// remote tells that it is reached through another account or by its address: what this account has says nothing about it.
+	remote bool
 	// shared tells that it is of a SharedVolume.
 	shared bool
 }
@@ -108,7 +108,7 @@ func (u uses) of(shared bool) []volume {
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
 	for _, one := range u.volumes {
-		if !one.elsewhere {
+		if !one.remote {
 			ids[one.fileSystem] = true
 		}
 	}
@@ -141,11 +141,11 @@ func volumeOf(from *corev1.PersistentVolume, driverName string) (volume, bool) {
 		name: from.Name, fileSystem: names.FileSystem, accessPoint: names.AccessPoint, created: from.CreationTimestamp.Time,
 		placed: from.Spec.NodeAffinity != nil, shared: from.Labels[sharedLabel] != "",
 	}
-	one.elsewhere = source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
+	one.remote = source.VolumeAttributes["mounttargetip"] != "" || source.VolumeAttributes["crossaccount"] == "true"
 	for _, option := range from.Spec.MountOptions {
 		switch key, _, _ := strings.Cut(option, "="); key {
 		case "mounttargetip", "rolearn", "region", "crossaccount":
-			one.elsewhere = true
+			one.remote = true
 		}
 	}
 	return one, known
@@ -161,8 +161,8 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 			return strings.HasPrefix(option, "az=") || strings.HasPrefix(option, "azid=")
 		}),
 	}
-	elsewhere := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
-	return one, from.Provisioner == driverName && !elsewhere && efs.IsFileSystem(one.fileSystem)
+	remote := parameters["csi.storage.k8s.io/provisioner-secret-name"] != ""
+	return one, from.Provisioner == driverName && !remote && efs.IsFileSystem(one.fileSystem)
 }
 
 // isZone tells whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer

@@ -134,7 +134,7 @@ func TestWhatTheClusterUsesIsReadInOrder(t *testing.T) {
 	}
 	want := uses{
 		volumes: []volume{
-			{name: "a-shared", fileSystem: oneZone, created: at, shared: true}, {name: "b-cross", fileSystem: regional, accessPoint: point, elsewhere: true},
+			{name: "a-shared", fileSystem: oneZone, created: at, shared: true}, {name: "b-cross", fileSystem: regional, accessPoint: point, remote: true},
 			{name: "pv", fileSystem: regional},
 		},
 		classes: []class{{name: "y", fileSystem: regional}, {name: "z", fileSystem: absent}}, zones: []string{"us-east-1a"},

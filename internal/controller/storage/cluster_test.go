@@ -36,7 +36,7 @@ func reconcilerOf(c *canned.Cluster, entries ...catalogue.Entry) *Reconciler {
 	now := func() time.Time { return at }
 	return &Reconciler{
 		Client: c, Live: c, Conflicts: c, Events: events.NewFakeRecorder(10), Catalogue: entries, Scope: Scope{Entries: entries}, Version: "2", Now: now,
-		volumes: map[string]volumes{}, formers: &olm.Operators{Writer: c, Live: c, Now: now},
+		volumes: map[string]volumes{}, predecessors: &olm.Operators{Writer: c, Live: c, Now: now},
 		applier: &apply.Applier{Client: c, Live: c, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache()},
 	}
 }

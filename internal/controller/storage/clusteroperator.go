@@ -51,7 +51,7 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	tell(r.events, operator, have, wanted)
+	emit(r.events, operator, have, wanted)
 	return 0, nil
 }
 

@@ -22,7 +22,7 @@ const (
 	crConditions         = "CSIDriverOperatorCR"
 	deploymentConditions = "CSIDriverOperatorDeployment"
 	staticConditions     = "CSIDriverOperatorStaticController"
-	retireConditions     = "OLMOperatorRemoval"
+	olmConditions        = "OLMOperatorRemoval"
 	removalConditions    = "CSIDriverOperatorRemoval"
 	managementState      = "ManagementState"
 	starter              = "CSIDriverStarter"
@@ -31,15 +31,15 @@ const (
 
 // The reasons of conditions that tools know.
 const (
-	waitForOperator = "WaitForOperator"
-	driverDisabled  = "DriverDisabled"
-	foreignReason   = "ForeignCSIDriver"
-	retiringReason  = "RemovingOLMOperator"
-	noDriverReason  = "UnsupportedPlatform"
-	volumesReason   = "VolumesExist"
-	unmanagedReason = "Unmanaged"
-	removingReason  = "Removing"
-	missingReason   = "Missing"
+	waitForOperator  = "WaitForOperator"
+	driverDisabled   = "DriverDisabled"
+	thirdPartyReason = "ForeignCSIDriver"
+	olmReason        = "RemovingOLMOperator"
+	noDriverReason   = "UnsupportedPlatform"
+	volumesReason    = "VolumesExist"
+	unmanagedReason  = "Unmanaged"
+	removingReason   = "Removing"
+	missingReason    = "Missing"
 )
 
 // settleTime is how long the operator of somebody else may take to report on its new version once its Deployment is rolled out. Until
@@ -62,7 +62,7 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 		add(entry.Condition+crConditions, status.Available, status.Progressing, status.Degraded, status.Upgradeable)
 		add(entry.Condition+deploymentConditions, status.Progressing, status.Degraded)
 		add(entry.Condition+staticConditions, status.Degraded)
-		add(entry.Condition+retireConditions, status.Available, status.Progressing, status.Degraded)
+		add(entry.Condition+olmConditions, status.Available, status.Progressing, status.Degraded)
 		add(entry.Condition+removalConditions, status.Progressing, status.Degraded)
 	}
 	return types
@@ -75,28 +75,28 @@ func (m *memory) conditionsOf(w *seen, done *result) (all []operatorv1.OperatorC
 		condition, wait := m.failures.Degraded(prefix+kind, err)
 		all, again = append(all, condition), status.MinRequeue(again, wait)
 	}
-	if done.retiring {
-		failure(retireConditions, done.retireErr)
-		message := done.retirement.Message
+	if done.removingOLM {
+		failure(olmConditions, done.olmErr)
+		message := done.olmRemoval.Message
 		if message == "" {
 			message = fmt.Sprintf("removing the operator of %s that OLM installed", done.entry.Title)
 		}
 		all = append(all,
-			status.Condition(prefix+retireConditions+status.Available, true, retiringReason, ""),
-			status.Condition(prefix+retireConditions+status.Progressing, true, retiringReason, message),
+			status.Condition(prefix+olmConditions+status.Available, true, olmReason, ""),
+			status.Condition(prefix+olmConditions+status.Progressing, true, olmReason, message),
 			status.Condition(prefix+staticConditions+status.Degraded, false, "", ""))
 		copies, wait := m.crConditions(w, done)
 		available := prefix + crConditions + status.Available
 		if reported := status.Find(copies, available); reported != nil && reported.Reason == waitForOperator {
 			// What the old operator has installed goes on running.
-			copies = status.Replace(copies, status.Condition(available, true, retiringReason, ""))
+			copies = status.Replace(copies, status.Condition(available, true, olmReason, ""))
 		}
 		return append(all, copies...), status.MinRequeue(again, wait)
 	}
 	err := errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err())
 	failure(staticConditions, err)
-	if done.foreign != "" {
-		all = status.Replace(all, status.Condition(prefix+staticConditions+status.Degraded, true, foreignReason, done.foreign))
+	if done.thirdParty != "" {
+		all = status.Replace(all, status.Condition(prefix+staticConditions+status.Degraded, true, thirdPartyReason, done.thirdParty))
 		return all, again
 	}
 	if done.removal.message != "" {

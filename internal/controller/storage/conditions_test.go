@@ -187,8 +187,8 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 	good := driver("2", said("XAvailable", true, ""), said("XProgressing", false, ""))
 	lost := deployment(true)
 	lost.Status.AvailableReplicas = 0
-	late := deployment(false)
-	late.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "ten minutes"}}
+	failing := deployment(false)
+	failing.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "ten minutes"}}
 	for name, tc := range map[string]struct {
 		done result
 		// want are the conditions that are not as they are if all is well, says is part of their messages.
@@ -198,9 +198,9 @@ func TestEachConditionSaysWhatIsWrongWithOneDriver(t *testing.T) {
 		"it can't be rendered": {result{err: reconcile.TerminalError(errors.New("environment variable X is empty")), driver: good, deployment: deployment(true)},
 			"StaticControllerDegraded=True/SyncError", "environment variable X is empty"},
 		"an API server is away for a moment": {result{err: errors.New("timeout"), driver: good, deployment: deployment(true)}, "StaticControllerDegraded=False/Retrying", "timeout"},
-		"somebody else's":                    {result{foreign: "CSIDriver x was made by somebody else"}, "StaticControllerDegraded=True/ForeignCSIDriver", "somebody else"},
+		"somebody else's":                    {result{thirdParty: "CSIDriver x was made by somebody else"}, "StaticControllerDegraded=True/ForeignCSIDriver", "somebody else"},
 		"rolling out":                        {result{applied: true, deployment: deployment(false), driver: good}, "DeploymentProgressing=True/Deploying", "0 of 1 pods"},
-		"never rolled out": {result{applied: true, deployment: late, driver: good},
+		"never rolled out": {result{applied: true, deployment: failing, driver: good},
 			"DeploymentProgressing=True/Deploying DeploymentDegraded=True/SyncError", "ten minutes"},
 		"its pod is lost": {result{applied: true, deployment: lost, driver: good}, "DeploymentDegraded=False/Retrying", "no pod is ready any more"},
 	} {
@@ -296,7 +296,7 @@ func TestSomebodyElsesCSIDriverIsTold(t *testing.T) {
 		"of the operator": {made("plain-operator", ""), false}, "of an operator before it": {made("", "true"), false},
 		"to be taken over": {made("helm", "true"), false}, "not to be taken over": {made("", "false"), true},
 	} {
-		if got := isForeign(tc.driver, entries()[0]); got != tc.want {
+		if got := isThirdParty(tc.driver, entries()[0]); got != tc.want {
 			t.Errorf("%s: foreign is %v", name, got)
 		}
 	}
@@ -357,7 +357,7 @@ func TestStorageIsAvailableWhileAnOperatorOfOLMIsReplaced(t *testing.T) {
 		driver("1"): operatorv1.ConditionTrue,
 		driver("1", said("XAvailable", false, "no nodes")): operatorv1.ConditionFalse,
 	} {
-		done := result{retiring: true, driver: reports, retirement: olm.State{Message: "waiting"}}
+		done := result{removingOLM: true, driver: reports, olmRemoval: olm.State{Message: "waiting"}}
 		done.entry = entries()[0]
 		conditions, _ := r.conditionsOf(release(), &done)
 		available := status.Find(conditions, done.entry.Condition+crConditions+status.Available)

@@ -26,7 +26,7 @@ type past struct {
 // crConditions copy what the driver's operator reports in the ClusterCSIDriver.
 func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	prefix := done.entry.Condition + crConditions
-	before := past{available: status.Find(m.former(w), prefix+status.Available)}
+	before := past{available: status.Find(m.previous(w), prefix+status.Available)}
 	before.once = m.once[done.entry.Name] || wasAvailable(before.available)
 	all := copied(done, before)
 	if wasAvailable(status.Find(all, prefix+status.Available)) {

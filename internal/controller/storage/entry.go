@@ -32,12 +32,12 @@ type result struct {
 	changes apply.ChangeSet
 	// err is what went wrong outside of the changes.
 	err error
-	// foreign says that a CSIDriver of somebody else is in the way.
-	foreign string
-	// retirement is how far the removal of an operator that OLM installed is, retiring that there is one, and retireErr what went wrong.
-	retirement olm.State
-	retiring   bool
-	retireErr  error
+	// thirdParty says that a CSIDriver of somebody else is in the way.
+	thirdParty string
+	// olmRemoval is how far the removal of an operator that OLM installed is, retiring that there is one, and olmErr what went wrong.
+	olmRemoval  olm.State
+	removingOLM bool
+	olmErr      error
 	// removal is how far the removal of the driver is.
 	removal removal
 	// driver and deployment are the newest, nil if absent.
@@ -48,7 +48,7 @@ type result struct {
 }
 
 // held says that the driver is not started, for a reason that another condition than those of its operator tells.
-func (r *result) held() bool { return r.foreign != "" || r.retiring }
+func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
 // follow does for one entry what was chosen. Whatever goes wrong stays with it.
 func (r *Reconciler) follow(ctx context.Context, w *seen, chosen choice) result {
@@ -71,9 +71,9 @@ func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	if !r.settled(ctx, done) {
 		return
 	}
-	foreign, err := r.foreign(ctx, w, done)
-	if err != nil || foreign != "" {
-		done.err, done.foreign = err, foreign
+	thirdParty, err := r.thirdParty(ctx, w, done)
+	if err != nil || thirdParty != "" {
+		done.err, done.thirdParty = err, thirdParty
 		return
 	}
 	r.run(ctx, w, done, "")
@@ -81,11 +81,11 @@ func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 
 // settled tells whether nothing of the operator that OLM installed is left.
 func (r *Reconciler) settled(ctx context.Context, done *result) bool {
-	found, err := r.formers.Retire(ctx, done.entry)
+	found, err := r.predecessors.Remove(ctx, done.entry)
 	if err == nil && found.Done {
 		return true
 	}
-	done.retiring, done.retirement, done.retireErr = true, found, err
+	done.removingOLM, done.olmRemoval, done.olmErr = true, found, err
 	done.again = status.MinRequeue(done.again, found.Again)
 	if err != nil {
 		done.err = fmt.Errorf("remove the operator that OLM installed: %w", err)
@@ -93,10 +93,10 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	return false
 }
 
-// foreign says that the CSIDriver belongs to somebody else, who must not be disturbed; nothing if it does not.
-func (r *Reconciler) foreign(ctx context.Context, w *seen, done *result) (string, error) {
+// thirdParty says that the CSIDriver belongs to somebody else, who must not be disturbed; nothing if it does not.
+func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (string, error) {
 	entry := done.entry
-	if done.driver != nil || done.deployment != nil || !isForeign(w.csiDrivers[entry.Name], entry) {
+	if done.driver != nil || done.deployment != nil || !isThirdParty(w.csiDrivers[entry.Name], entry) {
 		return "", nil
 	}
 	// The cache may lag behind a ClusterCSIDriver that has just been made.
@@ -112,8 +112,8 @@ func (r *Reconciler) foreign(ctx context.Context, w *seen, done *result) (string
 		entry.Name, entry.Name, managedAnnotation), nil
 }
 
-// isForeign tells whether a CSIDriver that exists is neither of an operator of the cluster nor to be taken over by one.
-func isForeign(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
+// isThirdParty tells whether a CSIDriver that exists is neither of an operator of the cluster nor to be taken over by one.
+func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 	if driver == nil || driver.Labels[openshift.ManagedByLabel] == entry.Operator {
 		return false
 	}

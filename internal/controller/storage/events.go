@@ -24,8 +24,8 @@ const (
 	action = "Reconcile"
 )
 
-// tell records events for what differs between two states of the ClusterOperator.
-func tell(recorder events.EventRecorder, operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
+// emit records events for what differs between two states of the ClusterOperator.
+func emit(recorder events.EventRecorder, operator *configv1.ClusterOperator, before, after configv1.ClusterOperatorStatus) {
 	var changes []string
 	kind := corev1.EventTypeNormal
 	for _, condition := range after.Conditions {

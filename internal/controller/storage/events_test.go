@@ -40,7 +40,7 @@ func TestEventsTellWhatHasChangedInTheClusterOperator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := reconcilerOf(newCluster(t))
-			tell(r.Events, &configv1.ClusterOperator{}, tc.before, tc.after)
+			emit(r.Events, &configv1.ClusterOperator{}, tc.before, tc.after)
 			if diff := cmp.Diff(tc.want, heard(r)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

@@ -31,8 +31,8 @@ type memory struct {
 	cleaned bool
 }
 
-// former are the conditions from before.
-func (m *memory) former(w *seen) []operatorv1.OperatorCondition {
+// previous are the conditions from before.
+func (m *memory) previous(w *seen) []operatorv1.OperatorCondition {
 	if w.storage == nil || len(m.last) > 0 {
 		return m.last
 	}

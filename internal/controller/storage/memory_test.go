@@ -108,7 +108,7 @@ func TestConditionsAreRememberedWhileThereIsNoStorage(t *testing.T) {
 	} {
 		m := newMemory()
 		m.last = tc.last
-		if diff := cmp.Diff(tc.want, m.former(tc.w)); diff != "" {
+		if diff := cmp.Diff(tc.want, m.previous(tc.w)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -121,13 +121,13 @@ func TestTheEndOfAnOperatorOfOLMIsToldInFull(t *testing.T) {
 		want []string
 	}{
 		"it has just begun": {result{}, []string{"OLMOperatorRemovalProgressing=True RemovingOLMOperator: removing the operator of Plain that OLM installed"}},
-		"it goes on":        {result{retirement: olm.State{Message: "waiting for a pod"}}, []string{"OLMOperatorRemovalProgressing=True RemovingOLMOperator: waiting for a pod"}},
-		"it fails": {result{retireErr: errors.New("refused")}, []string{
+		"it goes on":        {result{olmRemoval: olm.State{Message: "waiting for a pod"}}, []string{"OLMOperatorRemovalProgressing=True RemovingOLMOperator: waiting for a pod"}},
+		"it fails": {result{olmErr: errors.New("refused")}, []string{
 			"OLMOperatorRemovalDegraded=False Retrying: refused", "OLMOperatorRemovalProgressing=True RemovingOLMOperator: removing the operator of Plain that OLM installed",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.done.entry, tc.done.retiring = entries()[0], true
+			tc.done.entry, tc.done.removingOLM = entries()[0], true
 			conditions, _ := newMemory().conditionsOf(release(), &tc.done)
 			var got []string
 			for _, one := range odd(conditions) {
@@ -217,7 +217,7 @@ func TestWhatFailsToBeAppliedIsToldOfItsDriver(t *testing.T) {
 	if diff := cmp.Diff(want, odd(conditions)); diff != "" || again != status.FailureWindow {
 		t.Errorf("again in %s (-want +got):\n%s", again, diff)
 	}
-	done.foreign = "somebody's"
+	done.thirdParty = "somebody's"
 	conditions, _ = newMemory().conditionsOf(release(), done)
 	if diff := cmp.Diff([]string{"StaticControllerDegraded=True ForeignCSIDriver: somebody's"}, odd(conditions)); diff != "" || len(conditions) != 1 {
 		t.Errorf("of somebody else's driver (-want +got):\n%s", diff)

@@ -48,14 +48,14 @@ func TestMetricsFollowWhatIsThereAndForgetWhatHasGone(t *testing.T) {
 
 func TestTheStateOfADriverIsOneWord(t *testing.T) {
 	for want, done := range map[string]result{
-		"Wanted": {choice: choice{decision: wanted}}, "Kept": {choice: choice{decision: kept}}, "Held": {foreign: "somebody's"},
+		"Wanted": {choice: choice{decision: wanted}}, "Kept": {choice: choice{decision: kept}}, "Held": {thirdParty: "somebody's"},
 		"Removing": {removal: removal{message: "it goes"}}, "VolumesExist": {removal: removal{waits: true, reason: volumesReason, message: "it waits"}},
 	} {
 		if got := done.state(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if held := (&result{retiring: true, removal: removal{message: "it goes"}}); held.state() != "Held" {
+	if held := (&result{removingOLM: true, removal: removal{message: "it goes"}}); held.state() != "Held" {
 		t.Errorf("%s while an operator of OLM is removed", held.state())
 	}
 }

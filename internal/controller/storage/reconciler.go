@@ -48,9 +48,9 @@ type Reconciler struct {
 	reporter *reporter
 	// volumes are the PersistentVolumes of drivers that are to go, as they were counted last.
 	volumes map[string]volumes
-	// formers are the operators that OLM installed.
-	formers *olm.Operators
-	busy    status.Watchdog
+	// predecessors are the operators that OLM installed.
+	predecessors *olm.Operators
+	busy         status.Watchdog
 }
 
 // Reconcile brings the cluster to what its configuration says.

@@ -84,7 +84,7 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 		// Its operator must be there to do it. Whatever else becomes of the driver is its ClusterCSIDriver's to tell.
 		r.run(ctx, w, done, string(w.platform()))
 		done.removal = removal{left: 1, message: "waiting for Deployment " + entry.Operator + " to remove the driver: see ClusterCSIDriver " +
-			entry.Name + told(done.driver)}
+			entry.Name + progressOf(done.driver)}
 		return
 	}
 	if done.driver != nil || done.deployment != nil {
@@ -144,8 +144,8 @@ func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
 	return removed
 }
 
-// told is what a ClusterCSIDriver says of its progress.
-func told(driver *operatorv1.ClusterCSIDriver) string {
+// progressOf is what a ClusterCSIDriver says of its progress.
+func progressOf(driver *operatorv1.ClusterCSIDriver) string {
 	if driver == nil {
 		return ""
 	}
@@ -203,7 +203,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
 	changes := r.delete(ctx, operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {
-		r.tellRemoved(ctx, w, done)
+		r.emitRemoved(ctx, w, done)
 	}
 	return changes
 }
@@ -258,8 +258,8 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 	return found, nil
 }
 
-// tellRemoved says what a removed driver leaves, which only an administrator can judge.
-func (r *Reconciler) tellRemoved(ctx context.Context, w *seen, done *result) {
+// emitRemoved says what a removed driver leaves, which only an administrator can judge.
+func (r *Reconciler) emitRemoved(ctx context.Context, w *seen, done *result) {
 	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
 	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {
 		note += "; its StorageClasses stay, delete them: " + status.Shorten(classes)

@@ -39,7 +39,7 @@ func (r *reporter) report(ctx context.Context, w *seen, choices []choice, result
 	r.recall(w)
 	wanted, operands, again := r.conditions(w, choices, results)
 	now := metav1.NewTime(w.now).Rfc3339Copy()
-	wanted = status.Merge(r.former(w), wanted, now)
+	wanted = status.Merge(r.previous(w), wanted, now)
 	r.last = wanted
 	others, stale := r.sort(w, wanted, ownTypes(r.catalogue))
 	wait, err := r.reportStorage(ctx, w, wanted, stale)
@@ -78,7 +78,7 @@ func (m *memory) conditions(
 		}
 		conditions, wait := m.conditionsOf(w, done)
 		all, again = append(all, conditions...), status.MinRequeue(again, wait)
-		if done.foreign == "" && (done.decision != unwanted || done.removal.waits) {
+		if done.thirdParty == "" && (done.decision != unwanted || done.removal.waits) {
 			operands = append(operands, status.Operand{Name: done.entry.Operator, Reached: reached(w, done, conditions)})
 		}
 	}

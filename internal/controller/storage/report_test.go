@@ -159,7 +159,7 @@ func TestVersionsWaitForAllDriversAndForThePlatform(t *testing.T) {
 		"a driver that is removed": {"None", result{choice: choice{decision: unwanted}, removal: removal{message: "it goes"}},
 			[]configv1.OperandVersion{{Name: "operator", Version: "2"}}},
 		"a removal that waits":        {"None", result{choice: choice{decision: unwanted}, removal: removal{waits: true, message: "it waits"}}, versions("1")},
-		"somebody else's":             {"AWS", result{foreign: "somebody's"}, []configv1.OperandVersion{{Name: "operator", Version: "2"}}},
+		"somebody else's":             {"AWS", result{thirdParty: "somebody's"}, []configv1.OperandVersion{{Name: "operator", Version: "2"}}},
 		"a driver that is done":       {"AWS", result{applied: true, driver: driver("2"), deployment: deployment(true)}, []configv1.OperandVersion{{Name: "plain-operator", Version: "2"}, {Name: "operator", Version: "2"}}},
 		"a platform that is not told": {"", result{removal: removal{done: true}}, []configv1.OperandVersion{{Name: "operator", Version: "1"}}},
 	} {

@@ -138,14 +138,14 @@ func TestWhatOfAnEntryIsRemovedIsNeverANamespaceNorUnknownToTheCluster(t *testin
 }
 
 func TestAScopeThatCannotBeFoundIsNoScope(t *testing.T) {
-	const late = "out of order"
+	const refusal = "out of order"
 	for request, want := range map[string]string{
-		"list ClusterCSIDriver":                         "list ClusterCSIDrivers: " + late,
-		"list Deployment openshift-cluster-csi-drivers": "list Deployments of operators in namespace openshift-cluster-csi-drivers: " + late,
-		"get VolumeAttributesClass":                     late, "get ServiceMonitor": late,
+		"list ClusterCSIDriver":                         "list ClusterCSIDrivers: " + refusal,
+		"list Deployment openshift-cluster-csi-drivers": "list Deployments of operators in namespace openshift-cluster-csi-drivers: " + refusal,
+		"get VolumeAttributesClass":                     refusal, "get ServiceMonitor": refusal,
 	} {
 		c := newCluster(t, infrastructure("AWS"))
-		c.Refuse(errors.New(late), request)
+		c.Refuse(errors.New(refusal), request)
 		scope, err := Look(t.Context(), c, c.Scheme(), catalogue.All(), func(kind schema.GroupKind, _ string) (bool, error) {
 			return true, c.Fail("get " + kind.Kind)
 		})

@@ -145,8 +145,8 @@ type watched struct {
 	namespaces []string
 	// other, if set, is the only object that is looked at in another namespace, whosever it is.
 	other client.ObjectKey
-	// late marks the definition of a kind that the program starts anew to use.
-	late bool
+	// restarts marks the definition of a kind that the program starts anew to use.
+	restarts bool
 }
 
 // watches is the one list of what the program looks at.
@@ -195,7 +195,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	}
 	for kind, served := range s.Kinds {
 		if !served {
-			list = append(list, watched{object: apply.CRD(), name: definitionName(kind), late: true})
+			list = append(list, watched{object: apply.CRD(), name: crdName(kind), restarts: true})
 		}
 	}
 	return list, nil
@@ -211,7 +211,7 @@ func cloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: "openshift-config", Name: "cloud-provider-config"}
 }
 
-func definitionName(kind schema.GroupKind) string {
+func crdName(kind schema.GroupKind) string {
 	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("v1"))
 	return plural.Resource + "." + kind.Group
 }
@@ -263,7 +263,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute),
 	})
 	for _, watch := range list {
-		if watch.late {
+		if watch.restarts {
 			build = build.Watches(watch.object, apply.WhenServed("v1", r.Restart))
 			continue
 		}
@@ -283,7 +283,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, conflicts cache.Cach
 
 func (r *Reconciler) prepare() error {
 	r.volumes = map[string]volumes{}
-	r.formers = &olm.Operators{Writer: r.Client, Live: r.Live, Create: r.createWith, Now: r.Now}
+	r.predecessors = &olm.Operators{Writer: r.Client, Live: r.Live, Create: r.createWith, Now: r.Now}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache(),
 	}

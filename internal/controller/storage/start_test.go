@@ -118,7 +118,7 @@ func TestWhatNobodyDecidedIsOnlyLookedAt(t *testing.T) {
 }
 
 func TestADriverThatCannotBeStartedSaysWhy(t *testing.T) {
-	const late = "out of order"
+	const refusal = "out of order"
 	deployment := "Deployment " + pdNamespace + "/" + pdOperator
 	for name, tc := range map[string]struct {
 		refuse  string
@@ -130,14 +130,14 @@ func TestADriverThatCannotBeStartedSaysWhy(t *testing.T) {
 	}{
 		"no image": {images: true, lasting: true, err: "terminal error: GCP PD (" + pd + ") is not started, because environment variables " +
 			strings.Join(entryOf(t, pd).Variables(), ", ") + " of the cluster-storage-operator are empty: set each to an image in its Deployment"},
-		"an object that is refused": {refuse: "apply ServiceAccount", changes: "ServiceAccount " + pdNamespace + "/" + pdOperator + ": apply: " + late, last: "apply ClusterCSIDriver " + pd},
-		"its Deployment is refused": {refuse: "apply Deployment", changes: deployment + ": apply: " + late, last: "apply ClusterCSIDriver " + pd},
-		"no ClusterCSIDriver":       {refuse: "apply ClusterCSIDriver", err: "create ClusterCSIDriver " + pd + ": " + late, last: "apply ClusterCSIDriver " + pd},
+		"an object that is refused": {refuse: "apply ServiceAccount", changes: "ServiceAccount " + pdNamespace + "/" + pdOperator + ": apply: " + refusal, last: "apply ClusterCSIDriver " + pd},
+		"its Deployment is refused": {refuse: "apply Deployment", changes: deployment + ": apply: " + refusal, last: "apply ClusterCSIDriver " + pd},
+		"no ClusterCSIDriver":       {refuse: "apply ClusterCSIDriver", err: "create ClusterCSIDriver " + pd + ": " + refusal, last: "apply ClusterCSIDriver " + pd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c, w := startable(t, "GCP")
 			if tc.refuse != "" {
-				c.Refuse(errors.New(late), tc.refuse)
+				c.Refuse(errors.New(refusal), tc.refuse)
 			}
 			if tc.images {
 				r.Images = nil
@@ -173,12 +173,12 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		// live is what the cache does not show yet.
-		live    []client.Object
-		refuse  bool
-		foreign string
-		err     string
+		live       []client.Object
+		refuse     bool
+		thirdParty string
+		err        string
 	}{
-		"somebody else's":                   {objects: []client.Object{theirs(nil)}, foreign: full},
+		"somebody else's":                   {objects: []client.Object{theirs(nil)}, thirdParty: full},
 		"to be taken over":                  {objects: []client.Object{theirs(map[string]string{"csi.openshift.io/managed": "true"})}},
 		"with a ClusterCSIDriver":           {objects: []client.Object{theirs(nil), made}},
 		"with our operator":                 {objects: []client.Object{theirs(nil), started(pdOperator)[2]}},
@@ -196,10 +196,10 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 			if (tc.err == "") != (done.err == nil) || done.err != nil && done.err.Error() != tc.err {
 				t.Errorf("error %v, want %s", done.err, tc.err)
 			}
-			if diff := cmp.Diff(tc.foreign, done.foreign); diff != "" || done.held() != (tc.foreign != "") {
+			if diff := cmp.Diff(tc.thirdParty, done.thirdParty); diff != "" || done.held() != (tc.thirdParty != "") {
 				t.Errorf("foreign (-want +got):\n%s", diff)
 			}
-			if starts := tc.foreign == "" && tc.err == ""; done.applied != starts || (len(c.Writes) > 0) != starts {
+			if starts := tc.thirdParty == "" && tc.err == ""; done.applied != starts || (len(c.Writes) > 0) != starts {
 				t.Errorf("applied %t, writes %v", done.applied, c.Writes)
 			}
 		})
@@ -230,7 +230,7 @@ func TestNothingIsStartedWhileAnOperatorOfOLMIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c, w := startable(t, "AWS", old)
-			r.formers.Create = r.createWith
+			r.predecessors.Create = r.createWith
 			if tc.refuse != "" {
 				c.Refuse(errors.New("out of order"), tc.refuse)
 			}
@@ -241,8 +241,8 @@ func TestNothingIsStartedWhileAnOperatorOfOLMIsLeft(t *testing.T) {
 			if (tc.err == "") != (done.err == nil) || done.err != nil && done.err.Error() != tc.err {
 				t.Errorf("error %v, want %s", done.err, tc.err)
 			}
-			if !done.held() || done.applied || !strings.Contains(done.retirement.Message, tc.says) || (done.again == 0) != (tc.err != "") {
-				t.Errorf("held %t, again in %s, it says %q", done.held(), done.again, done.retirement.Message)
+			if !done.held() || done.applied || !strings.Contains(done.olmRemoval.Message, tc.says) || (done.again == 0) != (tc.err != "") {
+				t.Errorf("held %t, again in %s, it says %q", done.held(), done.again, done.olmRemoval.Message)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ func TestSettingsOfAnOldOperatorAreKept(t *testing.T) {
 }
 
 func TestSettingsAreKeptUnlessThereIsANewerWord(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	const made = "create ClusterCSIDriver ebs.csi.aws.com map[logLevel:Debug managementState:Managed operatorLogLevel:Normal]"
 	old, ok := configurationOf(entry).(*unstructured.Unstructured)
 	if !ok {
@@ -104,7 +104,7 @@ func TestWhatIsBeingDeletedIsNotDeletedAgain(t *testing.T) {
 
 // By its finalizer the operator, should anybody start it once more, would remove the driver that runs.
 func TestTheConfigurationGoesWithoutItsFinalizers(t *testing.T) {
-	entry, now := formerEBS(t), metav1.NewTime(at)
+	entry, now := legacyEBS(t), metav1.NewTime(at)
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "awsebsdrivers"}, "cluster")
 	const patch, remove = "patch AWSEBSDriver cluster", "delete AWSEBSDriver cluster"
 	for name, tc := range map[string]struct {
@@ -152,7 +152,7 @@ func TestTheConfigurationGoesWithoutItsFinalizers(t *testing.T) {
 
 // Only where the driver of the predecessor still runs does the new one need rights there.
 func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	namespace := entry.Predecessor.Namespace
 	running := partial("apps/v1", entry.Workloads[1].Kind, namespace, entry.Workloads[1].Name, nil)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "left", Labels: map[string]string{"app": entry.Workloads[0].Name}}}
@@ -179,14 +179,14 @@ func TestTheNewOperatorMayWorkWhereTheOldDriverRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := entry
-			former := *entry.Predecessor
-			one.Predecessor = &former
+			predecessor := *entry.Predecessor
+			one.Predecessor = &predecessor
 			if tc.change != nil {
 				tc.change(&one)
 			}
 			c := newCluster(t, tc.objects...)
 			c.Refuse(errors.New("no"), tc.fail)
-			state, err := operators(c).Retire(t.Context(), one)
+			state, err := operators(c).Remove(t.Context(), one)
 			if (tc.err == "") != (err == nil) || err != nil && err.Error() != tc.err || state.Done != (err == nil) {
 				t.Errorf("%+v, error %v, want %s", state, err, tc.err)
 			}

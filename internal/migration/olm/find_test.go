@@ -14,7 +14,7 @@ import (
 )
 
 func TestWhatIsLeftDecidesWhatComesNext(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	configuration, ok := configurationOf(entry).(*unstructured.Unstructured)
 	if !ok {
 		t.Fatal("the configuration has another type")
@@ -56,7 +56,7 @@ func TestWhatIsLeftDecidesWhatComesNext(t *testing.T) {
 }
 
 func TestAPodOfTheOldOperatorIsToldFromOneOfTheNew(t *testing.T) {
-	entry, yes := formerEBS(t), true
+	entry, yes := legacyEBS(t), true
 	pod := func(namespace, kind, owner string, controls bool, labels map[string]string) client.Object {
 		return partial("v1", "Pod", namespace, "x", func(object *metav1.PartialObjectMetadata) {
 			object.Labels = labels
@@ -90,7 +90,7 @@ func TestAPodOfTheOldOperatorIsToldFromOneOfTheNew(t *testing.T) {
 
 // Whoever can't see what is there must not go on as if nothing were.
 func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	for _, tc := range []struct{ fail, want string }{
 		{"get AWSEBSDriver", "look for AWSEBSDriver cluster: no"},
 		{"list Subscription", "look for what OLM installed: list Subscriptions: no"},
@@ -103,21 +103,21 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 		c := newCluster(t, configurationOf(entry), driver(entry))
 		c.Refuse(errors.New("no"), tc.fail)
 		o := operators(c)
-		state, err := o.Retire(t.Context(), entry)
+		state, err := o.Remove(t.Context(), entry)
 		if err == nil || err.Error() != tc.want || state.Done {
 			t.Errorf("%s: %+v, error %v", tc.fail, state, err)
 		}
-		if len(o.retired) > 0 {
+		if len(o.removed) > 0 {
 			t.Errorf("%s: it is taken for done", tc.fail)
 		}
 		c.Fail = nil
-		if state, err := o.Retire(t.Context(), entry); err != nil || !strings.Contains(state.Message, "removing AWSEBSDriver cluster") {
+		if state, err := o.Remove(t.Context(), entry); err != nil || !strings.Contains(state.Message, "removing AWSEBSDriver cluster") {
 			t.Errorf("%s: the next try finds %+v, error %v", tc.fail, state, err)
 		}
 	}
 	c := newCluster(t, configurationOf(entry), podOf(entry), driver(entry))
 	o := operators(c)
-	if _, err := o.Retire(t.Context(), entry); err != nil {
+	if _, err := o.Remove(t.Context(), entry); err != nil {
 		t.Fatal(err)
 	}
 	c.Refuse(errors.New("no"), "list Pod team")
@@ -128,7 +128,7 @@ func TestALookThatFailsIsNoEmptyCluster(t *testing.T) {
 
 func TestAnOperatorThatOLMNeverInstalledCostsNothing(t *testing.T) {
 	c := newCluster(t)
-	state, err := operators(c).Retire(t.Context(), catalogue.Entry{Name: "plain.example"})
+	state, err := operators(c).Remove(t.Context(), catalogue.Entry{Name: "plain.example"})
 	if err != nil || !state.Done {
 		t.Errorf("%+v, error %v", state, err)
 	}

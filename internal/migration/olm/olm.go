@@ -35,8 +35,8 @@ type Operators struct {
 	Create func(ctx context.Context, name string, spec map[string]any) error
 	Now    func() time.Time
 
-	// retired are the entries for which nothing is left.
-	retired map[string]bool
+	// removed are the entries for which nothing is left.
+	removed map[string]bool
 	// removals are under way, by the names of their entries.
 	removals map[string]*removal
 }
@@ -61,14 +61,14 @@ type removal struct {
 	podsIn map[string]bool
 }
 
-// Retire brings the operator of an entry one step nearer to its end. Until it is done, nothing of the entry may be applied. An entry
+// Remove brings the operator of an entry one step nearer to its end. Until it is done, nothing of the entry may be applied. An entry
 // that OLM has never installed is done, and so is one that was found to be done before: both cost nothing.
-func (o *Operators) Retire(ctx context.Context, entry catalogue.Entry) (State, error) {
-	if entry.Predecessor == nil || o.retired[entry.Name] {
+func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
+	if entry.Predecessor == nil || o.removed[entry.Name] {
 		return State{Done: true}, nil
 	}
-	if o.retired == nil {
-		o.retired, o.removals = map[string]bool{}, map[string]*removal{}
+	if o.removed == nil {
+		o.removed, o.removals = map[string]bool{}, map[string]*removal{}
 	}
 	known := o.removals[entry.Name]
 	if known == nil {
@@ -86,7 +86,7 @@ func (o *Operators) Retire(ctx context.Context, entry catalogue.Entry) (State, e
 	case err != nil:
 		return found, err
 	case found.Done:
-		o.retired[entry.Name] = true
+		o.removed[entry.Name] = true
 		delete(o.removals, entry.Name)
 		return found, nil
 	}

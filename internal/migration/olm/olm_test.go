@@ -49,8 +49,8 @@ func driver(entry catalogue.Entry) client.Object {
 	return &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: entry.Name}}
 }
 
-// formerEBS is the entry of EBS, whose operator OLM installed once.
-func formerEBS(t *testing.T) catalogue.Entry {
+// legacyEBS is the entry of EBS, whose operator OLM installed once.
+func legacyEBS(t *testing.T) catalogue.Entry {
 	t.Helper()
 	for _, entry := range catalogue.All() {
 		if entry.Name == "ebs.csi.aws.com" && entry.Predecessor != nil {
@@ -112,7 +112,7 @@ func configurationOf(entry catalogue.Entry) client.Object {
 // Whoever may write in one namespace makes objects there that look like those of the predecessor. The cluster-storage-operator may delete
 // in all of them.
 func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	configuration, old := configurationOf(entry), entry.Predecessor.Package+".4.5.0-202012"
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -153,7 +153,7 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, append(tc.objects, driver(entry))...)
-			found, err := operators(c).Retire(t.Context(), entry)
+			found, err := operators(c).Remove(t.Context(), entry)
 			if err != nil || found.Done != tc.done || !strings.Contains(found.Message, tc.waits) || (found.Message == "") != tc.done {
 				t.Errorf("it finds %+v, error %v", found, err)
 			}
@@ -165,11 +165,11 @@ func TestNobodyIsDeletedOnATenantsWord(t *testing.T) {
 }
 
 func TestACleanClusterIsAskedOnceForWhatOLMInstalled(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	c := newCluster(t)
 	o := operators(c)
 	for range 3 {
-		found, err := o.Retire(t.Context(), entry)
+		found, err := o.Remove(t.Context(), entry)
 		if err != nil || !found.Done {
 			t.Errorf("it finds %+v, error %v", found, err)
 		}
@@ -185,20 +185,20 @@ func TestACleanClusterIsAskedOnceForWhatOLMInstalled(t *testing.T) {
 
 // Pods of all namespaces are read once, however long the last ones take to end and whatever else happens meanwhile.
 func TestAReplacementThatWaitsAsksLessAndLess(t *testing.T) {
-	entry := formerEBS(t)
+	entry := legacyEBS(t)
 	c := newCluster(t, configurationOf(entry), podOf(entry), partial("v1", "Pod", "shop", "web", nil), driver(entry))
 	o, now := operators(c), at
 	o.Now = func() time.Time { return now }
 	var pauses []time.Duration
 	for range 10 {
-		found, err := o.Retire(t.Context(), entry)
+		found, err := o.Remove(t.Context(), entry)
 		if err != nil || found.Done {
 			t.Fatalf("it finds %+v, error %v", found, err)
 		}
 		pauses = append(pauses, found.Again)
 		// Another object changes.
 		now, c.Reads = now.Add(found.Again/2), nil
-		if again, err := o.Retire(t.Context(), entry); err != nil || again.Again != found.Again/2 || again.Message != found.Message || len(c.Reads) > 0 {
+		if again, err := o.Remove(t.Context(), entry); err != nil || again.Again != found.Again/2 || again.Message != found.Message || len(c.Reads) > 0 {
 			t.Errorf("between two looks it finds %+v, error %v, and reads %v", again, err, c.Reads)
 		}
 		now = now.Add(found.Again / 2)
@@ -216,7 +216,7 @@ func TestAReplacementThatWaitsAsksLessAndLess(t *testing.T) {
 	}
 	// Whatever changes is followed at once.
 	c.Objects = slices.DeleteFunc(c.Objects, func(object client.Object) bool { return object.GetName() == "old" })
-	if found, err := o.Retire(t.Context(), entry); err != nil || found.Again != time.Second {
+	if found, err := o.Remove(t.Context(), entry); err != nil || found.Again != time.Second {
 		t.Errorf("when the pod has gone, it finds %+v, error %v", found, err)
 	}
 }
