@@ -48,7 +48,7 @@ const (
 type access struct {
 	log     logr.Logger
 	tokens  authentication.TokenReviewInterface
-	rights  authorization.SubjectAccessReviewInterface
+	reviews authorization.SubjectAccessReviewInterface
 	handler http.Handler
 	// readers are those who may read the metrics, strangers all others that were refused of late.
 	readers, strangers *lru.LRUExpireCache
@@ -69,13 +69,13 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	if err != nil {
 		return nil, fmt.Errorf("client for TokenReviews: %w", err)
 	}
-	rights, err := authorization.NewForConfigAndClient(config, client)
+	subjects, err := authorization.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("client for SubjectAccessReviews: %w", err)
 	}
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return &access{
-			log: log, tokens: tokens.TokenReviews(), rights: rights.SubjectAccessReviews(), handler: handler,
+			log: log, tokens: tokens.TokenReviews(), reviews: subjects.SubjectAccessReviews(), handler: handler,
 			readers: lru.NewLRUExpireCache(knownReaders), strangers: lru.NewLRUExpireCache(knownStrangers), sources: lru.NewLRUExpireCache(knownSources),
 			slots: make(chan struct{}, reviews), queueing: queueing, reviewing: reviewing,
 		}, nil
@@ -184,7 +184,7 @@ func (a *access) ask(ctx context.Context, token, path, verb string) (int, error)
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
 	}}
-	answer, err := a.rights.Create(ctx, question, metav1.CreateOptions{})
+	answer, err := a.reviews.Create(ctx, question, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("review the rights of %s: %w", user.Username, err)
 	}

@@ -25,7 +25,7 @@ const mostBytes = 1 << 20
 type Expected struct {
 	Release release.Release
 	Package Package
-	Rights  Rights
+	RBAC    RBAC
 	// Stored is the definition of SharedVolumes of the last release, or of the community's operator. Clusters hold what it lets in.
 	Stored *apiextensionsv1.CustomResourceDefinition
 }
@@ -38,7 +38,7 @@ const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
 func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
 	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
 	var err error
-	if expected.Rights, err = Roles(repository); err != nil {
+	if expected.RBAC, err = Roles(repository); err != nil {
 		return expected, err
 	}
 	if !p.defines() {
@@ -75,7 +75,7 @@ func Check(files Files, expected Expected) error {
 		return errors.Join(append(problems, fmt.Errorf("manifests/: no ClusterServiceVersion"))...)
 	}
 	for _, check := range []func(bundle, Expected) []error{
-		checkIdentity, checkMetadata, checkDeployments, checkRights, checkImages, checkOwned, checkExamples,
+		checkIdentity, checkMetadata, checkDeployments, checkRBAC, checkImages, checkOwned, checkExamples,
 	} {
 		problems = append(problems, check(found, expected)...)
 	}

@@ -139,12 +139,12 @@ func TestRightsThatAreTooBroadAreRefused(t *testing.T) {
 		"escalate must be narrowed by resourceNames": {APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"roles"}, Verbs: []string{"escalate"}},
 	} {
 		broad := expected
-		broad.Rights.Cluster = append(slices.Clone(expected.Rights.Cluster), rule)
+		broad.RBAC.Cluster = append(slices.Clone(expected.RBAC.Cluster), rule)
 		if err := olm.Check(right, broad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 		broad = expected
-		broad.Rights.Namespaced = append(slices.Clone(expected.Rights.Namespaced), rule)
+		broad.RBAC.Namespaced = append(slices.Clone(expected.RBAC.Namespaced), rule)
 		if err := olm.Check(right, broad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}

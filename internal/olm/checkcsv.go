@@ -215,16 +215,16 @@ func within(part, whole map[string]string) bool {
 	return len(part) > 0
 }
 
-// checkRights compares the permissions with the roles that the tests run the operator under.
-func checkRights(b bundle, e Expected) []error {
+// checkRBAC compares the permissions with the roles that the tests run the operator under.
+func checkRBAC(b bundle, e Expected) []error {
 	var problems []error
 	for _, list := range []struct {
 		field   string
 		granted []Permission
 		needed  []rbacv1.PolicyRule
 	}{
-		{"clusterPermissions", b.csv.Spec.Install.Spec.ClusterPermissions, e.Rights.Cluster},
-		{"permissions", b.csv.Spec.Install.Spec.Permissions, e.Rights.Namespaced},
+		{"clusterPermissions", b.csv.Spec.Install.Spec.ClusterPermissions, e.RBAC.Cluster},
+		{"permissions", b.csv.Spec.Install.Spec.Permissions, e.RBAC.Namespaced},
 	} {
 		field := "spec.install.spec." + list.field
 		var granted []rbacv1.PolicyRule

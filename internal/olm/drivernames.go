@@ -48,12 +48,12 @@ func driverNames(ctx context.Context, folder string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the CRD of ClusterCSIDrivers: %w", err)
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(text, definition); err != nil {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, crd); err != nil {
 		return nil, fmt.Errorf("read the CRD of ClusterCSIDrivers: %w", err)
 	}
 	var names []string
-	for _, version := range definition.Spec.Versions {
+	for _, version := range crd.Spec.Versions {
 		for _, allowed := range version.Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"].Enum {
 			var name string
 			if err := json.UnmarshalCaseSensitivePreserveInts(allowed.Raw, &name); err != nil {

@@ -80,8 +80,8 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		found = append(found, installed{name, known[name]})
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Former)) {
-		for _, text := range p.Former[name] {
+	for _, name := range slices.Sorted(maps.Keys(p.Predecessors)) {
+		for _, text := range p.Predecessors[name] {
 			version, err := semver.Parse(text)
 			if err != nil {
 				return nil, fmt.Errorf("package %s: former version %q of %s: %w", p.Name, text, name, err)

@@ -48,7 +48,7 @@ func Release(root, version string) error {
 		return err
 	}
 	versions := Files{release.VersionFile: []byte(next.String() + "\n")}
-	stored := path.Join(Bundles, packages[0].Name, "manifests", definition+".crd.yaml")
+	stored := path.Join(Bundles, packages[0].Name, "manifests", crdName+".crd.yaml")
 	if packages[0].defines() {
 		if versions[StoredFile], err = fs.ReadFile(repository, stored); err != nil {
 			return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
@@ -85,8 +85,8 @@ func CheckRelease(root string) error {
 	return current.CheckDigests()
 }
 
-// definition is the name of the CRD that the packages own.
-const definition = "sharedvolumes.aws-efs.managed.openshift.io"
+// crdName is the name of the CRD that the packages own.
+const crdName = "sharedvolumes.aws-efs.managed.openshift.io"
 
 // makeAll makes the contents of each folder, and checks them.
 func makeAll(repository fs.FS, current release.Release, stored string) (map[string]Files, error) {

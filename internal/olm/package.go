@@ -36,9 +36,9 @@ type Package struct {
 	Preface string
 	// Replaces is the newest version that others have published under this name; empty if there is none.
 	Replaces string
-	// Former are versions of older operators from which an upgrade must lead to the newest one, by the name of the package in
+	// Predecessors are versions of older operators from which an upgrade must lead to the newest one, by the name of the package in
 	// which they are. They are examples of what is out there, not a complete list.
-	Former map[string][]string
+	Predecessors map[string][]string
 	// Manifests are the folders with what is installed beside the operator.
 	Manifests []string
 	// Catalog is what the release calls the image of the catalog, and Source the name of the CatalogSource.
@@ -57,7 +57,7 @@ func Packages() []Package {
 	return []Package{
 		{
 			Name: "aws-efs-csi-driver-operator", Namespace: "openshift-cluster-csi-drivers", Title: "AWS EFS CSI Driver Operator",
-			Former: map[string][]string{
+			Predecessors: map[string][]string{
 				"aws-efs-csi-driver-operator": {"4.9.0-202110121402", "4.16.0-202410111039", "4.20.3", "5.0.0"},
 				"aws-efs-operator":            community,
 			},
@@ -69,8 +69,8 @@ func Packages() []Package {
 			Preface: "This is the AWS EFS CSI Driver Operator, under the name of the community's AWS EFS Operator and for its users " +
 				"only: when they change the source of their Subscription to this catalog, they get it as an upgrade. If you have " +
 				"never used the community's operator, install package aws-efs-csi-driver-operator.\n\n",
-			Former:    map[string][]string{"aws-efs-operator": community},
-			Manifests: manifests, Catalog: "csi-operators-catalog", Source: "csi-operators",
+			Predecessors: map[string][]string{"aws-efs-operator": community},
+			Manifests:    manifests, Catalog: "csi-operators-catalog", Source: "csi-operators",
 		},
 	}
 }

@@ -118,8 +118,8 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 	}
 }
 
-// Rights are the operator's.
-type Rights struct {
+// RBAC are the operator's.
+type RBAC struct {
 	Account string
 	// Cluster are those everywhere, Namespaced those in the operator's namespace.
 	Cluster, Namespaced []rbacv1.PolicyRule
@@ -127,19 +127,19 @@ type Rights struct {
 
 // Roles reads the operator's rights, which the tests hold against what it does. OLM gives rights everywhere, or in the
 // operator's namespace; a Role elsewhere is an error.
-func Roles(repository fs.FS) (Rights, error) {
+func Roles(repository fs.FS) (RBAC, error) {
 	text, err := fs.ReadFile(repository, roleFile)
 	if err != nil {
-		return Rights{}, fmt.Errorf("the operator's rights: %w", err)
+		return RBAC{}, fmt.Errorf("the operator's rights: %w", err)
 	}
-	found := Rights{}
+	found := RBAC{}
 	decoder := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		var role rbacv1.Role
 		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return Rights{}, fmt.Errorf("%s: %w", roleFile, err)
+			return RBAC{}, fmt.Errorf("%s: %w", roleFile, err)
 		}
 		switch {
 		case role.Kind == "ClusterRole":
@@ -147,12 +147,12 @@ func Roles(repository fs.FS) (Rights, error) {
 		case role.Namespace == namespace:
 			found.Namespaced = role.Rules
 		default:
-			return Rights{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives rights everywhere or in the operator's namespace; "+
+			return RBAC{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives rights everywhere or in the operator's namespace; "+
 				"narrow them by names instead", roleFile, role.Kind, role.Name, role.Namespace)
 		}
 	}
 	if len(found.Cluster) == 0 || len(found.Namespaced) == 0 {
-		return Rights{}, fmt.Errorf("%s: it needs a ClusterRole, and a Role in %s", roleFile, namespace)
+		return RBAC{}, fmt.Errorf("%s: it needs a ClusterRole, and a Role in %s", roleFile, namespace)
 	}
 	return found, nil
 }

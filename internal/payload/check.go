@@ -112,17 +112,17 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 	if got := object.GetAnnotations()["release.openshift.io/create-only"] == "true"; got != (object.GetKind() == "Storage") {
 		problems = append(problems, errors.New("only Storage is the administrator's, and must be made once"))
 	}
-	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(late(), object.GetKind()) && !isLate(file, object) {
+	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(monitoringKinds(), object.GetKind()) && !isMonitoring(file, object) {
 		problems = append(problems, fmt.Errorf("its kind is not for run level %s", file[5:7]))
 	}
 	return errors.Join(problems...)
 }
 
-// late are the kinds that other parts of a cluster have to be there for.
-func late() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
+// monitoringKinds are the kinds that other parts of a cluster have to be there for.
+func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isLate tells of objects of other kinds that come with them, and of the policy that closes a namespace.
-func isLate(file string, object *unstructured.Unstructured) bool {
+// isMonitoring tells of objects of other kinds that come with them, and of the policy that closes a namespace.
+func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }
 

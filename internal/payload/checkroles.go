@@ -167,8 +167,8 @@ func (m manifests) checkRequests() error {
 	m.each("CredentialsRequest", func(file string, object *unstructured.Unstructured) {
 		secret, _, _ := unstructured.NestedStringMap(object.Object, "spec", "secretRef")
 		asked[secret["namespace"]+"/"+secret["name"]] = true
-		rights, _, _ := unstructured.NestedMap(object.Object, "spec", "providerSpec")
-		for _, action := range actions(rights) {
+		grants, _, _ := unstructured.NestedMap(object.Object, "spec", "providerSpec")
+		for _, action := range actions(grants) {
 			if strings.Contains(action, "*") && action != readsOfGroups {
 				problems = append(problems, fmt.Errorf("%s: %s asks for %s: name the actions", file, title(object), action))
 			}
@@ -185,12 +185,12 @@ func (m manifests) checkRequests() error {
 }
 
 // actions are the rights in the words of any cloud.
-func actions(rights map[string]any) []string {
-	predefined, _, _ := unstructured.NestedStringSlice(rights, "predefinedRoles")
-	permissions, _, _ := unstructured.NestedStringSlice(rights, "permissions")
+func actions(grants map[string]any) []string {
+	predefined, _, _ := unstructured.NestedStringSlice(grants, "predefinedRoles")
+	permissions, _, _ := unstructured.NestedStringSlice(grants, "permissions")
 	found := slices.Concat(predefined, permissions)
 	for _, list := range []string{"statementEntries", "policies"} {
-		entries, _, _ := unstructured.NestedSlice(rights, list)
+		entries, _, _ := unstructured.NestedSlice(grants, list)
 		for _, each := range entries {
 			if entry, ok := each.(map[string]any); ok {
 				allowed, _, _ := unstructured.NestedStringSlice(entry, "action")

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
-// right is what an operator may do with one object.
-type right struct {
+// grant is what an operator may do with one object.
+type grant struct {
 	// namespace is that of the role; empty means everywhere.
 	namespace, group, resource, name string
 	// verbs are separated by spaces.
@@ -32,12 +32,12 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	rights, err := r.rights()
+	grants, err := r.grants()
 	if err != nil {
 		return nil, err
 	}
 	byNamespace := map[string][]rbacv1.PolicyRule{}
-	for _, one := range rights {
+	for _, one := range grants {
 		rules := byNamespace[one.namespace]
 		// Sorted rights that differ in their name alone are next to each other.
 		if last := len(rules) - 1; last >= 0 && rules[last].APIGroups[0] == one.group && rules[last].Resources[0] == one.resource &&
@@ -69,9 +69,9 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	return append(objects, bindings...), nil
 }
 
-// rights are those that follow from the catalogue, sorted.
-func (r Release) rights() ([]right, error) {
-	var rights []right
+// grants are those that follow from the catalogue, sorted.
+func (r Release) grants() ([]grant, error) {
+	var grants []grant
 	for _, entry := range r.Entries {
 		objects, err := entry.Everything(r.Scheme)
 		if err != nil {
@@ -85,17 +85,17 @@ func (r Release) rights() ([]right, error) {
 				// A namespace stays: somebody else may have something in it.
 				verbs = "create get patch"
 			}
-			rights = append(rights, right{roleNamespace(kind.Kind, object.GetNamespace()), kind.Group, resource.Resource, object.GetName(), verbs})
+			grants = append(grants, grant{roleNamespace(kind.Kind, object.GetNamespace()), kind.Group, resource.Resource, object.GetName(), verbs})
 		}
-		rights = append(rights, ofDriver(entry)...)
+		grants = append(grants, ofDriver(entry)...)
 	}
-	slices.SortFunc(rights, func(a, b right) int {
+	slices.SortFunc(grants, func(a, b grant) int {
 		return cmp.Or(
 			strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource),
 			strings.Compare(a.verbs, b.verbs), strings.Compare(a.name, b.name),
 		)
 	})
-	return slices.Compact(rights), nil
+	return slices.Compact(grants), nil
 }
 
 // roleNamespace is where the right to an object is given. A namespace that the operator makes, or that is not there in all clusters, can
@@ -112,18 +112,18 @@ func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshif
 
 // toBind are the rights to bind the operator's roles. Kubernetes asks for them in the namespace of the binding
 // (pkg/registry/rbac/escalation_check.go, BindingAuthorized), so that a role for one namespace can't be bound in others.
-func toBind(entry catalogue.Entry) []right {
-	rights := []right{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
+func toBind(entry catalogue.Entry) []grant {
+	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
 	for _, binding := range entry.Bindings {
-		rights = append(rights, right{
+		grants = append(grants, grant{
 			roleNamespace("RoleBinding", binding.Namespace), rbacv1.GroupName, "clusterroles", entry.Operator + "-" + binding.Role, "bind",
 		})
 	}
 	if entry.Predecessor != nil && entry.Builtin {
 		// Where the driver of the operator that OLM installed is, which most clusters do not have.
-		rights = append(rights, right{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
+		grants = append(grants, grant{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
 	}
-	return rights
+	return grants
 }
 
 // bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, whoever uses its name.
@@ -148,29 +148,29 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 }
 
 // ofDriver are the rights to what is about a driver, and not about its operator alone.
-func ofDriver(entry catalogue.Entry) []right {
-	rights := []right{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
-	rights = append(rights, toBind(entry)...)
+func ofDriver(entry catalogue.Entry) []grant {
+	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
+	grants = append(grants, toBind(entry)...)
 	// What is left of a driver that nobody wants any more, once its operator has gone.
-	rights = append(rights, right{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
+	grants = append(grants, grant{"", "storage.k8s.io", "csidrivers", entry.Name, "delete get"})
 	for _, workload := range entry.Workloads {
 		resource := strings.ToLower(workload.Kind) + "s"
-		rights = append(rights, right{roleNamespace(workload.Kind, workload.Namespace), "apps", resource, workload.Name, "delete get"})
+		grants = append(grants, grant{roleNamespace(workload.Kind, workload.Namespace), "apps", resource, workload.Name, "delete get"})
 	}
-	if former := entry.Predecessor; former != nil {
-		rights = append(
-			rights,
-			right{"", former.Configuration.Group, former.Resource, "cluster", "delete get patch"},
+	if predecessor := entry.Predecessor; predecessor != nil {
+		grants = append(
+			grants,
+			grant{"", predecessor.Configuration.Group, predecessor.Resource, "cluster", "delete get patch"},
 			// It may be in any namespace.
-			right{"", "apps", "deployments", former.Deployment, "list"},
+			grant{"", "apps", "deployments", predecessor.Deployment, "list"},
 		)
 	}
 	if entry.Predecessor != nil && entry.Builtin {
 		// The operator of the driver hands over in the namespace of the old driver, which most clusters do not have.
-		rights = append(rights, right{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
+		grants = append(grants, grant{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
 		for _, workload := range entry.Workloads {
-			rights = append(rights, right{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})
+			grants = append(grants, grant{"", "apps", strings.ToLower(workload.Kind) + "s", workload.Name, "get"})
 		}
 	}
-	return rights
+	return grants
 }
