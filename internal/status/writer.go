@@ -87,7 +87,7 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 	}
 	found := compare(have, want)
 	if drop != nil {
-		found = otherVerdict
+		found = otherOutcome
 	}
 	if found == same {
 		return 0, nil
@@ -230,7 +230,7 @@ const (
 	same difference = iota
 	// otherTexts means that nothing but messages and numbers differ.
 	otherTexts
-	otherVerdict
+	otherOutcome
 )
 
 // compare compares the fields of a status. A condition keeps its transition time as long as its status, so that it is not compared. The
@@ -245,7 +245,7 @@ func compare(have, want map[string]any) difference {
 		case key == "message" || key == "readyReplicas":
 			found = max(found, otherTexts)
 		default:
-			return otherVerdict
+			return otherOutcome
 		}
 	}
 	return found
@@ -258,7 +258,7 @@ func compareConditions(have, want any) difference {
 		old, isOld := before[kind]
 		now, isNow := after[kind]
 		if !isOld || !isNow {
-			return otherVerdict
+			return otherOutcome
 		}
 		found = max(found, compare(old, now))
 	}

@@ -141,18 +141,18 @@ func TestAStatusIsWrittenOnlyIfSomethingIsNew(t *testing.T) {
 		"a transition time":   {func(s *operatorv1.OperatorStatus) { s.Conditions[0].LastTransitionTime.Time = time.Unix(5, 0) }, same},
 		"a message":           {func(s *operatorv1.OperatorStatus) { s.Conditions[0].Message = "b" }, otherTexts},
 		"a number of pods":    {func(s *operatorv1.OperatorStatus) { s.ReadyReplicas = 1 }, otherTexts},
-		"a status":            {func(s *operatorv1.OperatorStatus) { s.Conditions[0].Status = "False" }, otherVerdict},
-		"a reason":            {func(s *operatorv1.OperatorStatus) { s.Conditions[0].Reason = "Else" }, otherVerdict},
-		"a status and a text": {func(s *operatorv1.OperatorStatus) { s.Conditions[0] = one("False", "Else", "b") }, otherVerdict},
+		"a status":            {func(s *operatorv1.OperatorStatus) { s.Conditions[0].Status = "False" }, otherOutcome},
+		"a reason":            {func(s *operatorv1.OperatorStatus) { s.Conditions[0].Reason = "Else" }, otherOutcome},
+		"a status and a text": {func(s *operatorv1.OperatorStatus) { s.Conditions[0] = one("False", "Else", "b") }, otherOutcome},
 		"a new condition": {func(s *operatorv1.OperatorStatus) {
 			s.Conditions = append(s.Conditions, operatorv1.OperatorCondition{Type: "New"})
-		}, otherVerdict},
-		"a condition less":     {func(s *operatorv1.OperatorStatus) { s.Conditions = s.Conditions[:1] }, otherVerdict},
-		"no condition at all":  {func(s *operatorv1.OperatorStatus) { s.Conditions = nil }, otherVerdict},
-		"a generation":         {func(s *operatorv1.OperatorStatus) { s.Generations[0].LastGeneration = 2 }, otherVerdict},
-		"no generation":        {func(s *operatorv1.OperatorStatus) { s.Generations = nil }, otherVerdict},
-		"the spec that counts": {func(s *operatorv1.OperatorStatus) { s.ObservedGeneration = 2 }, otherVerdict},
-		"a version":            {func(s *operatorv1.OperatorStatus) { s.Version = "2" }, otherVerdict},
+		}, otherOutcome},
+		"a condition less":     {func(s *operatorv1.OperatorStatus) { s.Conditions = s.Conditions[:1] }, otherOutcome},
+		"no condition at all":  {func(s *operatorv1.OperatorStatus) { s.Conditions = nil }, otherOutcome},
+		"a generation":         {func(s *operatorv1.OperatorStatus) { s.Generations[0].LastGeneration = 2 }, otherOutcome},
+		"no generation":        {func(s *operatorv1.OperatorStatus) { s.Generations = nil }, otherOutcome},
+		"the spec that counts": {func(s *operatorv1.OperatorStatus) { s.ObservedGeneration = 2 }, otherOutcome},
+		"a version":            {func(s *operatorv1.OperatorStatus) { s.Version = "2" }, otherOutcome},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := fieldsOf(have(nil), nil)
