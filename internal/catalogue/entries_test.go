@@ -3,6 +3,7 @@ package catalogue
 import (
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -46,6 +47,7 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	d := driver.Driver{
 		Name: "disk.example.com", Operator: "sample-csi-driver-operator", Prefix: "sample-csi-driver", ConditionPrefix: "SampleDisk",
 		Platform: configv1.GCPPlatformType, DaemonSet: "sample-node", Deployment: "sample-controller",
+		Assets:   fstest.MapFS{"assets/controller.yaml": {Data: []byte("image: ${DRIVER_IMAGE}")}},
 		Payload:  &driver.Payload{Title: "Sample Disk", Variable: "SAMPLE_DRIVER"},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{}),
 		Credentials: []driver.Credentials{

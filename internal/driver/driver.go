@@ -12,9 +12,11 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/manifest"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -30,6 +32,22 @@ const (
 	// Node is the DaemonSet that mounts volumes.
 	Node Workload = "node"
 )
+
+// WorkloadOf tells which of the two workloads an object is; empty for all other objects, other Deployments and DaemonSets of the driver
+// included.
+func (d Driver) WorkloadOf(object client.Object) Workload {
+	switch object.(type) {
+	case *appsv1.Deployment:
+		if object.GetName() == d.Deployment {
+			return Controller
+		}
+	case *appsv1.DaemonSet:
+		if object.GetName() == d.DaemonSet {
+			return Node
+		}
+	}
+	return ""
+}
 
 // Holds say why a workload is not applied for the moment: what its pods need is not there yet.
 type Holds map[Workload]string
@@ -165,12 +183,12 @@ type FeatureGate struct {
 	OnSince int
 }
 
-// Mutation changes the rendered objects of one Go type.
-type Mutation func(cfg Config, object client.Object) error
+// Mutation changes the rendered objects of a driver that are of one Go type.
+type Mutation func(d Driver, cfg Config, object client.Object) error
 
 // Mutate makes a Mutation for all objects of type T out of a typed function.
 func Mutate[T client.Object](change func(cfg Config, object T) error) Mutation {
-	return func(cfg Config, object client.Object) error {
+	return func(_ Driver, cfg Config, object client.Object) error {
 		typed, ok := object.(T)
 		if !ok {
 			return nil
@@ -269,24 +287,24 @@ func (c Config) Requests(request Credentials) bool {
 	}
 }
 
-// proxyImage is the variable with the image of the proxies in front of metrics.
-const proxyImage = "KUBE_RBAC_PROXY_IMAGE"
-
-// Images lists the environment variables with the images that the driver needs, sorted as they are used.
+// Images lists the environment variables with the images that the driver needs, in the order in which its assets and sidecars name them.
 func (d Driver) Images() []string {
-	variables := []string{"DRIVER_IMAGE"}
-	add := func(name string) {
-		if !slices.Contains(variables, name) {
-			variables = append(variables, name)
+	var variables []string
+	add := func(assets fs.FS, pattern string) {
+		for _, name := range manifest.Placeholders(assets, pattern) {
+			if strings.HasSuffix(name, "_IMAGE") && !slices.Contains(variables, name) {
+				variables = append(variables, name)
+			}
 		}
 	}
+	add(d.Assets, "assets/*.yaml")
 	if d.Metrics != nil {
-		add(proxyImage)
+		add(shared, sidecarAsset(rbacProxy))
 	}
 	for _, sidecar := range d.Sidecars {
-		add(sidecar.imageVariable())
+		add(shared, sidecarAsset(sidecar.Name))
 		if sidecar.Metrics != nil {
-			add(proxyImage)
+			add(shared, sidecarAsset(rbacProxy))
 		}
 	}
 	return variables

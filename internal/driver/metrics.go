@@ -43,18 +43,22 @@ func (d Driver) endpoints() []Metrics {
 	return all
 }
 
-// addMetrics adds all metrics to the driver's Service and ServiceMonitor, and the certificate of the Service to the controller.
+// addMetrics adds all metrics to the driver's Service and ServiceMonitor, and the certificate of the Service to the controller. A driver may
+// have other Services and Deployments.
 func (d Driver) addMetrics(namespace string, objects []client.Object) {
-	for _, metrics := range d.endpoints() {
-		for _, object := range objects {
+	service := d.Deployment + "-metrics"
+	for _, object := range objects {
+		if !slices.Contains([]string{d.Deployment, service, d.Deployment + "-monitor"}, object.GetName()) {
+			continue
+		}
+		for _, metrics := range d.endpoints() {
 			switch typed := object.(type) {
 			case *appsv1.Deployment:
 				d.addServingCertificate(&typed.Spec.Template.Spec)
 			case *corev1.Service:
 				typed.Spec.Ports = append(typed.Spec.Ports, metrics.servicePort())
 			case *monitoringv1.ServiceMonitor:
-				service := d.Deployment + "-metrics." + namespace + ".svc"
-				typed.Spec.Endpoints = append(typed.Spec.Endpoints, metrics.endpoint(service))
+				typed.Spec.Endpoints = append(typed.Spec.Endpoints, metrics.endpoint(service+"."+namespace+".svc"))
 			}
 		}
 	}

@@ -30,13 +30,13 @@ const (
 // standardMutations are applied to every driver, before its own.
 func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
-		Mutate(setReplicas),
-		Mutate(placeController),
+		Mutate(d.setReplicas),
+		MutatePods(placeController),
 		MutatePods(d.withholdSecrets),
-		Mutate(d.restrictController),
+		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
-		Mutate(holdNodePods),
-		Mutate(d.keepApart),
+		Mutate(d.holdNodePods),
+		MutatePods(d.keepApart),
 		MutatePods(addProxy),
 		MutatePods(d.addTrustedCA),
 		Mutate(d.fillCloudCA),
@@ -56,8 +56,9 @@ func ReadNodes(verbs ...string) Mutation {
 	})
 }
 
-// Pods is the pod template of one of the two workloads.
+// Pods is the pod template of a workload.
 type Pods struct {
+	// Workload is empty for a Deployment or DaemonSet that is neither the controller nor the node pods.
 	Workload Workload
 	// Annotations are those of the workload itself.
 	Annotations map[string]string
@@ -65,14 +66,14 @@ type Pods struct {
 	Spec        *corev1.PodSpec
 }
 
-// MutatePods makes a Mutation for the pods of both workloads.
+// MutatePods makes a Mutation for the pods of all workloads.
 func MutatePods(change func(cfg Config, pods Pods) error) Mutation {
-	return func(cfg Config, object client.Object) error {
+	return func(d Driver, cfg Config, object client.Object) error {
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
-			return change(cfg, Pods{Controller, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+			return change(cfg, Pods{d.WorkloadOf(object), typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
 		case *appsv1.DaemonSet:
-			return change(cfg, Pods{Node, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+			return change(cfg, Pods{d.WorkloadOf(object), typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
 		default:
 			return nil
 		}
@@ -142,7 +143,10 @@ func (p Pods) dropSecret(name string) {
 }
 
 // setReplicas runs two controllers where two can run at once. The host ports allow one for each node.
-func setReplicas(cfg Config, deployment *appsv1.Deployment) error {
+func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
+	if d.WorkloadOf(deployment) != Controller {
+		return nil
+	}
 	topology := cfg.ControlPlaneTopology
 	if topology == configv1.ExternalTopologyMode {
 		topology = cfg.InfrastructureTopology
@@ -158,28 +162,29 @@ func setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 
 // placeController lets the controller run on workers where the cluster has no control-plane nodes of its own, and
 // where it is not known whether it has (no Infrastructure: not OpenShift).
-func placeController(cfg Config, deployment *appsv1.Deployment) error {
-	if cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "" {
-		deployment.Spec.Template.Spec.NodeSelector = nil
+func placeController(cfg Config, pods Pods) error {
+	if pods.Workload == Controller && (cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "") {
+		pods.Spec.NodeSelector = nil
 	}
 	return nil
 }
 
 // restrictController takes from the controller what only a privileged one may have, as OpenShift's SCCs restricted-v2 and
 // hostnetwork-v2 demand.
-func (d Driver) restrictController(_ Config, deployment *appsv1.Deployment) error {
-	if d.PrivilegedController {
+func (d Driver) restrictController(_ Config, pods Pods) error {
+	if d.PrivilegedController || pods.Workload != Controller {
 		return nil
 	}
 	yes, no := true, false
-	pod := &deployment.Spec.Template.Spec
-	pod.SecurityContext = &corev1.PodSecurityContext{
+	pods.Spec.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	for i := range pod.Containers {
-		pod.Containers[i].SecurityContext = &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	for _, containers := range [][]corev1.Container{pods.Spec.InitContainers, pods.Spec.Containers} {
+		for i := range containers {
+			containers[i].SecurityContext = &corev1.SecurityContext{
+				AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			}
 		}
 	}
 	return nil

@@ -91,23 +91,23 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 }
 
 // holdNodePods leaves pods of a predecessor as they are until the operator replaces them, one by one.
-func holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
-	if cfg.Migrating {
+func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
+	if cfg.Migrating && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	}
 	return nil
 }
 
 // keepApart lets a node pod wait for one in an old namespace, as long as there is any: two plugins on a node would take each other's sockets.
-func (d Driver) keepApart(cfg Config, daemonSet *appsv1.DaemonSet) error {
-	if !cfg.Migrating {
+func (d Driver) keepApart(cfg Config, pods Pods) error {
+	if !cfg.Migrating || pods.Workload != Node {
 		return nil
 	}
 	for _, predecessor := range d.Predecessors {
 		if predecessor.Namespace == "" {
 			continue
 		}
-		affinity := &daemonSet.Spec.Template.Spec.Affinity
+		affinity := &pods.Spec.Affinity
 		if *affinity == nil {
 			*affinity = &corev1.Affinity{}
 		}

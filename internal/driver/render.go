@@ -183,8 +183,11 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	return objects, add(loadFolder(d.Assets, "assets/metrics", values, scheme))
 }
 
-// loadFolder reads the objects of one folder of assets.
+// loadFolder reads the objects of one folder of assets. That it is missing is an error: what is not rendered is pruned.
 func loadFolder(assets fs.FS, name string, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	if _, err := fs.Stat(assets, name); err != nil {
+		return nil, fmt.Errorf("assets: %w", err)
+	}
 	folder, err := fs.Sub(assets, name)
 	if err != nil {
 		return nil, fmt.Errorf("assets: %w", err)
@@ -249,7 +252,7 @@ func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]cli
 func (d Driver) mutate(cfg Config, objects []client.Object) error {
 	for _, change := range append(d.standardMutations(), d.Mutations...) {
 		for _, object := range objects {
-			if err := change(cfg, object); err != nil {
+			if err := change(d, cfg, object); err != nil {
 				kind := object.GetObjectKind().GroupVersionKind().Kind
 				return fmt.Errorf("%s %s: %w", kind, object.GetName(), err)
 			}

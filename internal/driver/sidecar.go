@@ -17,13 +17,15 @@ import (
 //go:embed assets
 var shared embed.FS
 
-// livenessProbe is the sidecar that answers probes of the driver's health.
-const livenessProbe = "liveness-probe"
+const (
+	// livenessProbe is the sidecar that answers probes of the driver's health.
+	livenessProbe = "liveness-probe"
+	// rbacProxy is the container in front of metrics.
+	rbacProxy = "kube-rbac-proxy"
+)
 
-// imageVariable names the environment variable with the sidecar's image; "provisioner" gives PROVISIONER_IMAGE.
-func (s Sidecar) imageVariable() string {
-	return strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")) + "_IMAGE"
-}
+// sidecarAsset is the file with a sidecar's container.
+func sidecarAsset(name string) string { return "assets/sidecars/" + name + ".yaml" }
 
 // containers renders the sidecar and, if it has metrics, the proxy in front of them, for a pod.
 func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodSpec) ([]corev1.Container, error) {
@@ -34,7 +36,7 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	}
 	values = values.With(manifest.Values{"HEALTH_PORT": fmt.Sprint(s.HealthPort), "HEALTH_ADDRESS": health})
 	var sidecar corev1.Container
-	if err := manifest.LoadInto(shared, "assets/sidecars/"+s.Name+".yaml", values, &sidecar); err != nil {
+	if err := manifest.LoadInto(shared, sidecarAsset(s.Name), values, &sidecar); err != nil {
 		return nil, err
 	}
 	sidecar.Args = append(sidecar.Args, s.Args...)
@@ -58,7 +60,7 @@ func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, er
 		"METRICS_LOOPBACK_PORT": fmt.Sprint(m.Loopback),
 	})
 	var proxy corev1.Container
-	if err := manifest.LoadInto(shared, "assets/sidecars/kube-rbac-proxy.yaml", values, &proxy); err != nil {
+	if err := manifest.LoadInto(shared, sidecarAsset(rbacProxy), values, &proxy); err != nil {
 		return proxy, err
 	}
 	proxy.Args = append(proxy.Args, tlsArguments(cfg.TLS)...)
@@ -127,7 +129,7 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 		return nil
 	}
 	for _, object := range objects {
-		if err := MutatePods(add)(cfg, object); err != nil {
+		if err := MutatePods(add)(d, cfg, object); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -107,17 +108,29 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// where says what makes a placeholder known, if its name tells.
-func where(name string) string {
-	if !strings.HasSuffix(name, "_IMAGE") {
-		return ""
+// placeholder finds "${NAME}" in a text, and one that is not closed.
+func placeholder() *regexp.Regexp { return regexp.MustCompile(`\$\{([^}\n]*)\}?`) }
+
+// Placeholders are the names of the placeholders in those files of a folder that match a pattern of path.Match, in the order of the files,
+// each once. A file that can't be read has none: Load says why.
+func Placeholders(folder fs.FS, pattern string) []string {
+	var found []string
+	files, _ := fs.Glob(folder, pattern)
+	sort.Strings(files)
+	for _, file := range files {
+		text, _ := fs.ReadFile(folder, file)
+		for _, match := range placeholder().FindAllStringSubmatch(string(text), -1) {
+			if !slices.Contains(found, match[1]) {
+				found = append(found, match[1])
+			}
+		}
 	}
-	return ": the images that assets can name are DRIVER_IMAGE and those of the Sidecars in the Driver value"
+	return found
 }
 
 // replace fills the placeholders of text. Every wrong one is reported, not just the first.
 func replace(text string, values Values) (string, error) {
-	placeholder := regexp.MustCompile(`\$\{([^}\n]*)\}?`)
+	placeholder := placeholder()
 	var problems []error
 	seen := map[string]bool{}
 	filled := placeholder.ReplaceAllStringFunc(text, func(match string) string {
@@ -128,7 +141,7 @@ func replace(text string, values Values) (string, error) {
 		case !strings.HasSuffix(match, "}"):
 			problem = fmt.Errorf("placeholder %q is not closed", match)
 		case !known:
-			problem = fmt.Errorf("unknown placeholder %s%s", match, where(name))
+			problem = fmt.Errorf("unknown placeholder %s", match)
 		case strings.ContainsAny(value, "\n\r\"\\") || strings.Contains(value, ": ") || strings.Contains(value, " #"):
 			// Such a value would become YAML structure instead of a scalar.
 			problem = fmt.Errorf("the value %q of placeholder %s is not a plain scalar", value, match)

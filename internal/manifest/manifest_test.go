@@ -61,11 +61,6 @@ func TestLoadRefusesWhatIsNotExact(t *testing.T) {
 			text:   "apiVersion: ${ONE}\nkind: ${TWO}\n",
 			want:   []string{"${ONE}", "${TWO}"},
 		},
-		"unknown image": {
-			reason: "images are declared in Go, and not where the asset is",
-			text:   "apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${SYNCER_IMAGE}\n",
-			want:   []string{"unknown placeholder ${SYNCER_IMAGE}: the images that assets can name are DRIVER_IMAGE and those of the Sidecars"},
-		},
 		"open placeholder": {
 			reason: "a missing brace is a typing error",
 			text:   "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: ${NAME\n",
@@ -118,5 +113,20 @@ func TestLoadIntoIsStrictToo(t *testing.T) {
 	}
 	if err := LoadInto(folder, "absent.yaml", nil, &container); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("want an error that names the absent file, got %v", err)
+	}
+}
+
+func TestPlaceholdersAreThoseOfTheFilesThatMatch(t *testing.T) {
+	folder := fstest.MapFS{
+		"b.yaml":      {Data: []byte("image: ${THIRD}\nname: ${FIRST}\n")},
+		"a.yaml":      {Data: []byte("image: ${FIRST}\nname: ${SECOND}\nother: $(NOT) ${FIRST}\n")},
+		"a.txt":       {Data: []byte("${TEXT}")},
+		"more/c.yaml": {Data: []byte("${MORE}")},
+	}
+	if diff := cmp.Diff([]string{"FIRST", "SECOND", "THIRD"}, Placeholders(folder, "*.yaml")); diff != "" {
+		t.Errorf("placeholders (-want +got):\n%s", diff)
+	}
+	if found := Placeholders(folder, "none/*.yaml"); len(found) > 0 {
+		t.Errorf("files that are not there have the placeholders %v", found)
 	}
 }

@@ -52,7 +52,7 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 	d := driver.Driver{
 		Name: "disk.example.com", Operator: "disk-operator", Prefix: "disk", ShortPrefix: "dk", Deployment: "disk-controller", DaemonSet: "disk-node",
 		CloudCAVariable: "CLOUD_CA",
-		Assets:          fstest.MapFS{"rbac.yaml": {Data: []byte(role)}, "csidriver.yaml": {Data: []byte(csi)}},
+		Assets:          fstest.MapFS{"assets/rbac.yaml": {Data: []byte(role)}, "assets/csidriver.yaml": {Data: []byte(csi)}},
 		Credentials:     []driver.Credentials{{Secret: "disk-secret", Payload: true, Workload: driver.Controller}},
 	}
 	everywhere, inside, err := Rules(d, scheme, "here")

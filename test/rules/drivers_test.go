@@ -78,7 +78,7 @@ func TestNoTwoHostPortsOfAPlatformCollide(t *testing.T) {
 			return nil
 		})
 		for _, object := range objects {
-			env.Must(t, look(driver.Config{}, object))
+			env.Must(t, look(d, driver.Config{}, object))
 		}
 		// Containers of one pod name a port twice: whoever listens, and whoever asks. Kubernetes refuses a pod in which two listen.
 		for use := range own {

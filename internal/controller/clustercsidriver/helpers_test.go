@@ -65,11 +65,11 @@ func disk() driver.Driver {
 			},
 		},
 		Assets: fstest.MapFS{
-			"csidriver.yaml": asset(csi), "storageclass.yaml": asset(class),
-			"controller.yaml":             asset(strings.NewReplacer("${KIND}", "Deployment", "${NAME}", "disk-controller").Replace(workload)),
-			"node.yaml":                   asset(strings.NewReplacer("${KIND}", "DaemonSet", "${NAME}", "disk-node").Replace(workload)),
-			"credentials/controller.yaml": asset(strings.ReplaceAll(request, "${NAME}", "disk-request")),
-			"credentials/node.yaml":       asset(strings.ReplaceAll(request, "${NAME}", "disk-node-request")),
+			"assets/csidriver.yaml": asset(csi), "assets/storageclass.yaml": asset(class),
+			"assets/controller.yaml":             asset(strings.NewReplacer("${KIND}", "Deployment", "${NAME}", "disk-controller").Replace(workload)),
+			"assets/node.yaml":                   asset(strings.NewReplacer("${KIND}", "DaemonSet", "${NAME}", "disk-node").Replace(workload)),
+			"assets/credentials/controller.yaml": asset(strings.ReplaceAll(request, "${NAME}", "disk-request")),
+			"assets/credentials/node.yaml":       asset(strings.ReplaceAll(request, "${NAME}", "disk-node-request")),
 		},
 	}
 }

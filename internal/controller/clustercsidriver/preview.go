@@ -44,7 +44,7 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err != nil {
 		return migration.Plan{}, fmt.Errorf("what would be applied: %w", err)
 	}
-	plan, err := r.Migration.Plan(ctx, state, due(objects, cfg, nil))
+	plan, err := r.Migration.Plan(ctx, state, r.due(objects, cfg, nil))
 	plan.Problems = problems
 	return plan, err
 }

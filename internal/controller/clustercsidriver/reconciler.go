@@ -10,7 +10,6 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -188,23 +187,15 @@ func (r *Reconciler) claim(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) apply.ChangeSet {
 	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
 	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.Migrating}
-	changes := r.applier.Set(ctx, due(objects, seen.config, seen.holds))
+	changes := r.applier.Set(ctx, r.due(objects, seen.config, seen.holds))
 	return append(changes, r.applier.Prune(ctx, objects)...)
 }
 
 // due leaves out what is not applied for the moment: a workload that is held, and a StorageClass that the user looks after.
-func due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
+func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
-		switch object.(type) {
-		case *appsv1.Deployment:
-			return holds[driver.Controller] != ""
-		case *appsv1.DaemonSet:
-			return holds[driver.Node] != ""
-		case *storagev1.StorageClass:
-			return cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass
-		default:
-			return false
-		}
+		_, isClass := object.(*storagev1.StorageClass)
+		return holds[r.Driver.WorkloadOf(object)] != "" || (isClass && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass)
 	})
 }
 

@@ -172,6 +172,7 @@ func TestAClusterCSIDriverThatHasGoneIsNotReportedOn(t *testing.T) {
 }
 
 func TestWhatIsNotAppliedForTheMoment(t *testing.T) {
+	trip := newTrip(t, disk())
 	objects := []client.Object{deployment(), daemonSet(), &storagev1.StorageClass{}, &storagev1.CSIDriver{}}
 	for name, tc := range map[string]struct {
 		state operatorv1.StorageClassStateName
@@ -190,7 +191,7 @@ func TestWhatIsNotAppliedForTheMoment(t *testing.T) {
 			cfg := driver.Config{}
 			cfg.Spec.StorageClassState = tc.state
 			var names []string
-			for _, object := range due(objects, cfg, tc.holds) {
+			for _, object := range trip.due(objects, cfg, tc.holds) {
 				kind := fmt.Sprintf("%T", object)
 				names = append(names, kind[strings.LastIndex(kind, ".")+1:])
 			}

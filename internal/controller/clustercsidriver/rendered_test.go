@@ -17,7 +17,7 @@ func TestTheSameConfigIsRenderedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const csi = "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: \"${DRIVER_NAME}\", labels: {a: b}}\nspec: {}\n"
-	assets := fstest.MapFS{"csidriver.yaml": {Data: []byte(csi)}}
+	assets := fstest.MapFS{"assets/csidriver.yaml": {Data: []byte(csi)}}
 	d := driver.Driver{Name: "disk.example.com", Operator: "disk-operator", Prefix: "disk", ShortPrefix: "dk", Assets: assets}
 	cfg := driver.Config{Namespace: "here", InfrastructureID: "one", Images: map[string]string{}}
 	for _, variable := range d.Images() {
@@ -31,7 +31,7 @@ func TestTheSameConfigIsRenderedOnce(t *testing.T) {
 	// Whoever gets objects may change them.
 	want := first[0].DeepCopyObject()
 	first[0].SetLabels(nil)
-	assets["csidriver.yaml"].Data = []byte("nonsense")
+	assets["assets/csidriver.yaml"].Data = []byte("nonsense")
 	second, err := last.render(d, scheme, cfg)
 	if err != nil {
 		t.Fatalf("rendered once more: %v", err)
