@@ -62,7 +62,7 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 		return deleted, nil
 	}
 	// A pod may have come since with a new PVC. It would lose its mounts.
-	claims, err := volume.BoundPVCs(ctx, r.Live, r.Driver)
+	pvcs, err := volume.BoundPVCs(ctx, r.Live, r.Driver)
 	if err != nil {
 		return deleted, err
 	}
@@ -73,7 +73,7 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 			continue
 		}
 		if !accepted {
-			late, err := volume.UsersIn(ctx, r.Live, claims, client.MatchingFields{"spec.nodeName": node})
+			late, err := volume.UsersIn(ctx, r.Live, pvcs, client.MatchingFields{"spec.nodeName": node})
 			if err != nil {
 				return deleted, err
 			}

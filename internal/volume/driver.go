@@ -6,7 +6,7 @@ import (
 )
 
 // DriverOf is the CSI name of the driver that serves a volume: the one that it names, or the one to which Kubernetes hands volumes of a
-// former plugin of its own (CSI migration, KEP-625). It is empty for volumes of neither kind.
+// in-tree plugin of its own (CSI migration, KEP-625). It is empty for volumes of neither kind.
 func DriverOf(volume *corev1.PersistentVolume) string {
 	source := volume.Spec.PersistentVolumeSource
 	switch {

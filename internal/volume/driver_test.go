@@ -7,7 +7,7 @@ import (
 )
 
 // Old clusters are full of volumes that name no CSI driver and are served by one all the same.
-func TestVolumesOfFormerPluginsBelongToTheDriversThatServeThem(t *testing.T) {
+func TestVolumesOfInTreePluginsBelongToTheDriversThatServeThem(t *testing.T) {
 	for want, source := range map[string]corev1.PersistentVolumeSource{
 		"efs.csi.aws.com":          {CSI: &corev1.CSIPersistentVolumeSource{Driver: "efs.csi.aws.com"}},
 		"ebs.csi.aws.com":          {AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}},

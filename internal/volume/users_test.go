@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAPodMountsTheClaimsThatItNamesAndThoseThatAreMadeForIt(t *testing.T) {
+func TestAPodMountsThePVCsThatItNamesAndThePVCsMadeForIt(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0"}}
 	pod.Spec.Volumes = []corev1.Volume{
 		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
@@ -16,7 +16,7 @@ func TestAPodMountsTheClaimsThatItNamesAndThoseThatAreMadeForIt(t *testing.T) {
 		{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 	}
 	if diff := cmp.Diff([]string{"shared", "web-0-scratch"}, PVCsOf(pod)); diff != "" {
-		t.Errorf("claims (-want +got):\n%s", diff)
+		t.Errorf("PVCs (-want +got):\n%s", diff)
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 )
 
 // AdmissionReconciler follows the CustomResourceDefinition: where it is, SharedVolumes are served, and the API server holds
-// them to the policies. The policies belong to the definition and go with it; bundles of OLM can't carry them.
+// them to the policies. The policies belong to the CRD and go with it; bundles of OLM can't carry them.
 type AdmissionReconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -54,7 +54,7 @@ type AdmissionReconciler struct {
 	Now    func() time.Time
 
 	served bool
-	// decided is what namespaces without a list may use if nobody says, decidedFor the definition that this holds for.
+	// decided is what namespaces without a list may use if nobody says, decidedFor the CRD that this holds for.
 	decided    string
 	decidedFor types.UID
 	open       prometheus.Gauge
@@ -62,7 +62,7 @@ type AdmissionReconciler struct {
 	writer     *status.Writer
 }
 
-// Reconcile looks at the definition and the policies.
+// Reconcile looks at the CRD and the policies.
 func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	crd := apply.CRD()
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd)
@@ -154,7 +154,7 @@ func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Objec
 	return errors.Join(failures...)
 }
 
-// load renders one file of policies, owned by the definition.
+// load renders one file of policies, owned by the CRD.
 func (r *AdmissionReconciler) load(file string, crd *unstructured.Unstructured) ([]client.Object, error) {
 	objects, err := Policies(r.Client.Scheme(), file, r.Namespace, r.Owner)
 	for _, object := range objects {

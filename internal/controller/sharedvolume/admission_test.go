@@ -47,7 +47,7 @@ func admission(t *testing.T, objects ...client.Object) (*AdmissionReconciler, *c
 	return r, c
 }
 
-// served is the definition. It may be served not yet, or be about to go.
+// served is the CRD. It may be served not yet, or be about to go.
 func served(established, ending bool) *unstructured.Unstructured {
 	crd := apply.CRD()
 	crd.SetName(crdName)
@@ -131,7 +131,7 @@ func TestThePoliciesFollowWhatNamespacesWithoutAListMayUse(t *testing.T) {
 	}
 }
 
-func TestAPolicyGoesWithTheDefinitionAndRemembersTheDefault(t *testing.T) {
+func TestAPolicyGoesWithTheCRDAndRemembersTheDefault(t *testing.T) {
 	r, c := admission(t, driverCR("Allow"), served(true, false))
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Fatal(err)
@@ -156,12 +156,12 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 		serves   int
 		writes   int
 	}{
-		"no definition":                       {nil, neighbour{}, true, 0, 0},
-		"a definition that is not served yet": {[]client.Object{served(false, false)}, neighbour{}, true, 0, 0},
-		"a definition that is being deleted":  {[]client.Object{served(true, true)}, neighbour{}, true, 0, 0},
-		"a definition":                        {[]client.Object{served(true, false)}, neighbour{}, true, 1, 4},
-		"beside a copy of this operator":      {[]client.Object{served(true, false)}, neighbour{running: "a/b"}, true, 1, 0},
-		"a cluster without policies":          {[]client.Object{served(true, false)}, neighbour{}, false, 1, 0},
+		"no CRD":                         {nil, neighbour{}, true, 0, 0},
+		"a CRD that is not served yet":   {[]client.Object{served(false, false)}, neighbour{}, true, 0, 0},
+		"a CRD that is being deleted":    {[]client.Object{served(true, true)}, neighbour{}, true, 0, 0},
+		"a CRD":                          {[]client.Object{served(true, false)}, neighbour{}, true, 1, 4},
+		"beside a copy of this operator": {[]client.Object{served(true, false)}, neighbour{running: "a/b"}, true, 1, 0},
+		"a cluster without policies":     {[]client.Object{served(true, false)}, neighbour{}, false, 1, 0},
 	} {
 		r, c := admission(t, tc.objects...)
 		r.Others.Namesake, r.Policies = &tc.others, tc.policies
@@ -179,7 +179,7 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 	}
 }
 
-func TestTheAdministratorIsToldInFull(t *testing.T) {
+func TestConditionsForTheAdministratorAreFull(t *testing.T) {
 	const howTo = "To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation " +
 		"aws-efs.managed.openshift.io/allowed-shares of the Namespace), then: oc annotate clustercsidriver efs.csi.aws.com --overwrite " +
 		"aws-efs.managed.openshift.io/unlisted-namespaces=Deny"
@@ -196,8 +196,8 @@ func TestTheAdministratorIsToldInFull(t *testing.T) {
 			". To keep it as it is and drop this condition, set the annotation to Allow"},
 		"outdated": {outdated("AWSEFS", []string{"a", "b"}), "CustomResourceDefinition sharedvolumes.aws-efs.managed.openshift.io is older than this " +
 			"operator: the status of SharedVolumes has no a, b, which is left out. A Subscription of the community's package aws-efs-operator in " +
-			"another namespace installs such a definition, although its operator fails. Delete that Subscription and its ClusterServiceVersion, " +
-			"then apply the definition of this operator's release: oc apply -f config/crd"},
+			"another namespace installs such a CRD, although its operator fails. Delete that Subscription and its ClusterServiceVersion, " +
+			"then apply the CRD of this operator's release: oc apply -f config/crd"},
 	} {
 		if diff := cmp.Diff(tc.want, tc.got.Message); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -206,8 +206,8 @@ func TestTheAdministratorIsToldInFull(t *testing.T) {
 }
 
 func TestWhatIsOpenIsReportedAndTakenBack(t *testing.T) {
-	told := driverCR("Allow")
-	told.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("AWSEFS"+conditionOpen, true, "InUseBefore", "m")}
+	last := driverCR("Allow")
+	last.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("AWSEFS"+conditionOpen, true, "InUseBefore", "m")}
 	listed := namespace("ns", map[string]string{AllowedAnnotation: ""})
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -219,7 +219,7 @@ func TestWhatIsOpenIsReportedAndTakenBack(t *testing.T) {
 		"closed beside a list":        {[]client.Object{listed}, driverCR("Deny"), nil, 0},
 		"not decided yet":             {[]client.Object{listed}, driverCR(""), nil, 0},
 		"open without lists, as said": {nil, driverCR("Allow"), nil, 0},
-		"what was told is taken back": {nil, told, []string{writeStatus}, 0},
+		"what was told is taken back": {nil, last, []string{writeStatus}, 0},
 		"without a driver":            {[]client.Object{listed}, nil, nil, 0},
 	} {
 		r, c := admission(t, tc.objects...)
@@ -292,7 +292,7 @@ func sortedWords(list []string) []string {
 }
 
 // The API can't be served by halves, and a controller can be added once only.
-func TestAnAPIThatCannotBeServedIsToldOnce(t *testing.T) {
+func TestAnAPIThatCannotBeServedIsReportedOnce(t *testing.T) {
 	r, _ := admission(t, driverCR(""), served(true, false))
 	tries := 0
 	r.Serve = func() error { tries++; return errors.New("no controller") }

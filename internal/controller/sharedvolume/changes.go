@@ -17,12 +17,12 @@ type what string
 
 const (
 	createVolume  what = "create volume"
-	createPVC     what = "create claim"
-	deletePVC     what = "delete claim"
+	createPVC     what = "create PVC"
+	deletePVC     what = "delete PVC"
 	deleteVolume  what = "delete volume"
 	rejoinVolume  what = "rejoin volume"
 	markVolume    what = "mark volume"
-	adoptPVC      what = "adopt claim"
+	adoptPVC      what = "adopt PVC"
 	restoreIDs    what = "restore IDs"
 	dropFinalizer what = "drop finalizer"
 	addAffinity   what = "add zone affinity"
@@ -45,7 +45,7 @@ func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	}}
 }
 
-// rejoining makes a volume whose claim has gone ready for the next claim of that name; or for this one, if it is there.
+// rejoining makes a volume whose PVC has gone ready for the next PVC of that name; or for this one, if it is there.
 func rejoining(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	ref := map[string]any{"uid": nil, "resourceVersion": nil}
 	if pvc != nil {
@@ -58,7 +58,7 @@ func rejoining(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClai
 func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
 	wanted := newVolume(owner, volume.Name)
 	if pvc != nil && isPVCOf(pvc, owner) && pvc.Spec.VolumeName == volume.Name && pvc.Status.Phase != corev1.ClaimPending {
-		// A claim that was bound is lost to a volume that does not name it by UID.
+		// A PVC that was bound is lost to a volume that does not name it by UID.
 		wanted.Spec.ClaimRef.UID = pvc.UID
 	}
 	fields := map[string]any{}
@@ -81,7 +81,7 @@ func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, vo
 	return &change{what: markVolume, object: volume, fields: fields}
 }
 
-// adopting makes the claim go with its SharedVolume, and keeps it in sight; nil if all is well.
+// adopting makes the PVC go with its SharedVolume, and keeps it in sight; nil if all is well.
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)

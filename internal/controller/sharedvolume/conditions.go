@@ -65,8 +65,8 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	}
 	found := status.Condition(prefix+conditionOutdated, true, "FieldsMissing", fmt.Sprintf("CustomResourceDefinition %s is older than this "+
 		"operator: the status of SharedVolumes has no %s, which is left out. A Subscription of the community's package aws-efs-operator in "+
-		"another namespace installs such a definition, although its operator fails. Delete that Subscription and its "+
-		"ClusterServiceVersion, then apply the definition of this operator's release: oc apply -f config/crd", crdName, strings.Join(lacks, ", ")))
+		"another namespace installs such a CRD, although its operator fails. Delete that Subscription and its "+
+		"ClusterServiceVersion, then apply the CRD of this operator's release: oc apply -f config/crd", crdName, strings.Join(lacks, ", ")))
 	return &found
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
 
-// lacksField is where a definition in the cache says what its status lacks; all else of its spec is dropped.
+// lacksField is where a CRD in the cache says what its status lacks; all else of its spec is dropped.
 const lacksField = "lacks"
 
 // statusFields are the fields of the status that this operator writes.
@@ -31,7 +31,7 @@ func stripCRD(object any) (any, error) {
 	return crd, nil
 }
 
-// missingFields are those that the definition's schema of the status does not have. Where it takes any field, none is missing.
+// missingFields are those that the CRD's schema of the status does not have. Where it takes any field, none is missing.
 func missingFields(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {
@@ -49,14 +49,14 @@ func missingFields(crd *unstructured.Unstructured) []string {
 	return nil
 }
 
-// lacking are the fields of the status that a definition in the cache lacks. An older definition than this operator's may be put back
+// lacking are the fields of the status that a CRD in the cache lacks. An older CRD than this operator's may be put back
 // by an operator that was here before.
 func lacking(crd *unstructured.Unstructured) []string {
 	found, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", lacksField)
 	return found
 }
 
-// trim takes out of a status what the definition lacks.
+// trim takes out of a status what the CRD lacks.
 func trim(state v1alpha1.SharedVolumeStatus, lacks []string) v1alpha1.SharedVolumeStatus {
 	for _, field := range lacks {
 		switch field {

@@ -66,7 +66,7 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	}
 	switch d.roll(4) {
 	case 1:
-		volume.Annotations[ownerUIDAnnotation] = "former"
+		volume.Annotations[ownerUIDAnnotation] = "previous"
 	case 2:
 		volume.Annotations = nil
 	case 3:
@@ -79,9 +79,9 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	case 1:
 		volume.Spec.ClaimRef = nil
 	case 2:
-		volume.Spec.ClaimRef.UID = "claim"
+		volume.Spec.ClaimRef.UID = "pvc"
 	case 3:
-		volume.Spec.ClaimRef.UID = "former-claim"
+		volume.Spec.ClaimRef.UID = "previous-pvc"
 	case 4:
 		volume.Spec.ClaimRef.Namespace = "victim"
 	}
@@ -97,25 +97,25 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	return volume
 }
 
-// anyPVC is what anybody who may write in the namespace may have left under the claim's name.
+// anyPVC is what anybody who may write in the namespace may have left under the PVC's name.
 func anyPVC(d *dice, sv *v1alpha1.SharedVolume, names ...string) *corev1.PersistentVolumeClaim {
 	if d.roll(3) == 1 {
 		return nil
 	}
 	pvc := newPVC(sv, pick(d, append(names, "", "pv-of-somebody-else")...))
-	pvc.UID, pvc.CreationTimestamp = "claim", at(200)
+	pvc.UID, pvc.CreationTimestamp = "pvc", at(200)
 	switch d.roll(4) {
 	case 1:
 		pvc.OwnerReferences = nil
 	case 2:
-		pvc.OwnerReferences[0].UID = "former"
+		pvc.OwnerReferences[0].UID = "previous"
 	case 3:
 		pvc.OwnerReferences[0].Kind = "Deployment"
 	}
 	if d.yes() {
 		pvc.Labels = pick(d, nil, map[string]string{ownedLabel: "true"})
 	}
-	// Kubernetes binds no claim that names no volume.
+	// Kubernetes binds no PVC that names no volume.
 	if pvc.Status.Phase = pick(d, corev1.ClaimBound, corev1.ClaimPending, corev1.ClaimLost); pvc.Spec.VolumeName == "" {
 		pvc.Status.Phase = corev1.ClaimPending
 	}
@@ -126,8 +126,8 @@ func anyPVC(d *dice, sv *v1alpha1.SharedVolume, names ...string) *corev1.Persist
 	return pvc
 }
 
-// anyWorld is any state of a cluster.
-func anyWorld(d *dice, sv *v1alpha1.SharedVolume) seen {
+// anySeen is any state of a cluster.
+func anySeen(d *dice, sv *v1alpha1.SharedVolume) seen {
 	usual, other := volumeName(sv.Namespace, sv.Name), otherVolumeName(sv.Namespace, sv.Name, string(sv.UID))
 	return seen{
 		usual: anyVolume(d, sv, usual), other: anyVolume(d, sv, other), pvc: anyPVC(d, sv, usual, other),
@@ -186,13 +186,13 @@ func checkReady(sv *v1alpha1.SharedVolume, w seen, p plan) string {
 	volume := volumeOf(sv, w)
 	switch {
 	case volume == nil || w.pvc == nil:
-		return "it is Ready without a volume or a claim"
+		return "it is Ready without a volume or a PVC"
 	case !isMine(volume, sv):
 		return "it is Ready with a volume that was made for another"
 	case w.pvc.Status.Phase != corev1.ClaimBound || w.pvc.Spec.VolumeName != volume.Name:
-		return "it is Ready with a claim that is not bound to the volume"
+		return "it is Ready with a PVC that is not bound to the volume"
 	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "" && volume.Spec.ClaimRef.UID != w.pvc.UID:
-		return "it is Ready with a volume that is for another claim"
+		return "it is Ready with a volume that is for another PVC"
 	case p.volume != volume.Name:
 		return "it names another volume"
 	}
@@ -213,7 +213,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *cor
 	case !w.live:
 		return "it deletes by what the cache has"
 	case ref.UID != "" || wasBound(w.pvc):
-		return "it deletes a volume that a claim has or had"
+		return "it deletes a volume that a PVC has or had"
 	case volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return "it deletes a volume with its data"
 	case w.limits.denied(is) == "":
@@ -235,15 +235,15 @@ func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 	case w.limits.denied(is) != "":
 		return "it makes a volume that the namespace may not use"
 	case w.pvc == nil && volume.Spec.ClaimRef.UID != "":
-		return "it makes a volume for a claim that is not there"
+		return "it makes a volume for a PVC that is not there"
 	case w.pvc == nil:
 		return ""
 	case volume.Spec.ClaimRef.UID != w.pvc.UID:
-		return "it makes a volume that any claim of that name could bind"
+		return "it makes a volume that any PVC of that name could bind"
 	case w.pvc.Spec.VolumeName != "" && w.pvc.Spec.VolumeName != volume.Name:
-		return "it makes a volume for a claim that is for another one"
+		return "it makes a volume for a PVC that is for another one"
 	case len(ownersOf(w.pvc)) > 0 && !isOwned(w.pvc, sv):
-		return "it makes a volume for the claim of another SharedVolume"
+		return "it makes a volume for the PVC of another SharedVolume"
 	}
 	return ""
 }
@@ -254,19 +254,19 @@ func checkPVCWrite(sv *v1alpha1.SharedVolume, w seen, do *change, pvc *corev1.Pe
 		volume := volumeOf(sv, w)
 		switch {
 		case w.pvc != nil || volume == nil || pvc.Spec.VolumeName != volume.Name || !isMine(volume, sv):
-			return "it makes a claim on a volume that is not its own"
+			return "it makes a PVC on a volume that is not its own"
 		case w.limits.denied(shareIn(sv)) != "":
-			return "it makes a claim that the namespace may not have"
+			return "it makes a PVC that the namespace may not have"
 		case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "":
-			return "it makes a claim on a volume that is for another claim"
+			return "it makes a PVC on a volume that is for another PVC"
 		}
 	case deletePVC:
 		if w.users == nil || len(w.users) > 0 {
-			return "it deletes a claim that pods may use"
+			return "it deletes a PVC that pods may use"
 		}
 	}
 	if pvc.Namespace != sv.Namespace || len(ownersOf(pvc)) > 0 && !isOwned(pvc, sv) {
-		return "it writes the claim of another SharedVolume"
+		return "it writes the PVC of another SharedVolume"
 	}
 	return ""
 }
@@ -302,7 +302,7 @@ func FuzzNext(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &dice{data}
 		sv := anyOwner(d)
-		w := anyWorld(d, sv)
+		w := anySeen(d, sv)
 		if problem := checkNext(sv, w); problem != "" {
 			describe(t, problem, sv, w)
 		}
@@ -323,7 +323,7 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 		}
 		d := &dice{data}
 		sv := anyOwner(d)
-		w := anyWorld(d, sv)
+		w := anySeen(d, sv)
 		if problem := checkNext(sv, w); problem != "" {
 			describe(t, problem, sv, w)
 			return

@@ -31,7 +31,7 @@ func (s *stored) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return nil
 }
 
-// A cache may show a SharedVolume that etcd has forgotten, when it was set back to a backup. Kubernetes deletes its claim as often as it is
+// A cache may show a SharedVolume that etcd has forgotten, when it was set back to a backup. Kubernetes deletes its PVC as often as it is
 // made.
 func TestNothingIsMadeAgainForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 	sv := owner("ns", "sv1")

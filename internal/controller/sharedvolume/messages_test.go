@@ -35,7 +35,7 @@ func tellsOf(t *testing.T, sv *v1alpha1.SharedVolume, cases map[string]toldCase)
 	}
 }
 
-func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
+func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 	now := metav1.NewTime(began)
 	sv := owner("ns", "sv1")
 	other := otherVolumeName("ns", "sv1", string(sv.UID))
@@ -45,7 +45,7 @@ func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
 		"no share": {
 			func(w *seen) { w.usual.Spec.CSI = nil },
 			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 is no volume for an access point any more: restore it, or delete the SharedVolume when " +
-				"no pod uses its claim",
+				"no pod uses its PVC",
 		},
 		"another share": {
 			func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
@@ -63,7 +63,7 @@ func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
 			func(w *seen) {
 				w.usual.DeletionTimestamp, w.usual.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
 			},
-			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim and no finalizer holds it any more (finalizers: " +
+			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC and no finalizer holds it any more (finalizers: " +
 				"a/b, c/d); then it is made again",
 		},
 		"about to go for ever": {
@@ -71,16 +71,16 @@ func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
 		},
 		"deleted under pods": {
 			func(w *seen) { w.usual.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
-			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the claim and the volume are " +
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the PVC and the volume are " +
 				"made again",
 		},
 		"deleted, and not allowed": {
 			func(w *seen) { w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
-			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no claim holds it any more: " + notListed,
+			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC holds it any more: " + notListed,
 		},
-		"of a former one": {
-			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc = "former", nil },
-			"Pending WaitingForFormer: waiting for the end of PersistentVolume pv-ns-sv1 of a former SharedVolume of this name, which comes when no " +
+		"of a previous one": {
+			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc = "previous", nil },
+			"Pending WaitingForFormer: waiting for the end of PersistentVolume pv-ns-sv1 of a previous SharedVolume of this name, which comes when no " +
 				"pod uses it any more",
 		},
 		"both names are taken": {
@@ -90,22 +90,22 @@ func TestWhatIsWrongWithTheVolumeIsTold(t *testing.T) {
 		},
 		"somebody else's": {
 			func(w *seen) { w.usual = foreign },
-			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the claim when " +
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the PVC when " +
 				"no pod uses it, or give the SharedVolume another name",
 		},
 	})
 }
 
-func TestWhatIsWrongWithTheClaimIsTold(t *testing.T) {
+func TestProblemsOfThePVCAreReported(t *testing.T) {
 	now := metav1.NewTime(began)
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
-		"of a former one": {
-			func(w *seen) { w.pvc.OwnerReferences[0].UID = "former" },
-			"Pending WaitingForFormer: waiting for the end of claim pvc-sv1 of a former SharedVolume of this name, which comes when no pod uses it any more",
+		"of a previous one": {
+			func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" },
+			"Pending WaitingForFormer: waiting for the end of PVC pvc-sv1 of a previous SharedVolume of this name, which comes when no pod uses it any more",
 		},
-		"of a former one, and kept": {
-			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "former", nil },
-			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a former SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
+		"of a previous one, and kept": {
+			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil },
+			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a previous SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
 				"SharedVolume another name",
 		},
 		"somebody else's": {
@@ -116,7 +116,7 @@ func TestWhatIsWrongWithTheClaimIsTold(t *testing.T) {
 			func(w *seen) {
 				w.pvc.DeletionTimestamp, w.pvc.Finalizers, w.users = &now, []string{"a/b"}, []string{}
 			},
-			"Pending Rebuilding: waiting for the end of claim pvc-sv1 (finalizers: a/b)",
+			"Pending Rebuilding: waiting for the end of PVC pvc-sv1 (finalizers: a/b)",
 		},
 		"deleted under a pod": {
 			func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{"app"} },
@@ -124,26 +124,26 @@ func TestWhatIsWrongWithTheClaimIsTold(t *testing.T) {
 		},
 		"for another volume": {
 			func(w *seen) { w.pvc.Spec.VolumeName = "pv-x" },
-			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1: delete the claim when nobody needs it, and it is " +
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1: delete the PVC when nobody needs it, and it is " +
 				"made again",
 		},
 		"for another volume, under a pod": {
 			func(w *seen) {
 				w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 			},
-			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1 (used by app): delete the claim when nobody needs " +
+			"Failed ClaimChanged: PersistentVolumeClaim pvc-sv1 wants volume pv-x instead of pv-ns-sv1 (used by app): delete the PVC when nobody needs " +
 				"it, and it is made again",
 		},
 		"not bound yet": {func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
 		"not bound for long": {
 			func(w *seen) { w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
-			"Pending Binding: waiting for Kubernetes to bind claim pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both tells why it does not",
+			"Pending Binding: waiting for Kubernetes to bind PVC pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both tells why it does not",
 		},
 		"made again, and not allowed": {func(w *seen) { w.pvc, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
 	})
 }
 
-func TestWhatIsWrongWithTheSharedVolumeIsTold(t *testing.T) {
+func TestProblemsOfTheSharedVolumeAreReported(t *testing.T) {
 	nothing := func(change func(*seen)) func(*seen) {
 		return func(w *seen) {
 			*w = seen{live: true, now: began}
@@ -183,7 +183,7 @@ func TestWhatIsWrongWithTheSharedVolumeIsTold(t *testing.T) {
 	})
 }
 
-func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
+func TestARefusalOfTheAPIServerIsReported(t *testing.T) {
 	pvcs := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	for name, tc := range map[string]struct {
 		err  error
@@ -191,7 +191,7 @@ func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
 	}{
 		"a quota": {
 			apierrors.NewForbidden(pvcs, "pvc-sv1", textError("exceeded quota: few, requested: 1")),
-			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete claims that nobody needs, or ask ` +
+			`QuotaExceeded: persistentvolumeclaims "pvc-sv1" is forbidden: exceeded quota: few, requested: 1: delete PVCs that nobody needs, or ask ` +
 				`for a larger quota; the size is 1Gi on paper only`,
 		},
 		"a policy": {
@@ -247,7 +247,7 @@ func (e textError) Error() string { return string(e) }
 // Who may not use a share learns neither its IDs nor what AWS knows of it.
 func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {
 	sv := owner("ns", "sv1")
-	for _, uid := range []types.UID{"", "uid-of-claim"} {
+	for _, uid := range []types.UID{"", "uid-of-pvc"} {
 		w := pair(sv, func(w *seen) {
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
 			w.pvc.Status.Phase = corev1.ClaimPending

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// longestName is the limit of names of claims and volumes, longestLabel that of label values.
+	// longestName is the limit of names of PVCs and volumes, longestLabel that of label values.
 	longestName  = 253
 	longestLabel = 63
 )

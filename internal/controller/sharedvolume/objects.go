@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// StorageClass joins volumes and claims; it need not exist.
+	// StorageClass joins volumes and PVCs; it need not exist.
 	StorageClass = "efs-sc"
 
 	// ownedLabel and the two labels of the owner are those of the community's operator. Other people's tools read them.
@@ -33,7 +33,7 @@ func capacity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 }
 
-// labels of the volume and the claim.
+// labels of the volume and the PVC.
 func labels(owner *v1alpha1.SharedVolume) map[string]string {
 	return map[string]string{
 		ownedLabel:          "true",
@@ -42,7 +42,7 @@ func labels(owner *v1alpha1.SharedVolume) map[string]string {
 	}
 }
 
-// newVolume is the volume of a SharedVolume. It names its claim from the start, so that no other claim can bind it.
+// newVolume is the volume of a SharedVolume. It names its PVC from the start, so that no other PVC can bind it.
 func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolume{
@@ -68,7 +68,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 	}
 }
 
-// newPVC is the claim of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
+// newPVC is the PVC of a SharedVolume on its volume. It goes with its owner, without a finalizer that anybody would have
 // to drop.
 func newPVC(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolumeClaim {
 	class, mode := StorageClass, corev1.PersistentVolumeFilesystem

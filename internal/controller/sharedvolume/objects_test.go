@@ -20,7 +20,7 @@ func owner(namespace, name string) *v1alpha1.SharedVolume {
 	}
 }
 
-func TestVolumeAndClaimNameEachOtherFromTheStart(t *testing.T) {
+func TestVolumeAndPVCNameEachOtherFromTheStart(t *testing.T) {
 	sv := owner("proj2", "sv1")
 	volume := newVolume(sv, volumeName(sv.Namespace, sv.Name))
 	pvc := newPVC(sv, volume.Name)
@@ -28,7 +28,7 @@ func TestVolumeAndClaimNameEachOtherFromTheStart(t *testing.T) {
 		t.Errorf("names %s and %s, want those of the manual", volume.Name, pvc.Name)
 	}
 	if ref := volume.Spec.ClaimRef; ref.Namespace != pvc.Namespace || ref.Name != pvc.Name || pvc.Spec.VolumeName != volume.Name {
-		t.Errorf("the volume is for %v, the claim %s/%s wants %s", ref, pvc.Namespace, pvc.Name, pvc.Spec.VolumeName)
+		t.Errorf("the volume is for %v, the PVC %s/%s wants %s", ref, pvc.Namespace, pvc.Name, pvc.Spec.VolumeName)
 	}
 	if got, ok := efs.ShareOf(volume); !ok || got != (efs.Share{FileSystem: "fs-1234cdef", AccessPoint: "fsap-0123456789abcdef"}) {
 		t.Errorf("share %v %v", got, ok)
@@ -37,7 +37,7 @@ func TestVolumeAndClaimNameEachOtherFromTheStart(t *testing.T) {
 		t.Error("the data would go with the volume")
 	}
 	if refs := pvc.OwnerReferences; len(refs) != 1 || refs[0].UID != sv.UID {
-		t.Errorf("owner %v: the claim would not go with its SharedVolume", refs)
+		t.Errorf("owner %v: the PVC would not go with its SharedVolume", refs)
 	}
 	if diff := cmp.Diff(volume.Labels, pvc.Labels); diff != "" {
 		t.Errorf("labels differ:\n%s", diff)

@@ -87,7 +87,7 @@ func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return err
 }
 
-// holdersOf names the pods that hold the claim, sorted. It is never nil.
+// holdersOf names the pods that hold the PVC, sorted. It is never nil.
 func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Reconciler) holdersOf(ctx context.Context, owner *v1alpha1.SharedVolume
 	return found, nil
 }
 
-// usersOutside names the pods that use the claim on nodes outside of a zone, with their nodes. It is never nil.
+// usersOutside names the pods that use the PVC on nodes outside of a zone, with their nodes. It is never nil.
 func (r *Reconciler) usersOutside(ctx context.Context, owner *v1alpha1.SharedVolume, zone string) ([]string, error) {
 	users, err := r.usersOf(ctx, owner)
 	if err != nil {
@@ -138,12 +138,12 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	return found, nil
 }
 
-// uses tells whether a pod holds a claim. Kubernetes counts every pod that has a node, also if it has finished.
+// uses tells whether a pod holds a PVC. Kubernetes counts every pod that has a node, also if it has finished.
 func uses(pod *corev1.Pod, pvc string) bool {
 	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
 
-// seek looks for the claim in the cluster. The world is read anew from there if it is found.
+// seek looks for the PVC in the cluster. The world is read anew from there if it is found.
 func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	found.sought = true
 	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}, &corev1.PersistentVolumeClaim{})

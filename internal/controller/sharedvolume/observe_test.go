@@ -39,8 +39,8 @@ func TestPodsAreReadFromTheClusterWithTheZonesOfTheirNodes(t *testing.T) {
 	}
 }
 
-// A claim that has lost its label is in the cluster only.
-func TestAClaimThatTheCacheLacksIsFoundInTheCluster(t *testing.T) {
+// A PVC that has lost its label is in the cluster only.
+func TestAPVCThatTheCacheLacksIsFoundInTheCluster(t *testing.T) {
 	sv := owner("ns", "sv1")
 	w := newWorking(t)
 	w.live.Objects = append(w.live.Objects, boundPair(sv, nil)...)

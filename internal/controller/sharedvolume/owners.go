@@ -24,7 +24,7 @@ func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 }
 
 // isVolumeOf tells whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
-// names only and left the claim reference to Kubernetes.
+// names only and left the PVC reference to Kubernetes.
 func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != pvcName(owner.Name)) {
 		return false
@@ -59,12 +59,12 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 	return k8slabels.SelectorFromSet(labels(owner)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
-// isPVCOf tells whether a claim was made for this very SharedVolume, or by the community's operator for one of its name.
+// isPVCOf tells whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.
 func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return isOwned(pvc, owner) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
-// isPVCOfPrevious tells whether a claim was made for another SharedVolume of the same name; it goes with its owner.
+// isPVCOfPrevious tells whether a PVC was made for another SharedVolume of the same name; it goes with its owner.
 func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner)
 }
@@ -73,7 +73,7 @@ func isOwned(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bo
 	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
 }
 
-// ownersOf are the references to SharedVolumes that own a claim.
+// ownersOf are the references to SharedVolumes that own a PVC.
 func ownersOf(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var found []metav1.OwnerReference
 	for _, ref := range pvc.OwnerReferences {
@@ -91,7 +91,7 @@ type origin struct {
 }
 
 // originOf reads it from the volume. It is false for volumes that were not made, or not marked, by us, and for those that
-// somebody has given to another claim.
+// somebody has given to another PVC.
 func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 	from := origin{
 		namespace: volume.Labels[ownerNamespaceLabel], name: volume.Annotations[ownerNameAnnotation],

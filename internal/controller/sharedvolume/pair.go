@@ -37,7 +37,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 	volume := newVolume(owner, name)
 	switch {
 	case w.pvc != nil:
-		// The claim has lost its volume. One that names the claim by UID brings it back, also under a running pod, in whatever zone
+		// The PVC has lost its volume. One that names the PVC by UID brings it back, also under a running pod, in whatever zone
 		// that is.
 		volume.Spec.ClaimRef.UID = w.pvc.UID
 	case w.placement.Zone != "":
@@ -54,7 +54,7 @@ func withoutPair(owner *v1alpha1.SharedVolume, w seen) plan {
 	case isAwaited(owner, w):
 		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
 	case !w.live && !w.sought:
-		// Kubernetes would give the volume to any claim of that name.
+		// Kubernetes would give the volume to any PVC of that name.
 		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookPVC}
 	case w.mayLack:
 		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookRoom}
@@ -67,7 +67,7 @@ func withoutPair(owner *v1alpha1.SharedVolume, w seen) plan {
 func freeName(owner *v1alpha1.SharedVolume, w seen, usual, other string) (string, plan) {
 	wanted, taken := "", w.usual
 	if w.pvc != nil {
-		// Nobody can change which volume a claim is for.
+		// Nobody can change which volume a PVC is for.
 		wanted = w.pvc.Spec.VolumeName
 	}
 	if wanted == other {
@@ -77,11 +77,11 @@ func freeName(owner *v1alpha1.SharedVolume, w seen, usual, other string) (string
 	case wanted != "" && taken == nil:
 		return wanted, plan{}
 	case w.usual != nil && isOfPrevious(w.usual, owner) && w.pvc != nil:
-		// Somebody has deleted the former one and kept its claim: "oc delete --cascade=orphan".
-		return "", failed("NameTaken", "PersistentVolumeClaim %s of a former SharedVolume of this name was kept: delete it when no pod uses it, "+
+		// Somebody has deleted the previous one and kept its PVC: "oc delete --cascade=orphan".
+		return "", failed("NameTaken", "PersistentVolumeClaim %s of a previous SharedVolume of this name was kept: delete it when no pod uses it, "+
 			"or give the SharedVolume another name", w.pvc.Name)
 	case wanted != "":
-		return "", failed("NameTaken", "PersistentVolumeClaim %s is for PersistentVolume %s, which is not of this SharedVolume: delete the claim "+
+		return "", failed("NameTaken", "PersistentVolumeClaim %s is for PersistentVolume %s, which is not of this SharedVolume: delete the PVC "+
 			"when no pod uses it, or give the SharedVolume another name", w.pvc.Name, wanted)
 	case w.usual == nil:
 		return usual, plan{}
@@ -102,7 +102,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	switch {
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
-			"SharedVolume when no pod uses its claim", volume.Name)
+			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
 		// Who may not use a share does not learn its IDs. Who has it bound knows it.
 		return failed("NotAllowed", "the IDs were changed, and the namespace may not use those that PersistentVolume %s has: delete the "+
@@ -114,10 +114,10 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
 	case denied != "" && isUnbound(volume, w.pvc) && !w.live:
-		// A claim without our label is not in the cache.
+		// A PVC without our label is not in the cache.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
 	case denied != "" && isUnbound(volume, w.pvc):
-		// It names its claim by name only: whoever made a claim of that name would have the share.
+		// It names its PVC by name only: whoever made a PVC of that name would have the share.
 		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
 	default:
 		if marking := marking(owner, w.pvc, volume); marking != nil {
@@ -132,19 +132,19 @@ func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnbound tells whether a volume of ours was never bound to its claim, or not since that was made anew. Nobody can use it, so
+// isUnbound tells whether a volume of ours was never bound to its PVC, or not since that was made anew. Nobody can use it, so
 // that it can be deleted.
 func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
 	return ours && volume.Spec.ClaimRef.UID == "" && isLetGo(volume) && !wasBound(pvc)
 }
 
-// wasBound tells whether Kubernetes has ever bound a claim.
+// wasBound tells whether Kubernetes has ever bound a PVC.
 func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
 
-// rebuild ends a volume that is being deleted, which Kubernetes does only when its claim has gone. Both are made again.
+// rebuild ends a volume that is being deleted, which Kubernetes does only when its PVC has gone. Both are made again.
 func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	denied := w.limits.denied(shareIn(owner))
 	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
@@ -156,21 +156,21 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", look: lookRoom}
 	case !hasPVC:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted, which ends when "+
-			"no claim and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
+			"no PVC and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
 	case w.users == nil:
 		return lookForUsers(w)
 	case denied != "":
 		// It would not be made again.
-		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when no claim holds it any more: %s", volume.Name, denied)
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, which ends when no PVC holds it any more: %s", volume.Name, denied)
 	case len(w.users) > 0:
-		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the claim and the "+
+		return failed("VolumeDeleting", "PersistentVolume %s is being deleted, but pods use it: %s; end them, and the PVC and the "+
 			"volume are made again", volume.Name, status.Shorten(w.users))
 	default:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deletePVC, object: w.pvc}}
 	}
 }
 
-// lookForUsers asks for the pods that use the claim. They are read only once everything else was.
+// lookForUsers asks for the pods that use the PVC. They are read only once everything else was.
 func lookForUsers(w seen) plan {
 	if !w.live {
 		return plan{phase: v1alpha1.Failed, look: lookLive}
@@ -178,21 +178,21 @@ func lookForUsers(w seen) plan {
 	return plan{phase: v1alpha1.Failed, look: lookUsers}
 }
 
-// pvcProblem is what keeps the claim from being used with a volume of one of these names.
+// pvcProblem is what keeps the PVC from being used with a volume of one of these names.
 func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volumes ...string) plan {
 	pvc := w.pvc
 	switch {
 	case pvc == nil:
 		return plan{}
 	case isPVCOfPrevious(pvc, owner):
-		return waitForPrevious("claim", pvc.Name)
+		return waitForPrevious("PVC", pvc.Name)
 	case !isPVCOf(pvc, owner):
 		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete it if nobody needs it, or give the "+
 			"SharedVolume another name", pvc.Name)
 	case pvc.DeletionTimestamp != nil && w.users == nil:
 		return lookForUsers(w)
 	case pvc.DeletionTimestamp != nil && len(w.users) == 0:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of claim " + pvc.Name + finalizers(pvc.Finalizers)}
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: "waiting for the end of PVC " + pvc.Name + finalizers(pvc.Finalizers)}
 	case pvc.DeletionTimestamp != nil:
 		return failed("ClaimDeleting", "PersistentVolumeClaim %s is being deleted, which ends when no pod uses it any more%s; then it is "+
 			"made again", pvc.Name, usedBy(w.users))
@@ -203,7 +203,7 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volumes ...string) plan {
 	}
 }
 
-// wrongVolume is what is done about a claim that asks for another volume, which nobody can change.
+// wrongVolume is what is done about a PVC that asks for another volume, which nobody can change.
 func wrongVolume(w seen, wanted string) plan {
 	pvc := w.pvc
 	waits := pvc.Status.Phase == corev1.ClaimPending
@@ -211,15 +211,15 @@ func wrongVolume(w seen, wanted string) plan {
 	case waits && w.users == nil:
 		return lookForUsers(w)
 	case waits && len(w.users) == 0:
-		// It can't hold data. The community's operator left such claims where two SharedVolumes wanted one volume.
+		// It can't hold data. The community's operator left such PVCs where two SharedVolumes wanted one volume.
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: deletePVC, object: pvc}}
 	default:
-		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the claim when nobody needs it, and it "+
+		return failed("ClaimChanged", "PersistentVolumeClaim %s wants volume %s instead of %s%s: delete the PVC when nobody needs it, and it "+
 			"is made again", pvc.Name, pvc.Spec.VolumeName, wanted, usedBy(w.users))
 	}
 }
 
-// withVolume brings the claim and its volume together.
+// withVolume brings the PVC and its volume together.
 func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	if p := pvcProblem(owner, w, volume.Name); p.phase != "" {
 		return p
@@ -229,7 +229,7 @@ func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	denied := w.limits.denied(shareIn(owner))
 	switch {
 	case apart && !w.live:
-		// The cache does not show a claim that has lost our label.
+		// The cache does not show a PVC that has lost our label.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
 	case (apart || pvc == nil) && denied != "":
 		return failed("NotAllowed", "%s", denied)
@@ -252,7 +252,7 @@ func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	return waiting(w, pvc, volume)
 }
 
-// areApart tells whether a volume is for another claim than the one that is there. Without a UID it is open to that claim, but
+// areApart tells whether a volume is for another PVC than the one that is there. Without a UID it is open to that PVC, but
 // no more if that was bound before.
 func areApart(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	uid := volume.Spec.ClaimRef.UID
@@ -279,7 +279,7 @@ func waiting(w seen, pvc *corev1.PersistentVolumeClaim, volume *corev1.Persisten
 	default:
 		return plan{
 			phase: v1alpha1.Pending, reason: "Binding",
-			message: fmt.Sprintf("waiting for Kubernetes to bind claim %s to volume %s; \"oc describe\" of both tells why it does not",
+			message: fmt.Sprintf("waiting for Kubernetes to bind PVC %s to volume %s; \"oc describe\" of both tells why it does not",
 				pvc.Name, volume.Name),
 		}
 	}

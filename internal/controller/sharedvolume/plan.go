@@ -13,12 +13,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// patience is how long Kubernetes may take to bind a claim before the status tells that it is waited for: longer than it
+// patience is how long Kubernetes may take to bind a PVC before the status tells that it is waited for: longer than it
 // takes for 10,000 at once, or each of them would cost two writes more.
 const patience = 10 * time.Minute
 
-// settling is how long Kubernetes may take to see a new volume. A claim that it sees before its volume waits for up to 15
-// seconds, until it looks at all claims anew. After this time it has seen the volume, or it is as late with the claim.
+// settling is how long Kubernetes may take to see a new volume. A PVC that it sees before its volume waits for up to 15
+// seconds, until it looks at all PVCs anew. After this time it has seen the volume, or it is as late with the PVC.
 const settling = time.Second
 
 // seen is what the cluster has of a SharedVolume's names; nil means absent.
@@ -26,26 +26,26 @@ type seen struct {
 	// usual and other are the volumes of the two names that it may have.
 	usual, other *corev1.PersistentVolume
 	pvc          *corev1.PersistentVolumeClaim
-	// mayLack is true if the API server has refused a claim of the namespace not long ago, so that it is asked before a volume is made.
+	// mayLack is true if the API server has refused a PVC of the namespace not long ago, so that it is asked before a volume is made.
 	mayLack bool
 	// live is false if this was read from the cache, which holds only what carries our label. sought is true if at least the
-	// claim's name was looked for in the cluster.
+	// PVC's name was looked for in the cluster.
 	live, sought bool
 	// limits are what the namespace may use.
 	limits limits
-	// lacks are the fields that the definition's status does not have.
+	// lacks are the fields that the CRD's status does not have.
 	lacks []string
 	// noDriver is true if no driver is installed that could mount the volume.
 	noDriver bool
-	// users are the pods that use the claim; nil if nobody has looked.
+	// users are the pods that use the PVC; nil if nobody has looked.
 	users []string
 	// askable is true as long as AWS could be asked about the share, and has not been. placement is its answer.
 	askable   bool
 	placement efs.Placement
-	// outsideZone are the pods that use the claim outside of the zone of the share; nil if nobody has looked.
+	// outsideZone are the pods that use the PVC outside of the zone of the share; nil if nobody has looked.
 	outsideZone []string
 	now         time.Time
-	// volumeMade and pvcMade are when we made the volume and the claim, by our clock; zero if an operator before us did.
+	// volumeMade and pvcMade are when we made the volume and the PVC, by our clock; zero if an operator before us did.
 	volumeMade, pvcMade time.Time
 }
 
@@ -53,14 +53,14 @@ type seen struct {
 type look int
 
 const (
-	// lookLive reads all from the cluster, lookPVC the claim alone.
+	// lookLive reads all from the cluster, lookPVC the PVC alone.
 	lookLive look = iota + 1
 	lookPVC
 	lookUsers
 	// lookShare asks AWS, which may take seconds; what has to be fresh is read after it.
 	lookShare
 	lookPods
-	// lookRoom asks the API server whether it would take the claim.
+	// lookRoom asks the API server whether it would take the PVC.
 	lookRoom
 )
 
@@ -106,7 +106,7 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	return p
 }
 
-// forPair decides by the volume and the claim alone.
+// forPair decides by the volume and the PVC alone.
 func forPair(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	var p plan
 	switch {
@@ -165,15 +165,15 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 
 func waitForPrevious(kind, name string) plan {
 	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: fmt.Sprintf(
-		"waiting for the end of %s %s of a former SharedVolume of this name, which comes when no pod uses it any more", kind, name)}
+		"waiting for the end of %s %s of a previous SharedVolume of this name, which comes when no pod uses it any more", kind, name)}
 }
 
 func failed(reason, format string, args ...any) plan {
 	return plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// noDriverMessage tells a developer why a bound claim is of no use yet.
-const noDriverMessage = "the claim is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
+// noDriverMessage tells a developer why a bound PVC is of no use yet.
+const noDriverMessage = "the PVC is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
 	"cluster to create the ClusterCSIDriver " + efs.DriverName
 
 func usedBy(pods []string) string {

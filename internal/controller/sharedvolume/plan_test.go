@@ -15,7 +15,7 @@ import (
 func pair(sv *v1alpha1.SharedVolume, change func(*seen)) seen {
 	w := seen{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0), live: true}
 	w.pvc = newPVC(sv, w.usual.Name)
-	w.pvc.UID = "uid-of-claim"
+	w.pvc.UID = "uid-of-pvc"
 	w.pvc.CreationTimestamp = metav1.NewTime(w.now)
 	w.usual.Spec.ClaimRef.UID = w.pvc.UID
 	w.pvc.Status.Phase = corev1.ClaimBound
@@ -34,7 +34,7 @@ func step(p plan) string {
 	case p.look == lookLive:
 		return "look at the cluster"
 	case p.look == lookPVC:
-		return "look for a claim"
+		return "look for a PVC"
 	case p.look == lookUsers:
 		return "look for pods"
 	case p.look == lookShare:
@@ -42,7 +42,7 @@ func step(p plan) string {
 	case p.look == lookPods:
 		return "look where pods are"
 	case p.look == lookRoom:
-		return "ask whether a claim would be taken"
+		return "ask whether a PVC would be taken"
 	case p.do == nil:
 		return "nothing"
 	default:
@@ -65,19 +65,19 @@ func TestTheNextStep(t *testing.T) {
 		message string
 	}{
 		"nothing is there":                               {seen{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the cache has nothing":                          {seen{}, "look for a claim", v1alpha1.Pending, ""},
+		"the cache has nothing":                          {seen{}, "look for a PVC", v1alpha1.Pending, ""},
 		"the cache has nothing, and nothing may be used": {seen{limits: notYours()}, "look at the cluster", v1alpha1.Failed, ""},
 		"nothing may be used":                            {seen{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume is there":                            {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		"the volume is there":                            {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create PVC pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is there, but not seen": {pair(sv, func(w *seen) {
 			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
 		}), "nothing", v1alpha1.Pending, ""},
 		"the volume is there and seen": {pair(sv, func(w *seen) {
 			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade, w.usual.Status.Phase = nil, "", w.now, corev1.VolumeAvailable
-		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		}), "create PVC pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is there for long": {pair(sv, func(w *seen) {
 			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling)
-		}), "create claim pvc-sv1", v1alpha1.Pending, ""},
+		}), "create PVC pvc-sv1", v1alpha1.Pending, ""},
 		"both are there, not bound": {pair(sv, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
 		"not bound for long": {pair(sv, func(w *seen) {
 			w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
@@ -89,66 +89,66 @@ func TestTheNextStep(t *testing.T) {
 		"not bound for long, and the API server's clock is ahead": {pair(sv, func(w *seen) {
 			w.pvc.Status.Phase, w.pvcMade = corev1.ClaimPending, w.now.Add(-patience)
 		}), "nothing", v1alpha1.Pending, "waiting for Kubernetes to bind"},
-		"bound":                                  {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
-		"bound, but no driver is there":          {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
-		"bound, and not allowed any more":        {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
-		"the spec was changed":                   {pair(sv, func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
-		"the cache has no claim":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
-		"the claim was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim was deleted, and not allowed": {pair(sv, func(w *seen) { w.pvc, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
-		"the claim is being deleted":             {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
-		"the claim is being deleted under a pod": {pair(sv, func(w *seen) {
+		"bound":                                {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
+		"bound, but no driver is there":        {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
+		"bound, and not allowed any more":      {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
+		"the spec was changed":                 {pair(sv, func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
+		"the cache has no PVC":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
+		"the PVC was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC was deleted, and not allowed": {pair(sv, func(w *seen) { w.pvc, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
+		"the PVC is being deleted":             {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the PVC is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.pvc.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
-		"the claim is about to go":    {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of claim"},
+		"the PVC is about to go":      {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of PVC"},
 		"the volume is being deleted": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the volume is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "pods use it: app"},
 		"the volume is being deleted, nobody uses it": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users = &now, []string{}
-		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
+		}), "delete PVC pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is being deleted, and would not be made again": {pair(sv, func(w *seen) {
 			w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume names its claim no more":    {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim is lost for lack of its UID": {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume names its PVC no more":    {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC is lost for lack of its UID": {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"left by the community for another share": {pair(sv, func(w *seen) {
 			w.pvc, w.usual.Annotations, w.usual.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
 		}), "create volume " + other, v1alpha1.Pending, ""},
-		"the claim of a former one was kept": {pair(sv, func(w *seen) {
-			w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "former", nil
+		"the PVC of a previous one was kept": {pair(sv, func(w *seen) {
+			w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil
 		}), "nothing", v1alpha1.Failed, "was kept"},
-		"the claim has another owner as well": {pair(sv, func(w *seen) {
+		"the PVC has another owner as well": {pair(sv, func(w *seen) {
 			w.pvc.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.pvc.OwnerReferences...)
 		}), "nothing", v1alpha1.Ready, ""},
 		"the volume is about to go": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp, w.pvc = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
 		"the volume was deleted":    {pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"a bound claim wants another volume": {pair(sv, func(w *seen) {
+		"a bound PVC wants another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName = "pv-x"
 		}), "nothing", v1alpha1.Failed, "wants volume pv-x instead of pv-ns-sv1"},
-		"a claim that waits for another volume": {pair(sv, func(w *seen) {
+		"a PVC that waits for another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{}
-		}), "delete claim pvc-sv1", v1alpha1.Pending, ""},
-		"a claim under a pod that waits for another volume": {pair(sv, func(w *seen) {
+		}), "delete PVC pvc-sv1", v1alpha1.Pending, ""},
+		"a PVC under a pod that waits for another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
-		"the volume is bound to a former claim": {pair(sv, func(w *seen) {
-			w.usual.Spec.ClaimRef.UID = "former"
+		"the volume is bound to a previous PVC": {pair(sv, func(w *seen) {
+			w.usual.Spec.ClaimRef.UID = "previous"
 		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume is no share any more":        {pair(sv, func(w *seen) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
-		"deleting the volume would lose data":    {pair(sv, func(w *seen) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume has lost its label":          {pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the claim has lost its label":           {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
-		"the claim has lost its owner":           {pair(sv, func(w *seen) { w.pvc.OwnerReferences = nil }), "adopt claim pvc-sv1", v1alpha1.Pending, ""},
-		"somebody else has the volume's name":    {seen{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
-		"the volume has the other name":          {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
-		"the volume of the other name was lost":  {pair(sv, func(w *seen) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
-		"somebody else has both names":           {seen{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
-		"somebody else has the claim's name":     {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
-		"the claim is of a former SharedVolume":  {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"the volume is of a former SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.usual.Annotations[ownerUIDAnnotation] = nil, "former" }), "nothing", v1alpha1.Pending, "former SharedVolume"},
-		"a forged volume for another claim":      {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
+		"the volume is no share any more":          {pair(sv, func(w *seen) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
+		"deleting the volume would lose data":      {pair(sv, func(w *seen) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume has lost its label":            {pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC has lost its label":               {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
+		"the PVC has lost its owner":               {pair(sv, func(w *seen) { w.pvc.OwnerReferences = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
+		"somebody else has the volume's name":      {seen{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
+		"the volume has the other name":            {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
+		"the volume of the other name was lost":    {pair(sv, func(w *seen) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
+		"somebody else has both names":             {seen{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
+		"somebody else has the PVC's name":         {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		"the PVC is of a previous SharedVolume":    {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" }), "nothing", v1alpha1.Pending, "previous SharedVolume"},
+		"the volume is of a previous SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.usual.Annotations[ownerUIDAnnotation] = nil, "previous" }), "nothing", v1alpha1.Pending, "previous SharedVolume"},
+		"a forged volume for another PVC":          {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
 		// A tenant of a namespace that was made again wants the share of the tenant before.
 		"a forged finalizer and a volume of the community that is older": {pair(forged, func(w *seen) {
 			w.pvc, w.usual.Annotations, w.usual.Status.Phase = nil, nil, corev1.VolumeReleased
@@ -166,20 +166,20 @@ func TestTheNextStep(t *testing.T) {
 		"not allowed, and never bound, as the cache has it": {pair(sv, func(w *seen) {
 			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
 		}), "look at the cluster", v1alpha1.Pending, ""},
-		"not allowed, and somebody removed the claim's UID": {pair(sv, func(w *seen) {
+		"not allowed, and somebody removed the PVC's UID": {pair(sv, func(w *seen) {
 			w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = notYours(), "", corev1.VolumeAvailable
 		}), "nothing", v1alpha1.Ready, ""},
 		"a volume that is not made again": {pair(sv, func(w *seen) {
 			w.pvc, w.limits, w.usual.DeletionTimestamp = nil, notYours(), &now
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"a claim was refused before": {seen{live: true, mayLack: true}, "ask whether a claim would be taken", v1alpha1.Pending, ""},
-		"a claim was refused before, and its volume goes": {pair(sv, func(w *seen) {
+		"a PVC was refused before": {seen{live: true, mayLack: true}, "ask whether a PVC would be taken", v1alpha1.Pending, ""},
+		"a PVC was refused before, and its volume goes": {pair(sv, func(w *seen) {
 			w.pvc, w.mayLack, w.usual.DeletionTimestamp = nil, true, &now
-		}), "ask whether a claim would be taken", v1alpha1.Pending, ""},
-		"the claim is for a volume of somebody else": {pair(sv, func(w *seen) {
+		}), "ask whether a PVC would be taken", v1alpha1.Pending, ""},
+		"the PVC is for a volume of somebody else": {pair(sv, func(w *seen) {
 			w.usual, w.pvc.Status.Phase = foreign, corev1.ClaimBound
 		}), "nothing", v1alpha1.Failed, "is for PersistentVolume pv-ns-sv1"},
-		"the cache has a claim that is being deleted": {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
+		"the cache has a PVC that is being deleted": {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
 		"made by the community's operator": {pair(sv, func(w *seen) {
 			w.usual.Annotations, w.pvc.OwnerReferences = nil, nil
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
@@ -208,12 +208,12 @@ func otherName(w *seen, usual *corev1.PersistentVolume, other string) {
 	w.other.Name, w.pvc.Spec.VolumeName = other, other
 }
 
-func TestALostVolumeIsMadeAgainForTheClaimThatIsThere(t *testing.T) {
+func TestALostVolumeIsMadeAgainForThePVCThatIsThere(t *testing.T) {
 	sv := owner("ns", "sv1")
 	got := next(sv, pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }))
 	volume, ok := got.do.object.(*corev1.PersistentVolume)
-	if !ok || volume.Spec.ClaimRef.UID != "uid-of-claim" {
-		t.Errorf("the volume does not name the claim by UID, so that it would stay lost: %+v", got.do.object)
+	if !ok || volume.Spec.ClaimRef.UID != "uid-of-pvc" {
+		t.Errorf("the volume does not name the PVC by UID, so that it would stay lost: %+v", got.do.object)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestTheEndOfACommunitysSharedVolume(t *testing.T) {
 			sv.Finalizers = []string{"example.com/other"}
 		}
 	}
-	if got := strings.Join(steps, ", "); got != "mark volume pv-ns-sv1, adopt claim pvc-sv1, drop finalizer sv1" {
+	if got := strings.Join(steps, ", "); got != "mark volume pv-ns-sv1, adopt PVC pvc-sv1, drop finalizer sv1" {
 		t.Error(got)
 	}
 	if p := next(sv, w); p.phase != v1alpha1.Deleting || p.do != nil || !strings.Contains(p.message, "example.com/other") {
@@ -273,7 +273,7 @@ func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
 	}{
 		"new":                     {30 * time.Second, seen{live: true}, "nothing"},
 		"no more":                 {time.Minute, seen{live: true}, "create volume pv-ns-sv1"},
-		"made again for a claim":  {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
+		"made again for a PVC":    {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
 		"that has its volume too": {30 * time.Second, pair(sv, nil), "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

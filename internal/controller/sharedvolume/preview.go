@@ -12,7 +12,7 @@ import (
 )
 
 // Preview returns what the controller would change, and not replace, to take the SharedVolumes of the community's operator
-// over: the SharedVolumes themselves, their volumes and their claims. It changes nothing.
+// over: the SharedVolumes themselves, their volumes and their PVCs. It changes nothing.
 func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error) {
 	owners := &v1alpha1.SharedVolumeList{}
 	if err := reader.List(ctx, owners); meta.IsNoMatchError(err) {

@@ -93,7 +93,7 @@ func TestAnErrorIsTheSharedVolumesOrIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestASharedVolumeIsLeftAloneAndToldSoOnce(t *testing.T) {
+func TestASharedVolumeIsLeftAloneAndSaysSoOnce(t *testing.T) {
 	w := newWorking(t, owner("ns", "sv1"))
 	look := func(community, namesake neighbour) {
 		t.Helper()
@@ -158,13 +158,13 @@ func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
 		deleted      bool
 		again        time.Duration
 	}{
-		"nobody":                              {nil, nil, neighbour{}, true, 0},
-		"its SharedVolume":                    {[]client.Object{sv}, nil, neighbour{}, false, 0},
-		"its SharedVolume, not in the cache":  {nil, []client.Object{sv}, neighbour{}, false, 0},
-		"another SharedVolume of its name":    {[]client.Object{successor}, []client.Object{successor}, neighbour{}, true, 0},
-		"its claim":                           {[]client.Object{pvc}, nil, neighbour{}, false, 0},
-		"its claim, which has lost its label": {nil, []client.Object{pvc}, neighbour{}, false, 10 * time.Minute},
-		"the community's operator":            {nil, nil, neighbour{running: "a/b"}, false, 0},
+		"nobody":                             {nil, nil, neighbour{}, true, 0},
+		"its SharedVolume":                   {[]client.Object{sv}, nil, neighbour{}, false, 0},
+		"its SharedVolume, not in the cache": {nil, []client.Object{sv}, neighbour{}, false, 0},
+		"another SharedVolume of its name":   {[]client.Object{successor}, []client.Object{successor}, neighbour{}, true, 0},
+		"its PVC":                            {[]client.Object{pvc}, nil, neighbour{}, false, 0},
+		"its PVC, which has lost its label":  {nil, []client.Object{pvc}, neighbour{}, false, 10 * time.Minute},
+		"the community's operator":           {nil, nil, neighbour{running: "a/b"}, false, 0},
 	} {
 		cached, live := newCluster(t, append(tc.cached, volume)...), newCluster(t, tc.live...)
 		r := &VolumeReconciler{Client: cached, Live: live, Others: Others{Community: &tc.community, Namesake: &neighbour{}}}
@@ -175,7 +175,7 @@ func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
 	}
 }
 
-func TestAPreviewNamesWhatATakeoverChanges(t *testing.T) {
+func TestAPreviewNamesWhatAMigrationChanges(t *testing.T) {
 	community := owner("ns", "sv1")
 	community.Finalizers = []string{CommunityFinalizer}
 	for name, tc := range map[string]struct {

@@ -30,7 +30,7 @@ const (
 	mostSteps = 12
 )
 
-// Reconciler brings SharedVolumes, their volumes and their claims together.
+// Reconciler brings SharedVolumes, their volumes and their PVCs together.
 type Reconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads from the cluster.
 	Client client.Client
@@ -47,10 +47,10 @@ type Reconciler struct {
 
 	metrics *metrics
 	pacer   *fair.Pacer
-	// made says when a volume or a claim was last made for a SharedVolume.
+	// made says when a volume or a PVC was last made for a SharedVolume.
 	made   sync.Map
 	writer *status.Writer
-	// refusals say when the API server has last refused a claim of a namespace, such as for a quota.
+	// refusals say when the API server has last refused a PVC of a namespace, such as for a quota.
 	refusals sync.Map
 	// left says beside which Deployment a SharedVolume was left alone.
 	left sync.Map
@@ -124,7 +124,7 @@ func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason st
 		return
 	}
 	r.metrics.observe(owner)
-	if told, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); told != running {
+	if last, _ := r.left.Swap(client.ObjectKeyFromObject(owner), running); last != running {
 		r.Events.Eventf(owner, nil, corev1.EventTypeNormal, reason, "Reconcile", "left alone while Deployment %s runs, which works on "+
 			"SharedVolumes or their driver as well; uninstall that, and this operator takes over", running)
 	}
@@ -219,8 +219,8 @@ func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsInvalid(err)
 }
 
-// withdraw deletes a volume again whose claim was refused: a quota counts claims, and is to bound volumes as well. Claims of this
-// namespace are tried first from now on. It returns why the claim was refused.
+// withdraw deletes a volume again whose PVC was refused: a quota counts PVCs, and is to bound volumes as well. PVCs of this
+// namespace are tried first from now on. It returns why the PVC was refused.
 func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, refusal error) error {
 	r.refusals.Store(owner.Namespace, r.Now())
 	volume := volumeOf(owner, *found)
@@ -235,7 +235,7 @@ func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return errors.Join(refusal, err)
 }
 
-// mayLack tells whether a claim of the namespace was refused not long ago.
+// mayLack tells whether a PVC of the namespace was refused not long ago.
 func (r *Reconciler) mayLack(namespace string) bool {
 	last, refused := r.refusals.Load(namespace)
 	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*fair.LongestPause) {
@@ -281,7 +281,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 }
 
 // stillOwned refuses to make something a second time for a SharedVolume that only the cache still has. Where etcd was set back, the
-// cluster deletes such a claim as often as it is made.
+// cluster deletes such a PVC as often as it is made.
 func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, what what) error {
 	if r.madeAt(owner, what).IsZero() {
 		return nil
@@ -326,13 +326,13 @@ func isTransient(err error) bool {
 
 // refused says why the API server does not take what a plan wants to write.
 func refused(step plan, err error) plan {
-	told := failed("Refused", "%s", err)
+	outcome := failed("Refused", "%s", err)
 	switch {
 	case strings.Contains(err.Error(), "exceeded quota"):
-		told = failed("QuotaExceeded", "%s: delete claims that nobody needs, or ask for a larger quota; the size is 1Gi on paper only", err)
+		outcome = failed("QuotaExceeded", "%s: delete PVCs that nobody needs, or ask for a larger quota; the size is 1Gi on paper only", err)
 	case apierrors.IsForbidden(err):
-		told = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
+		outcome = failed("Forbidden", "%s: an administrator of the cluster must allow that", err)
 	}
-	told.volume, told.bound, told.mountable, told.paced = step.volume, step.bound, step.mountable, true
-	return told
+	outcome.volume, outcome.bound, outcome.mountable, outcome.paced = step.volume, step.bound, step.mountable, true
+	return outcome
 }

@@ -42,22 +42,22 @@ func readyOf(t *testing.T, w *working) string {
 	return ""
 }
 
-// A quota counts claims, and is to bound volumes as well.
-func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
+// A quota counts PVCs, and is to bound volumes as well.
+func TestAVolumeGoesAgainWhosePVCIsRefused(t *testing.T) {
 	volumes := schema.GroupResource{Resource: "persistentvolumes"}
-	const told = "False QuotaExceeded: create claim pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few"
-	const hint = ": delete claims that nobody needs, or ask for a larger quota; the size is 1Gi on paper only"
+	const last = "False QuotaExceeded: create PVC pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few"
+	const hint = ": delete PVCs that nobody needs, or ask for a larger quota; the size is 1Gi on paper only"
 	unbound := func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }
 	for name, tc := range map[string]struct {
 		change func(*seen)
 		fails  map[string]error
 		want   []string
-		told   string
+		last   string
 	}{
-		"it was never used":   {unbound, map[string]error{pvcWrite: quota()}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
-		"somebody changed it": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
-		"it has gone":         {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{pvcWrite, volumeDrop, svStatus}, told + hint},
-		"it can't be deleted": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: textError("no route")}, []string{pvcWrite, volumeDrop, svStatus}, told + "\ndelete volume pv-ns-sv1: no route" + hint},
+		"it was never used":   {unbound, map[string]error{pvcWrite: quota()}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
+		"somebody changed it": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
+		"it has gone":         {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
+		"it can't be deleted": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: textError("no route")}, []string{pvcWrite, volumeDrop, svStatus}, last + "\ndelete volume pv-ns-sv1: no route" + hint},
 		"nothing is refused":  {unbound, nil, []string{pvcWrite}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,18 +70,18 @@ func TestAVolumeGoesAgainWhoseClaimIsRefused(t *testing.T) {
 			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.told, readyOf(t, w)); diff != "" {
+			if diff := cmp.Diff(tc.last, readyOf(t, w)); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
 			if w.mayLack("ns") != (tc.fails != nil) {
-				t.Error("whether its claims are tried first is wrong")
+				t.Error("whether its PVCs are tried first is wrong")
 			}
 		})
 	}
 }
 
-// Whatever led to the refusal: the data of a volume that some claim may hold must stay reachable.
-func TestOnlyAVolumeThatNoClaimHoldsIsWithdrawn(t *testing.T) {
+// Whatever led to the refusal: the data of a volume that some PVC may hold must stay reachable.
+func TestOnlyAVolumeThatNoPVCHoldsIsWithdrawn(t *testing.T) {
 	sv := owner("ns", "sv1")
 	for name, tc := range map[string]struct {
 		change func(*seen)
@@ -104,7 +104,7 @@ func TestOnlyAVolumeThatNoClaimHoldsIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestANamespaceWhoseClaimsAreRefusedIsAskedBeforeAVolumeIsMade(t *testing.T) {
+func TestANamespaceWhosePVCsAreRefusedIsAskedBeforeAVolumeIsMade(t *testing.T) {
 	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumeclaims"}, "pvc-sv1")
 	for name, tc := range map[string]struct {
 		refused time.Duration
@@ -127,7 +127,7 @@ func TestANamespaceWhoseClaimsAreRefusedIsAskedBeforeAVolumeIsMade(t *testing.T)
 				t.Error(err)
 			}
 			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" || w.mayLack("ns") != tc.lacks {
-				t.Errorf("its claims are tried first: %t, writes (-want +got):\n%s", w.mayLack("ns"), diff)
+				t.Errorf("its PVCs are tried first: %t, writes (-want +got):\n%s", w.mayLack("ns"), diff)
 			}
 		})
 	}
@@ -237,7 +237,7 @@ func TestALookHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrTold(t *testing.T) {
+func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrReported(t *testing.T) {
 	volume := pair(owner("ns", "sv1"), func(w *seen) { w.usual.Status.Phase = corev1.VolumeReleased }).usual
 	resource := schema.GroupResource{Resource: "persistentvolumes"}
 	const read = "read *v1.PersistentVolume"
@@ -250,13 +250,13 @@ func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrTold(t *testing.T) {
 		want  string
 		asks  bool
 	}{
-		"it has gone":         {volumeDrop, false, apierrors.NewNotFound(resource, "x"), 0, "", true},
-		"it has changed":      {volumeDrop, false, apierrors.NewConflict(resource, "x", textError("y")), lag, "", true},
-		"it stays":            {volumeDrop, false, textError("no"), 0, "delete PersistentVolume pv-ns-sv1 of SharedVolume ns/sv1, which has gone: no", true},
-		"nobody knows it":     {"get PersistentVolume", false, textError("no"), 0, read + " /pv-ns-sv1: no", false},
-		"nobody knows whose":  {"get SharedVolume", false, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
-		"not in the cluster":  {"get SharedVolume", true, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
-		"nobody knows claims": {"get PersistentVolumeClaim", true, textError("no"), 0, read + "Claim ns/pvc-sv1: no", false},
+		"it has gone":        {volumeDrop, false, apierrors.NewNotFound(resource, "x"), 0, "", true},
+		"it has changed":     {volumeDrop, false, apierrors.NewConflict(resource, "x", textError("y")), lag, "", true},
+		"it stays":           {volumeDrop, false, textError("no"), 0, "delete PersistentVolume pv-ns-sv1 of SharedVolume ns/sv1, which has gone: no", true},
+		"nobody knows it":    {"get PersistentVolume", false, textError("no"), 0, read + " /pv-ns-sv1: no", false},
+		"nobody knows whose": {"get SharedVolume", false, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
+		"not in the cluster": {"get SharedVolume", true, textError("no"), 0, "read *v1alpha1.SharedVolume ns/sv1: no", false},
+		"nobody knows PVCs":  {"get PersistentVolumeClaim", true, textError("no"), 0, read + "Claim ns/pvc-sv1: no", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cached, live := newCluster(t, volume), newCluster(t)

@@ -58,7 +58,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	return nil
 }
 
-// fieldsOf are the fields of a status, but for what the definition lacks. Empty fields are among them: others may have filled them in.
+// fieldsOf are the fields of a status, but for what the CRD lacks. Empty fields are among them: others may have filled them in.
 func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&state)
 	if err != nil {
@@ -66,7 +66,7 @@ func fieldsOf(state v1alpha1.SharedVolumeStatus, lacks []string) (map[string]any
 	}
 	fields["message"] = state.Message
 	if len(lacks) > 0 && state.ClaimRef.Name == "" {
-		// The community's definition takes no empty reference.
+		// The community's CRD takes no empty reference.
 		delete(fields, "claimRef")
 	}
 	for _, field := range lacks {
@@ -135,7 +135,7 @@ func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
 		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
 	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase != v1alpha1.Ready && was != nil:
 		// That it is Ready for the first time is no news, if nothing was told before.
-		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone; the claim is bound")
+		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone; the PVC is bound")
 	}
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
 	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&

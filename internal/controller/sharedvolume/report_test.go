@@ -32,7 +32,7 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			world: seen{noDriver: true}, step: plan{phase: v1alpha1.Ready, reason: "Bound", message: noDriverMessage, bound: true},
 			want: map[string]string{
 				"Ready": "True Bound: " + noDriverMessage, "Bound": "True Bound",
-				"DriverInstalled": "False NoCSIDriver: the claim is bound, but pods can't use it before the EFS driver is installed: ask an " +
+				"DriverInstalled": "False NoCSIDriver: the PVC is bound, but pods can't use it before the EFS driver is installed: ask an " +
 					"administrator of the cluster to create the ClusterCSIDriver efs.csi.aws.com",
 			},
 		},
@@ -40,7 +40,7 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			step: plan{phase: v1alpha1.Pending, reason: "Creating"},
 			want: map[string]string{"Ready": "False Creating", "Bound": "False Creating", "DriverInstalled": installed},
 		},
-		"bound to a claim that wants another volume": {
+		"bound to a PVC that wants another volume": {
 			step: plan{phase: v1alpha1.Failed, reason: "ClaimChanged", message: "m", bound: true},
 			want: map[string]string{"Ready": "False ClaimChanged: m", "Bound": "True Bound", "DriverInstalled": installed},
 		},
@@ -84,13 +84,13 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 				t.Errorf("status %+v", got)
 			}
 			if isReady := tc.step.phase == v1alpha1.Ready; isReady != (got.ClaimRef.Name == "pvc-sv1" && got.ClaimRef.Kind == "PersistentVolumeClaim") {
-				t.Errorf("claim %+v", got.ClaimRef)
+				t.Errorf("PVC %+v", got.ClaimRef)
 			}
 		})
 	}
 }
 
-// What was once Ready keeps naming its claim and its volume, whatever becomes of them.
+// What was once Ready keeps naming its PVC and its volume, whatever becomes of them.
 func TestTheStatusKeepsTheNamesAndIsSorted(t *testing.T) {
 	sv := owner("ns", "sv1")
 	sv.Status = statusOf(sv, seen{limits: notYours()}, plan{phase: v1alpha1.Ready, reason: "Bound", bound: true, volume: "pv-ns-sv1"})
@@ -129,7 +129,7 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 		"it is Ready at once":      {withStatus(""), withStatus(v1alpha1.Ready, ready), nil},
 		"it stays Ready":           {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready), nil},
 		"it waits":                 {withStatus(""), withStatus(v1alpha1.Pending, creating), nil},
-		"it is Ready again":        {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready), []string{"Normal Recovered: what was wrong has gone; the claim is bound"}},
+		"it is Ready again":        {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready), []string{"Normal Recovered: what was wrong has gone; the PVC is bound"}},
 		"its list has shrunk":      {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready, denied), []string{"Warning NotAllowed: it stays bound, but " + notListed}},
 		"it was not listed before": {withStatus(v1alpha1.Ready, ready, denied), withStatus(v1alpha1.Ready, ready, denied), nil},
 		"it fails as it is not listed": {withStatus(""), withStatus(v1alpha1.Failed, condition("Ready", false, "NotAllowed", notListed), denied), []string{
@@ -169,13 +169,13 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 		"confined": {sv, change{what: addAffinity, object: volume}, []string{"Normal ZoneAffinityAdded: pods that use it are scheduled in the zone of its " +
 			"file system from now on: pv-ns-sv1 has a node affinity, as the annotation asks"}},
 		"the first volume":     {sv, change{what: createVolume, object: volume}, nil},
-		"the first claim":      {sv, change{what: createPVC, object: pvc}, nil},
+		"the first PVC":        {sv, change{what: createPVC, object: pvc}, nil},
 		"another volume":       {known, change{what: createVolume, object: volume}, []string{"Normal Rebuilt: made again: pv-ns-sv1"}},
-		"another claim":        {known, change{what: createPVC, object: pvc}, []string{"Normal Rebuilt: made again: pvc-sv1"}},
+		"another PVC":          {known, change{what: createPVC, object: pvc}, []string{"Normal Rebuilt: made again: pvc-sv1"}},
 		"a volume is rejoined": {known, change{what: rejoinVolume, object: volume}, nil},
 		"a volume is marked":   {known, change{what: markVolume, object: volume}, nil},
-		"a claim is adopted":   {known, change{what: adoptPVC, object: pvc}, nil},
-		"a claim is deleted":   {known, change{what: deletePVC, object: pvc}, nil},
+		"a PVC is adopted":     {known, change{what: adoptPVC, object: pvc}, nil},
+		"a PVC is deleted":     {known, change{what: deletePVC, object: pvc}, nil},
 		"a volume is deleted":  {known, change{what: deleteVolume, object: volume}, nil},
 	} {
 		events := &canned.Events{}
@@ -217,7 +217,7 @@ func TestAStatusIsWrittenOnlyIfItIsNew(t *testing.T) {
 	}
 }
 
-func TestAStatusThatCannotBeWrittenIsNotTold(t *testing.T) {
+func TestAStatusThatCannotBeWrittenIsNotEmitted(t *testing.T) {
 	w := newWorking(t)
 	w.cached.Refuse(errors.New("no answer"))
 	sv := owner("ns", "sv1")
@@ -227,8 +227,8 @@ func TestAStatusThatCannotBeWrittenIsNotTold(t *testing.T) {
 	}
 }
 
-// The community's definition refuses an empty reference, and fields that it does not have would be written at every look.
-func TestWhatTheDefinitionLacksIsNotWritten(t *testing.T) {
+// The community's CRD refuses an empty reference, and fields that it does not have would be written at every look.
+func TestWhatTheCRDLacksIsNotWritten(t *testing.T) {
 	lacks := []string{"conditions", "observedGeneration", "volumeName"}
 	for name, tc := range map[string]struct {
 		lacks []string
@@ -258,7 +258,7 @@ func TestWhatTheDefinitionLacksIsNotWritten(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got, cmpopts.SortSlices(strings.Compare)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		// What the definition would drop does not make it a new status.
+		// What the CRD would drop does not make it a new status.
 		stored := sv.DeepCopy()
 		stored.Status = trim(sv.Status, tc.lacks)
 		if err := w.report(t.Context(), stored.DeepCopy(), stored, seen{lacks: tc.lacks}, tc.step); err != nil {

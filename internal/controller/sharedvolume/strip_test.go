@@ -45,7 +45,7 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 		p := next(sv, w)
 		text := strings.Join([]string{step(p), string(p.phase), p.reason, p.message, p.volume}, "|")
 		if p.do != nil && p.do.what != adoptPVC {
-			// An adopted claim gets labels and owners beside those that it has, which the cache holds as well.
+			// An adopted PVC gets labels and owners beside those that it has, which the cache holds as well.
 			text += cmp.Diff(map[string]any{}, p.do.fields)
 		}
 		return text
@@ -58,7 +58,7 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 		}
 		d := &dice{data}
 		sv := anyOwner(d)
-		w := anyWorld(d, sv)
+		w := anySeen(d, sv)
 		lean, leanWorld := sv.DeepCopy(), w
 		large(sv)
 		lean = keep(t, Strip, lean)
@@ -114,7 +114,7 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 		t.Errorf("Namespace %+v", got.ObjectMeta)
 	}
 	for name, strip := range map[string]func(any) (any, error){
-		"SharedVolume": Strip, "volume": stripVolume, "claim": stripPVC, "namespace": stripNamespace, "definition": stripCRD,
+		"SharedVolume": Strip, "volume": stripVolume, "PVC": stripPVC, "namespace": stripNamespace, "CRD": stripCRD,
 	} {
 		// What a cache hands over for an object that has gone without notice.
 		if got := keep(t, strip, "tombstone"); got != "tombstone" {
@@ -123,7 +123,7 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhatADefinitionLacksIsFoundInItsSchema(t *testing.T) {
+func TestWhatACRDLacksIsFoundInItsSchema(t *testing.T) {
 	version := func(name string, state map[string]any) any {
 		return map[string]any{"name": name, "schema": map[string]any{"openAPIV3Schema": map[string]any{"properties": map[string]any{"status": state}}}}
 	}

@@ -56,7 +56,7 @@ func TestANewInstallationDeniesAndNobodyIsCutOff(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorIsToldWhatIsOpen(t *testing.T) {
+func TestAConditionSaysWhatIsOpen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exposure exposure
 		reason   string
@@ -80,7 +80,7 @@ func TestAnAdministratorIsToldWhatIsOpen(t *testing.T) {
 	}
 }
 
-// definitionIn reads a definition as the cache holds it.
+// definitionIn reads a CRD as the cache holds it.
 func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", ".."}, path...)...))
@@ -97,13 +97,13 @@ func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
 	return crd
 }
 
-func TestADefinitionThatIsOlderThanTheOperatorIsNoticed(t *testing.T) {
+func TestACRDThatIsOlderThanTheOperatorIsNoticed(t *testing.T) {
 	if lacks := lacking(definitionIn(t, "config", "crd", "aws-efs.managed.openshift.io_sharedvolumes.yaml")); len(lacks) > 0 {
-		t.Errorf("our own definition lacks %v", lacks)
+		t.Errorf("our own CRD lacks %v", lacks)
 	}
 	lacks := lacking(definitionIn(t, "config", "manifests", "stored", "sharedvolumes.yaml"))
 	if want := []string{"conditions", "observedGeneration", "volumeName"}; !slices.Equal(lacks, want) {
-		t.Errorf("the community's definition lacks %v, want %v", lacks, want)
+		t.Errorf("the community's CRD lacks %v, want %v", lacks, want)
 	}
 	full := v1alpha1.SharedVolumeStatus{
 		Phase: v1alpha1.Ready, Message: "m", VolumeName: "v", ObservedGeneration: 3, Conditions: []metav1.Condition{{Type: "Ready"}},

@@ -53,7 +53,7 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// crdChanged lets definitions pass that get or lose fields.
+// crdChanged lets CRDs pass that get or lose fields.
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
@@ -113,7 +113,7 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC finds the SharedVolume of a claim: the one that its name tells, which may be cut, and its owners.
+// ofPVC finds the SharedVolume of a PVC: the one that its name tells, which may be cut, and its owners.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

@@ -45,9 +45,9 @@ func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 		"a volume without annotations": {ofVolume(t.Context(), unmarked), keys("ns", "sv1")},
 		"a volume of a long name":      {ofVolume(t.Context(), newVolume(long, "x")), keys("ns", long.Name)},
 		"another volume":               {ofVolume(t.Context(), &corev1.PersistentVolume{}), nil},
-		"its claim":                    {ofPVC(t.Context(), newPVC(sv, "")), keys("ns", "sv1")},
-		"a claim of a long name":       {ofPVC(t.Context(), newPVC(long, "")), keys("ns", strings.TrimPrefix(pvcName(long.Name), "pvc-"), "ns", long.Name)},
-		"a claim with another owner":   {ofPVC(t.Context(), adopted), keys("ns", "other", "ns", "sv1")},
+		"its PVC":                      {ofPVC(t.Context(), newPVC(sv, "")), keys("ns", "sv1")},
+		"a PVC of a long name":         {ofPVC(t.Context(), newPVC(long, "")), keys("ns", strings.TrimPrefix(pvcName(long.Name), "pvc-"), "ns", long.Name)},
+		"a PVC with another owner":     {ofPVC(t.Context(), adopted), keys("ns", "other", "ns", "sv1")},
 	} {
 		if diff := cmp.Diff(tc.want, keysOf(tc.got), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -108,20 +108,20 @@ func TestWhichUpdatesWake(t *testing.T) {
 		before, after client.Object
 		want          bool
 	}{
-		"a list comes":               {changed(AllowedAnnotation), annotatedNamespace(), annotatedNamespace("fs-1"), true},
-		"an empty list comes":        {changed(AllowedAnnotation), annotatedNamespace(), annotatedNamespace(""), true},
-		"a list changes":             {changed(AllowedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), true},
-		"a list goes":                {changed(AllowedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace(), true},
-		"something else changes":     {changed(UnlistedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), false},
-		"the first list":             {listChanged(), annotatedNamespace(), annotatedNamespace("fs-1"), true},
-		"no list any more":           {listChanged(), annotatedNamespace("fs-1"), annotatedNamespace(), true},
-		"as many lists as before":    {listChanged(), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), false},
-		"a condition of ours comes":  {conditionsChanged(prefix), driverWith(usual), driverWith(usual, open), true},
-		"a condition of ours goes":   {conditionsChanged(prefix), driverWith(open), driverWith(), true},
-		"another condition comes":    {conditionsChanged(prefix), driverWith(open), driverWith(open, usual), false},
-		"a definition loses a field": {crdChanged(), lackingFields(), lackingFields("conditions"), true},
-		"a definition has the same":  {crdChanged(), lackingFields("conditions"), lackingFields("conditions"), false},
-		"what is no definition":      {crdChanged(), annotatedNamespace(), annotatedNamespace(), false},
+		"a list comes":              {changed(AllowedAnnotation), annotatedNamespace(), annotatedNamespace("fs-1"), true},
+		"an empty list comes":       {changed(AllowedAnnotation), annotatedNamespace(), annotatedNamespace(""), true},
+		"a list changes":            {changed(AllowedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), true},
+		"a list goes":               {changed(AllowedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace(), true},
+		"something else changes":    {changed(UnlistedAnnotation), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), false},
+		"the first list":            {listChanged(), annotatedNamespace(), annotatedNamespace("fs-1"), true},
+		"no list any more":          {listChanged(), annotatedNamespace("fs-1"), annotatedNamespace(), true},
+		"as many lists as before":   {listChanged(), annotatedNamespace("fs-1"), annotatedNamespace("fs-2"), false},
+		"a condition of ours comes": {conditionsChanged(prefix), driverWith(usual), driverWith(usual, open), true},
+		"a condition of ours goes":  {conditionsChanged(prefix), driverWith(open), driverWith(), true},
+		"another condition comes":   {conditionsChanged(prefix), driverWith(open), driverWith(open, usual), false},
+		"a CRD loses a field":       {crdChanged(), lackingFields(), lackingFields("conditions"), true},
+		"a CRD has the same":        {crdChanged(), lackingFields("conditions"), lackingFields("conditions"), false},
+		"what is no CRD":            {crdChanged(), annotatedNamespace(), annotatedNamespace(), false},
 	} {
 		if got := tc.rule.Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -135,11 +135,11 @@ func TestWhichComingsAndGoingsWake(t *testing.T) {
 		object       client.Object
 		comes, leave bool
 	}{
-		"a CSIDriver":              {changed(""), annotatedNamespace(), true, true},
-		"a namespace with a list":  {listChanged(), annotatedNamespace(""), true, true},
-		"a namespace without one":  {listChanged(), annotatedNamespace(), false, false},
-		"a ClusterCSIDriver":       {conditionsChanged("AWSEFS"), driverWith(), true, true},
-		"a definition, at a start": {crdChanged(), lackingFields("conditions"), false, true},
+		"a CSIDriver":             {changed(""), annotatedNamespace(), true, true},
+		"a namespace with a list": {listChanged(), annotatedNamespace(""), true, true},
+		"a namespace without one": {listChanged(), annotatedNamespace(), false, false},
+		"a ClusterCSIDriver":      {conditionsChanged("AWSEFS"), driverWith(), true, true},
+		"a CRD, at a start":       {crdChanged(), lackingFields("conditions"), false, true},
 	} {
 		comes, leave := tc.rule.Create(event.CreateEvent{Object: tc.object}), tc.rule.Delete(event.DeleteEvent{Object: tc.object})
 		if comes != tc.comes || leave != tc.leave {
@@ -194,10 +194,10 @@ func TestTheTimeUntilReadyIsTakenOnce(t *testing.T) {
 		age        int64
 		count, sum float64
 	}{
-		"Ready for the first time":           {withStatus(""), v1alpha1.Ready, 7, 1, 7},
-		"the API server's clock is ahead":    {withStatus(""), v1alpha1.Ready, -7, 1, 0},
-		"not Ready yet":                      {withStatus(""), v1alpha1.Pending, 7, 0, 0},
-		"Ready again, after it has no claim": {known, v1alpha1.Ready, 7, 0, 0},
+		"Ready for the first time":         {withStatus(""), v1alpha1.Ready, 7, 1, 7},
+		"the API server's clock is ahead":  {withStatus(""), v1alpha1.Ready, -7, 1, 0},
+		"not Ready yet":                    {withStatus(""), v1alpha1.Pending, 7, 0, 0},
+		"Ready again, after it has no PVC": {known, v1alpha1.Ready, 7, 0, 0},
 	} {
 		w := newWorking(t)
 		after := withStatus(tc.phase)

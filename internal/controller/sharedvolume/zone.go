@@ -130,7 +130,7 @@ func affinityTo(zone string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// user is a pod on a node that uses a claim.
+// user is a pod on a node that uses a PVC.
 type user struct {
 	pod, node string
 	finished  bool

@@ -54,7 +54,7 @@ func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
 		"nothing is there":           {sv, seen{}, "ask AWS"},
 		"both names are taken":       {sv, seen{usual: foreign, other: foreign}, "ask AWS"},
 		"nothing may be used":        {sv, seen{limits: notYours()}, "look at the cluster"},
-		"the claim is to be made":    {sv, pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create claim pvc-sv1"},
+		"the PVC is to be made":      {sv, pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create PVC pvc-sv1"},
 		"the volume was lost":        {sv, pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1"},
 		"the volume is to be marked": {sv, pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1"},
 		"bound":                      {sv, pair(sv, nil), "ask AWS"},
@@ -73,7 +73,7 @@ func TestAWSIsAskedBeforeAVolumeIsMadeAndBeforeTheStatusTells(t *testing.T) {
 	}
 }
 
-func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
+func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsPVC(t *testing.T) {
 	sv := owner("ns", "sv1")
 	lost := func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }
 	for name, tc := range map[string]struct {
@@ -87,9 +87,9 @@ func TestANewVolumeIsConfinedToItsZoneUnlessPodsMayUseItsClaim(t *testing.T) {
 		"One Zone":                {sv, seen{live: true}, oneZone, affinityTo("us-east-1a")},
 		"One Zone without a node": {sv, seen{live: true}, noNode, affinityTo("us-east-1a")},
 		"it does not exist":       {sv, seen{live: true}, notFound, nil},
-		"made again for a claim":  {sv, pair(sv, lost), oneZone, nil},
+		"made again for a PVC":    {sv, pair(sv, lost), oneZone, nil},
 		// Where its pods are is looked at when it is bound.
-		"made again for a claim, annotated": {annotated("true"), pair(sv, lost), oneZone, nil},
+		"made again for a PVC, annotated": {annotated("true"), pair(sv, lost), oneZone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.world.placement, tc.world.now = tc.placement, sv.CreationTimestamp.Add(time.Hour)
@@ -129,7 +129,7 @@ func TestAnExistingVolumeIsConfinedOnlyIfAskedAndIfNobodyIsHit(t *testing.T) {
 		"no node is in the zone":        {annotated("true"), with(noNode, nil, nil), "nothing", 0},
 		"it does not exist":             {annotated("true"), with(notFound, nil, nil), "nothing", 0},
 		"the volume has an affinity":    {annotated("true"), with(oneZone, nil, own), "nothing", 0},
-		"the claim is not bound":        {annotated("true"), with(oneZone, nil, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", patience},
+		"the PVC is not bound":          {annotated("true"), with(oneZone, nil, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", patience},
 		"what is wrong is mended first": {annotated("true"), with(oneZone, []string{}, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", 0},
 		"also where no driver is there": {annotated("true"), with(oneZone, nil, func(w *seen) { w.noDriver = true }), "look where pods are", 0},
 		"also where it is allowed no more": {annotated("true"), with(oneZone, []string{}, func(w *seen) {
@@ -214,7 +214,7 @@ func TestTheStatusTellsWhetherPodsCanMount(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
+func TestWhatNobodyHasAskedStaysAsItWasReported(t *testing.T) {
 	before := owner("ns", "sv1")
 	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionMountable, Status: metav1.ConditionTrue, Reason: "Regional"})
 	w := asking(pair(before, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }))
@@ -229,7 +229,7 @@ func TestWhatNobodyHasAskedStaysAsItWasTold(t *testing.T) {
 	}
 }
 
-// A new SharedVolume costs a volume, a claim and a status, whatever AWS says.
+// A new SharedVolume costs a volume, a PVC and a status, whatever AWS says.
 func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 	for name, placement := range map[string]efs.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 					}
 				}
 			}
-			want := "ask AWS, look for a claim, create volume pv-ns-sv1, create claim pvc-sv1, nothing"
+			want := "ask AWS, look for a PVC, create volume pv-ns-sv1, create PVC pvc-sv1, nothing"
 			if got := strings.Join(steps[:5], ", "); got != want {
 				t.Error(got)
 			}
@@ -305,11 +305,11 @@ func TestOnlyPodsWithANodeThatHaveNotFinishedCount(t *testing.T) {
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-sv1"},
 	}}}}}
 	if uses(pod, "pvc-sv1") {
-		t.Error("a pod without a node uses a claim")
+		t.Error("a pod without a node uses a PVC")
 	}
 	pod.Spec.NodeName = "a"
 	if !uses(pod, "pvc-sv1") || uses(pod, "pvc-sv2") {
-		t.Error("not the claim that the pod names")
+		t.Error("not the PVC that the pod names")
 	}
 }
 
@@ -328,7 +328,7 @@ func TestTheAffinityOfAVolumeIsSeenAndLeftAlone(t *testing.T) {
 		t.Errorf("it is marked: %v", got.fields)
 	}
 	if got, want := rejoining(w.usual, nil).fields, (map[string]any{"spec": map[string]any{"claimRef": map[string]any{"uid": nil, "resourceVersion": nil}}}); !cmp.Equal(got, want) {
-		t.Errorf("a volume that is open to the next claim changes in %v", got)
+		t.Errorf("a volume that is open to the next PVC changes in %v", got)
 	}
 }
 
