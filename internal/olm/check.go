@@ -26,15 +26,15 @@ type Expected struct {
 	Release release.Release
 	Package Package
 	RBAC    RBAC
-	// Stored is the definition of SharedVolumes of the last release, or of the community's operator. Clusters hold what it lets in.
+	// Stored is the CRD of SharedVolumes of the last release, or of the community's operator. Clusters hold what it lets in.
 	Stored *apiextensionsv1.CustomResourceDefinition
 }
 
-// StoredFile is the definition that clusters have before an upgrade.
+// StoredFile is the CRD that clusters have before an upgrade.
 const StoredFile = "config/manifests/stored/sharedvolumes.yaml"
 
-// Expect reads what the bundle of a package must agree with. The definition that clusters have is in a file, StoredFile or the
-// one that will be there; a package without definitions needs none.
+// Expect reads what the bundle of a package must agree with. The CRD that clusters have is in a file, StoredFile or the
+// one that will be there; a package without CRDs needs none.
 func Expect(repository fs.FS, r release.Release, p Package, stored string) (Expected, error) {
 	expected := Expected{Release: r, Package: p, Stored: &apiextensionsv1.CustomResourceDefinition{}}
 	var err error

@@ -38,7 +38,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"other image":      {"value: registry.k8s.io/sig-storage/livenessprobe:v2.17.0", "value: example.com/livenessprobe:v1", `image "example.com/livenessprobe:v1" is not in images/images.yaml`},
 		"container image":  {"containerImage: quay.io/csi-operators/aws-efs-csi-driver-operator", "containerImage: quay.io/other", "metadata.annotations.containerImage: no container has"},
 		"descriptor":       {"path: claimRef.name", "path: claimRef.nam", "statusDescriptors[2].path: SharedVolume has no field status.claimRef.nam"},
-		"other definition": {"      name: sharedvolumes.aws-efs", "      name: volumes.aws-efs", "owned[0].name: manifests/ has no definition of volumes."},
+		"other CRD":        {"      name: sharedvolumes.aws-efs", "      name: volumes.aws-efs", "owned[0].name: manifests/ has no CRD of volumes."},
 		"other kind":       {"      kind: SharedVolume\n", "      kind: Volume\n", "owned[0]: manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml does not define version v1alpha1 of kind Volume"},
 		"no example":       {`"kind": "SharedVolume"`, `"kind": "ClusterCSIDriver"`, "it has no example of SharedVolume"},
 		"example is wrong": {`"accessPointID": "fsap-0123456789abcdef"`, `"accessPointId": "fsap-1"`, "alm-examples[0]: SharedVolume sv1: unknown field spec.accessPointId"},
@@ -83,23 +83,23 @@ func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
 		edit func(text string) string
 		want string
 	}{
-		"no annotations":       {"metadata/annotations.yaml", func(string) string { return "" }, "annotations.operators.operatorframework.io.bundle.package.v1: it is \"\""},
-		"other channel":        {"metadata/annotations.yaml", replace("channels.v1: stable", "channels.v1: fast"), `channels.v1: it is "fast", want "stable"`},
-		"two objects":          {service, func(text string) string { return text + "---\n" + text }, "2 objects, OLM reads one of each file"},
-		"no object":            {service, func(string) string { return "" }, "0 objects"},
-		"misspelt":             {service, replace("targetPort", "targetport"), `unknown field "spec.ports[0].targetport"`},
-		"namespace":            {service, replace("  name: aws-efs-csi-driver-operator-metrics\n", "  name: aws-efs-csi-driver-operator-metrics\n  namespace: default\n"), "metadata.namespace: \"default\" would be replaced"},
-		"unsupported":          {service, replace("kind: Service\n", "kind: Pod\n"), "kind: OLM does not install v1 Pod"},
-		"too large":            {service, func(text string) string { return text + "# " + strings.Repeat("x", 1<<20) }, "bytes, OLM takes no more than 1048576"},
-		"second CSV":           {"manifests/another.yaml", nil, "a second ClusterServiceVersion"},
-		"needed field":         {crd, replace("            required:\n            - accessPointID\n", "            required:\n            - size\n            - accessPointID\n"), "spec needs size, which older ones may lack"},
-		"lost field":           {crd, replace("\n              message:\n", "\n              text:\n"), "status lost the field message"},
-		"enumeration":          {crd, replace("                default: Pending\n", "                default: Pending\n                enum: [Ready]\n"), "status.phase takes fewer values"},
-		"shorter":              {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                maxLength: 40\n"), "spec.fileSystemID has a lower maxLength, 40"},
-		"rule":                 {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                x-kubernetes-validations: [{rule: self == oldSelf}]\n"), "spec.fileSystemID has a new rule: self == oldSelf"},
-		"another type":         {crd, replace("                pattern: ^fs-[0-9a-f]+$\n                type: string", "                pattern: ^fs-[0-9a-f]+$\n                type: integer"), "spec.fileSystemID has other constraints than before"},
-		"version not served":   {crd, replace("    served: true", "    served: false"), "version v1alpha1 is not served any more"},
-		"definition not owned": {crd, replace("  name: sharedvolumes.aws-efs", "  name: volumes.aws-efs"), ""},
+		"no annotations":     {"metadata/annotations.yaml", func(string) string { return "" }, "annotations.operators.operatorframework.io.bundle.package.v1: it is \"\""},
+		"other channel":      {"metadata/annotations.yaml", replace("channels.v1: stable", "channels.v1: fast"), `channels.v1: it is "fast", want "stable"`},
+		"two objects":        {service, func(text string) string { return text + "---\n" + text }, "2 objects, OLM reads one of each file"},
+		"no object":          {service, func(string) string { return "" }, "0 objects"},
+		"misspelt":           {service, replace("targetPort", "targetport"), `unknown field "spec.ports[0].targetport"`},
+		"namespace":          {service, replace("  name: aws-efs-csi-driver-operator-metrics\n", "  name: aws-efs-csi-driver-operator-metrics\n  namespace: default\n"), "metadata.namespace: \"default\" would be replaced"},
+		"unsupported":        {service, replace("kind: Service\n", "kind: Pod\n"), "kind: OLM does not install v1 Pod"},
+		"too large":          {service, func(text string) string { return text + "# " + strings.Repeat("x", 1<<20) }, "bytes, OLM takes no more than 1048576"},
+		"second CSV":         {"manifests/another.yaml", nil, "a second ClusterServiceVersion"},
+		"needed field":       {crd, replace("            required:\n            - accessPointID\n", "            required:\n            - size\n            - accessPointID\n"), "spec needs size, which older ones may lack"},
+		"lost field":         {crd, replace("\n              message:\n", "\n              text:\n"), "status lost the field message"},
+		"enumeration":        {crd, replace("                default: Pending\n", "                default: Pending\n                enum: [Ready]\n"), "status.phase takes fewer values"},
+		"shorter":            {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                maxLength: 40\n"), "spec.fileSystemID has a lower maxLength, 40"},
+		"rule":               {crd, replace("                pattern: ^fs-[0-9a-f]+$\n", "                pattern: ^fs-[0-9a-f]+$\n                x-kubernetes-validations: [{rule: self == oldSelf}]\n"), "spec.fileSystemID has a new rule: self == oldSelf"},
+		"another type":       {crd, replace("                pattern: ^fs-[0-9a-f]+$\n                type: string", "                pattern: ^fs-[0-9a-f]+$\n                type: integer"), "spec.fileSystemID has other constraints than before"},
+		"version not served": {crd, replace("    served: true", "    served: false"), "version v1alpha1 is not served any more"},
+		"CRD not owned":      {crd, replace("  name: sharedvolumes.aws-efs", "  name: volumes.aws-efs"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(right)
@@ -111,7 +111,7 @@ func TestFilesThatOLMWouldNotInstallAreNamed(t *testing.T) {
 			}
 			file := example.file
 			switch name {
-			case "second CSV", "definition not owned":
+			case "second CSV", "CRD not owned":
 				file = csvFile
 			case "too large":
 				file = "manifests/"
@@ -131,7 +131,7 @@ func TestABundleWithoutACSVIsRefused(t *testing.T) {
 	refused(t, olm.Check(files, expected), "manifests/", "no ClusterServiceVersion")
 }
 
-func TestRightsThatAreTooBroadAreRefused(t *testing.T) {
+func TestRBACThatIsTooBroadIsRefused(t *testing.T) {
 	right, expected := shipped(t, olm.Packages()[0])
 	for want, rule := range map[string]rbacv1.PolicyRule{
 		"a rule must not hold *":                     {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}, ResourceNames: []string{"a"}},

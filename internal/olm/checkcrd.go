@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// checkOwned compares what the ClusterServiceVersion says of its kinds with their definitions, and those with what clusters hold.
+// checkOwned compares what the ClusterServiceVersion says of its kinds with their CRDs, and those with what clusters hold.
 func checkOwned(b bundle, e Expected) []error {
 	var problems []error
 	say := b.into(&problems)
@@ -27,7 +27,7 @@ func checkOwned(b bundle, e Expected) []error {
 		listed[owned.Name] = true
 		crd := b.crds[owned.Name]
 		if crd == nil {
-			say(where+".name", "manifests/ has no definition of %s", owned.Name)
+			say(where+".name", "manifests/ has no CRD of %s", owned.Name)
 			continue
 		}
 		root := schemaOf(crd, owned.Version)
@@ -49,7 +49,7 @@ func checkOwned(b bundle, e Expected) []error {
 		}
 		if name == e.Stored.Name {
 			for _, narrowed := range Narrowed(e.Stored, b.crds[name]) {
-				problems = append(problems, fmt.Errorf("%s: %s; OLM refuses a definition that stored objects do not fit: see %s",
+				problems = append(problems, fmt.Errorf("%s: %s; OLM refuses a CRD that stored objects do not fit: see %s",
 					b.crdFile[name], narrowed, StoredFile))
 			}
 		}
@@ -77,7 +77,7 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed tells where a definition refuses, or no longer serves, what an older one let in: a sentence each.
+// Narrowed tells where a CRD refuses, or no longer serves, what an older one let in: a sentence each.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -165,7 +165,7 @@ func containsAll(list, part []apiextensionsv1.JSON) bool {
 	})
 }
 
-// checkExamples compares the examples with the definitions of their kinds. Those of kinds that come from elsewhere are held
+// checkExamples compares the examples with the CRDs of their kinds. Those of kinds that come from elsewhere are held
 // against an API server in the tests.
 func checkExamples(b bundle, _ Expected) []error {
 	var problems []error
@@ -201,7 +201,7 @@ func checkExamples(b bundle, _ Expected) []error {
 	return problems
 }
 
-// validate holds an object against its definition. A kind that the bundle neither owns nor needs is refused.
+// validate holds an object against its CRD. A kind that the bundle neither owns nor needs is refused.
 func (b bundle) validate(object *unstructured.Unstructured) []string {
 	kind := object.GroupVersionKind()
 	for _, crd := range b.crds {

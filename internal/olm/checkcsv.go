@@ -41,7 +41,7 @@ func checkIdentity(b bundle, e Expected) []error {
 			say("metadata.annotations."+skipRangeAnnotation, "%v", err)
 		}
 	} else {
-		say("metadata.annotations."+skipRangeAnnotation, "it is missing, so that older operators find no way here")
+		say("metadata.annotations."+skipRangeAnnotation, "it is missing, so that predecessors find no way here")
 	}
 	if err := checkProperties(b.csv.Metadata.Annotations[propertyAnnotation], e); err != nil {
 		say("metadata.annotations."+propertyAnnotation, "%v", err)

@@ -74,7 +74,7 @@ type installed struct {
 	version semver.Version
 }
 
-// startingPoints are the versions in the catalog and those of older operators.
+// startingPoints are the versions in the catalog and those of predecessors.
 func (p Package) startingPoints(known versions) ([]installed, error) {
 	var found []installed
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -84,7 +84,7 @@ func (p Package) startingPoints(known versions) ([]installed, error) {
 		for _, text := range p.Predecessors[name] {
 			version, err := semver.Parse(text)
 			if err != nil {
-				return nil, fmt.Errorf("package %s: former version %q of %s: %w", p.Name, text, name, err)
+				return nil, fmt.Errorf("package %s: version %q of predecessor %s: %w", p.Name, text, name, err)
 			}
 			found = append(found, installed{name + ".v" + text, version})
 		}

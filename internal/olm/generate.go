@@ -178,7 +178,7 @@ func (s source) annotate(annotations map[string]string) error {
 	return err
 }
 
-// addManifests adds what is installed beside the operator: definitions, the roles of users, metrics and alerts. OLM sets the
+// addManifests adds what is installed beside the operator: CRDs, the roles of users, metrics and alerts. OLM sets the
 // namespace.
 func (s source) addManifests(files Files) error {
 	for _, folder := range s.pkg.Manifests {

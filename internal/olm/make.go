@@ -29,7 +29,7 @@ func Make(root string) error {
 }
 
 // Release makes a new version the one of the repository, and adds it to the catalog. What the catalog has of other versions
-// stays as it is. Clusters have the definition of the version before from now on.
+// stays as it is. Clusters have the CRD of the version before from now on.
 func Release(root, version string) error {
 	repository := os.DirFS(root)
 	before, err := release.Load(repository)
@@ -51,7 +51,7 @@ func Release(root, version string) error {
 	stored := path.Join(Bundles, packages[0].Name, "manifests", crdName+".crd.yaml")
 	if packages[0].defines() {
 		if versions[StoredFile], err = fs.ReadFile(repository, stored); err != nil {
-			return fmt.Errorf("the definition of version %s: %w: run make bundle first", before.Version, err)
+			return fmt.Errorf("the CRD of version %s: %w: run make bundle first", before.Version, err)
 		}
 	}
 	if err := before.CheckDigests(); err != nil {

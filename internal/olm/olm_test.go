@@ -139,7 +139,7 @@ func TestAReleaseAddsAVersionAndNothingElse(t *testing.T) {
 	}
 	// What the version before let in is what clusters hold now.
 	if after[olm.StoredFile] != before["bundle/aws-efs-csi-driver-operator/manifests/sharedvolumes.aws-efs.managed.openshift.io.crd.yaml"] {
-		t.Error("the stored definition is not that of the version before")
+		t.Error("the stored CRD is not that of the version before")
 	}
 	must(t, olm.Make(folder))
 	if diff := cmp.Diff(after, contents(t, folder)); diff != "" {

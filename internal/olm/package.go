@@ -36,7 +36,7 @@ type Package struct {
 	Preface string
 	// Replaces is the newest version that others have published under this name; empty if there is none.
 	Replaces string
-	// Predecessors are versions of older operators from which an upgrade must lead to the newest one, by the name of the package in
+	// Predecessors are the versions from which an upgrade must lead to the newest one, by the name of the package in
 	// which they are. They are examples of what is out there, not a complete list.
 	Predecessors map[string][]string
 	// Manifests are the folders with what is installed beside the operator.
@@ -92,7 +92,7 @@ func DriverOf(repository fs.FS) (string, error) {
 	return packages[0].Driver, nil
 }
 
-// packagesOf are those that are made of a tree: the one that it describes, which has neither a definition nor a predecessor, or else
+// packagesOf are those that are made of a tree: the one that it describes, which has neither a CRD nor a predecessor, or else
 // the operator's own.
 func packagesOf(repository fs.FS) ([]Package, error) {
 	text, err := fs.ReadFile(repository, PackageFile)
@@ -115,7 +115,7 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// defines tells whether the package brings definitions of kinds.
+// defines tells whether the package brings CRDs of kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
 // Version is that of the package in a release.
