@@ -63,7 +63,7 @@ package main
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,verbs=list;watch
 // +kubebuilder:rbac:groups=cloudcredential.openshift.io,resources=credentialsrequests,resourceNames=openshift-aws-efs-csi-driver;openshift-aws-efs-csi-driver-node,verbs=get;create;patch;delete
 //
-// SharedVolumes: the objects, their volumes and claims, and what their namespaces may use.
+// SharedVolumes: the objects, their PVs and PVCs, and what their namespaces may use.
 // +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=aws-efs.managed.openshift.io,resources=sharedvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete

@@ -59,7 +59,7 @@ func TestAWrongCommandLineIsRefusedWithWhatIsRight(t *testing.T) {
 	}
 }
 
-func TestRightsArePrintedAsRolesOfTheNamespace(t *testing.T) {
+func TestRBACIsPrintedAsRolesOfTheNamespace(t *testing.T) {
 	for name, d := range operable() {
 		out := &bytes.Buffer{}
 		if err := printRoles(out, d, "elsewhere"); err != nil {

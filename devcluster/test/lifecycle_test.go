@@ -258,7 +258,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 	gone(t, dir, state.Processes[:len(state.Processes)-1])
 }
 
-func TestDownLeavesForeignDirectoriesAlone(t *testing.T) {
+func TestDownLeavesDirectoriesOfOthersAlone(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

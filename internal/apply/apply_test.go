@@ -42,7 +42,7 @@ func TestContains(t *testing.T) {
 	}
 }
 
-func TestForeignFieldsNeverIncludeWhatBelongsToOthers(t *testing.T) {
+func TestFieldsOfOthersNeverIncludeWhatOthersMayHave(t *testing.T) {
 	cases := map[string]struct {
 		kind      string
 		labels    map[string]string
@@ -87,7 +87,7 @@ func TestForeignFieldsNeverIncludeWhatBelongsToOthers(t *testing.T) {
 	}
 }
 
-func TestReassignMovesForeignFieldsAndKeepsTheRest(t *testing.T) {
+func TestReassignMovesFieldsOfOthersAndKeepsTheRest(t *testing.T) {
 	live := &unstructured.Unstructured{Object: fields{"kind": "DaemonSet", "apiVersion": "apps/v1"}}
 	live.SetManagedFields([]metav1.ManagedFieldsEntry{
 		{Manager: "us", Operation: "Apply", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:ours":{}}}`)},

@@ -69,7 +69,7 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
 	d.Name = "ebs.csi.aws.com"
-	if former := builtin(d).Predecessor; former == nil || former.Namespace != "openshift-aws-ebs-csi-driver" {
-		t.Errorf("the operator that OLM installed is %+v", former)
+	if predecessor := builtin(d).Predecessor; predecessor == nil || predecessor.Namespace != "openshift-aws-ebs-csi-driver" {
+		t.Errorf("the operator that OLM installed is %+v", predecessor)
 	}
 }

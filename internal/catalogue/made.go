@@ -96,7 +96,7 @@ func madeByAzureDisk() Made {
 }
 
 // madeByAzureFile: csi-operator f7f9dc59, assets/overlays/azure-file/generated/standalone. The driver keeps the keys of storage accounts in
-// Secrets of the namespaces that claims are in.
+// Secrets of the namespaces that PVCs are in.
 func madeByAzureFile() Made {
 	const driver = "azure-file-csi-driver-role"
 	return common("azure-file", Account{Namespace, "azure-file-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{

@@ -23,7 +23,7 @@ func controllerWith(arguments ...string) *appsv1.Deployment {
 	return deployment
 }
 
-func TestWhatThePredecessorsControllerWasToldIsFound(t *testing.T) {
+func TestTheFlagsOfThePredecessorsControllerAreFound(t *testing.T) {
 	on := controllerWith("--delete-access-point-root-dir=true")
 	for name, tc := range map[string]struct {
 		objects []client.Object

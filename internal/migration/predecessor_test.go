@@ -16,7 +16,7 @@ import (
 )
 
 // Anybody can call a Deployment so: only the right that the operator has tells it from others.
-func TestAnOperatorIsToldByTheRightsOfItsAccount(t *testing.T) {
+func TestAnOperatorIsRecognizedByTheRBACOfItsAccount(t *testing.T) {
 	nameless := operatorOf("op", community)
 	nameless.Spec.Template.Spec.ServiceAccountName = ""
 	for name, tc := range map[string]struct {
@@ -48,7 +48,7 @@ func TestAnOperatorIsToldByTheRightsOfItsAccount(t *testing.T) {
 	}
 }
 
-func TestTheAnswerAboutRightsIsRememberedForAWhile(t *testing.T) {
+func TestTheAnswerAboutRBACIsRememberedForAWhile(t *testing.T) {
 	m := newMove(t, awsefs.Driver(), operatorOf("op", community))
 	predecessor := m.Predecessor(community)
 	for range 3 {

@@ -51,7 +51,7 @@ func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
 }
 
 // Without a predecessor it costs no request.
-func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsForeign(t *testing.T) {
+func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsNotOurs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects     []client.Object
 		found, asks bool

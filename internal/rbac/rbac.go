@@ -37,7 +37,7 @@ func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywher
 	if err != nil {
 		return nil, nil, err
 	}
-	made := &rights{scheme: scheme, namespace: namespace}
+	made := &collector{scheme: scheme, namespace: namespace}
 	made.own(d)
 	if err := made.watch(d); err != nil {
 		return nil, nil, err
@@ -50,15 +50,15 @@ func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywher
 	return merge(made.everywhere), merge(made.inside), nil
 }
 
-// rights collects rules.
-type rights struct {
+// collector collects rules.
+type collector struct {
 	scheme             *runtime.Scheme
 	namespace          string
 	everywhere, inside []rbacv1.PolicyRule
 }
 
 // own are the rights that have nothing to do with what the driver consists of.
-func (r *rights) own(d driver.Driver) {
+func (r *collector) own(d driver.Driver) {
 	r.everywhere = append(
 		r.everywhere,
 		// Its finalizer, and what it reports.
@@ -89,7 +89,7 @@ func (r *rights) own(d driver.Driver) {
 }
 
 // watch adds what the operator keeps in its cache, in a cluster that has all kinds and in one that still lacks some.
-func (r *rights) watch(d driver.Driver) error {
+func (r *collector) watch(d driver.Driver) error {
 	all := map[schema.GroupKind]bool{}
 	for kind := range watch.OptionalKinds(d) {
 		all[kind] = true
@@ -112,7 +112,7 @@ func (r *rights) watch(d driver.Driver) error {
 }
 
 // manage adds what is done with an object of the driver, and what it grants if it is a role.
-func (r *rights) manage(object client.Object) error {
+func (r *collector) manage(object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, r.scheme)
 	if err != nil {
 		return fmt.Errorf("rights for an object of the driver: %w", err)
@@ -131,7 +131,7 @@ func (r *rights) manage(object client.Object) error {
 
 // add adds a rule for a namespace. OLM gives rights in the operator's own or everywhere, so that those for other namespaces are
 // everywhere, and narrowed by names only.
-func (r *rights) add(namespace string, added rbacv1.PolicyRule) {
+func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	if namespace == r.namespace {
 		r.inside = append(r.inside, added)
 		return

@@ -98,7 +98,7 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 
 // OLM gives rights in the operator's own namespace or everywhere, so that those for other namespaces are narrowed by names only.
 func TestARightForAnotherNamespaceIsOneForAll(t *testing.T) {
-	r := &rights{namespace: "here"}
+	r := &collector{namespace: "here"}
 	for _, namespace := range []string{"here", "elsewhere", ""} {
 		r.add(namespace, Rule("", "configmaps", []string{"in-" + namespace}, "get"))
 	}
@@ -120,7 +120,7 @@ func TestObsoleteBindingsMayBeDeletedByName(t *testing.T) {
 		"none": {nil, nil},
 		"one":  {[]string{"obsolete"}, []string{"get", "delete"}},
 	} {
-		r := &rights{namespace: "here"}
+		r := &collector{namespace: "here"}
 		r.own(driver.Driver{Name: "disk.example.com", Operator: "disk-operator", ObsoleteBindings: tc.bindings})
 		var verbs []string
 		for _, rule := range r.everywhere {

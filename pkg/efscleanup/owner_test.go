@@ -62,7 +62,7 @@ func TestTheOutcomeIsWhatMattersMost(t *testing.T) {
 	}
 }
 
-func TestAnswersFromElsewhereAreNoticed(t *testing.T) {
+func TestAnswersFromAnotherRegionOrAccountAreNoticed(t *testing.T) {
 	const arn = "arn:aws-us-gov:elasticfilesystem:us-gov-west-1:123456789012:file-system/fs-1"
 	if problem := outside(arn, "123456789012", "us-gov-west-1"); problem != "" {
 		t.Error(problem)

@@ -256,7 +256,7 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 }
 
 // It has a condition of its own. In a removal, which has no such condition, that of the other objects tells.
-func TestARefusedCredentialsRequestIsToldOnce(t *testing.T) {
+func TestARefusedCredentialsRequestIsReportedOnce(t *testing.T) {
 	cr, result := healthy()
 	const text = "CredentialsRequest openshift-cloud-credential-operator/disk-request: no such field"
 	refused := failed("CredentialsRequest", cloudcredentialv1.Namespace, "disk-request", reconcile.TerminalError(errors.New("no such field")))

@@ -156,7 +156,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err != nil || seen.migration.Blocked() {
 		return seen.outcome(err)
 	}
-	if err := r.claim(ctx, cr, seen); err != nil {
+	if err := r.updateCR(ctx, cr, seen); err != nil {
 		return seen.outcome(err)
 	}
 	objects, err := r.memory.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
@@ -175,8 +175,8 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	return outcome{seen: seen, changes: changes, moved: moved, err: err}
 }
 
-// claim writes on the ClusterCSIDriver what has to be there before anything is applied.
-func (r *Reconciler) claim(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
+// updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
+func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
 	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-func TestSettingsThatAreNotUsedAreTold(t *testing.T) {
+func TestSettingsThatAreNotUsedAreReported(t *testing.T) {
 	aws, gcp := &operatorv1.AWSCSIDriverConfigSpec{}, &operatorv1.GCPCSIDriverConfigSpec{}
 	for name, one := range map[string]struct {
 		platform configv1.PlatformType

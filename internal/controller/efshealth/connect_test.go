@@ -146,7 +146,7 @@ func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeUsedIsTold(t *testing.T) {
+func TestWhatCannotBeUsedIsReported(t *testing.T) {
 	r, c := onAWS(t, &region{}, secret("with a space"))
 	cloud, err := r.connect(t.Context(), place{region: "eu-west-1"})
 	if err != nil || cloud != nil || !strings.HasPrefix(r.connection.problem, "Secret here/aws-efs-cloud-credentials can't be used: ") {
@@ -252,7 +252,7 @@ func TestTheManagementStateDecidesWhetherAWSIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsBehindWaits(t *testing.T) {
+func TestAReaderOfTheCacheThatIsBehindWaits(t *testing.T) {
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: efs.DriverName, ResourceVersion: "5"}}
 	r, c := onAWS(t, &region{}, cr)
 	newer := cr.DeepCopy()

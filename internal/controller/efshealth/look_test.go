@@ -34,7 +34,7 @@ func asked(cloud Cloud) *known {
 	return k
 }
 
-func TestAShareIsToldWhatAWSHasOfIt(t *testing.T) {
+func TestAShareLearnsWhatAWSHasOfIt(t *testing.T) {
 	zones := []string{"us-east-1a", "us-east-1b"}
 	noTarget := finding{problem: mountTargetMissing, fileSystem: regional, object: "us-east-1b", message: "no mount target"}
 	for name, tc := range map[string]struct {

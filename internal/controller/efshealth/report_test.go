@@ -191,7 +191,7 @@ func TestAnEventTellsOnce(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldThatSomethingIsMendedThatCannotBeSeen(t *testing.T) {
+func TestNothingIsReportedAsMendedThatCannotBeSeen(t *testing.T) {
 	r, _ := newReconciler(t)
 	cr := &operatorv1.ClusterCSIDriver{}
 	cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("AWSEFSFileSystemMissing", true, "", "x")}

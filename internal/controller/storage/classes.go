@@ -11,7 +11,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// defaultAnnotation makes a StorageClass the one of claims that name none.
+// defaultAnnotation makes a StorageClass the one of PVCs that name none.
 const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // defaults are the names of the default StorageClasses, sorted.
@@ -36,7 +36,7 @@ func (w *seen) classNames(match func(*storagev1.StorageClass) bool) []string {
 	return names
 }
 
-// classConditions say what becomes of claims that name no StorageClass. Classes are the drivers' to make, and the choice of the default
+// classConditions say what becomes of PVCs that name no StorageClass. Classes are the drivers' to make, and the choice of the default
 // is the administrator's, so that nothing of it is an error.
 func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	reason, message := "", noDriver(w, choices)
@@ -45,7 +45,7 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 	if names := w.defaults(); len(names) > 1 {
 		reason = "MultipleDefaultStorageClasses"
-		text := fmt.Sprintf("%d StorageClasses are the default, and claims that name none get the newest of them: set the annotation %s to "+
+		text := fmt.Sprintf("%d StorageClasses are the default, and PVCs that name none get the newest of them: set the annotation %s to "+
 			"\"false\" on all but one of %s", len(names), defaultAnnotation, status.Shorten(names))
 		if message != "" {
 			text = message + "; " + text

@@ -15,12 +15,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-func TestWhatBecomesOfClaimsWithoutAClassIsSaidInFull(t *testing.T) {
+func TestWhatBecomesOfPVCsWithoutAClassIsSaidInFull(t *testing.T) {
 	class := func(name string) storagev1.StorageClass {
 		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultAnnotation: "true"}}}
 	}
 	const nothing = "this release has no CSI driver for platform None: install the driver of your choice to get volumes"
-	const several = "2 StorageClasses are the default, and claims that name none get the newest of them: set the annotation " +
+	const several = "2 StorageClasses are the default, and PVCs that name none get the newest of them: set the annotation " +
 		"storageclass.kubernetes.io/is-default-class to \"false\" on all but one of a, b"
 	two := []storagev1.StorageClass{class("b"), class("a")}
 	why := choice{entry: entries()[0], decision: absent, why: "the feature gate Feature is disabled"}
@@ -46,7 +46,7 @@ func TestWhatBecomesOfClaimsWithoutAClassIsSaidInFull(t *testing.T) {
 	}
 }
 
-func TestPodsWithOtherLabelsAreToldInFull(t *testing.T) {
+func TestPodsWithOtherLabelsAreReportedInFull(t *testing.T) {
 	r := reconcilerOf(newCluster(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "selinux-conflicts"}, Data: map[string]string{"conflictsPresent": "True"},
 	}))

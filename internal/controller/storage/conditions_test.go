@@ -277,7 +277,7 @@ func TestTheClassesOfAClusterAreNoErrorWhateverTheyAre(t *testing.T) {
 	}
 }
 
-func TestSomebodyElsesCSIDriverIsTold(t *testing.T) {
+func TestAThirdPartysCSIDriverIsReported(t *testing.T) {
 	made := func(label, annotation string) *storagev1.CSIDriver {
 		driver := &storagev1.CSIDriver{}
 		if label != "" {

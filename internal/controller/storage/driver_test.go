@@ -62,7 +62,7 @@ func TestAClusterCSIDriverIsCompletedAndNothingElseOfItIsChanged(t *testing.T) {
 	}
 }
 
-func TestAMissingClusterCSIDriverIsMadeAndTold(t *testing.T) {
+func TestAMissingClusterCSIDriverIsMadeAndReported(t *testing.T) {
 	const spec = `"spec":{"logLevel":"Normal","managementState":"Managed","operatorLogLevel":"Normal"}}`
 	const head = `{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{`
 	for name, tc := range map[string]struct{ reason, body string }{
@@ -90,7 +90,7 @@ func TestAMissingClusterCSIDriverIsMadeAndTold(t *testing.T) {
 	}
 }
 
-func TestSettingsOfAFormerOperatorAreKeptAndTold(t *testing.T) {
+func TestSettingsOfAPredecessorAreKeptAndReported(t *testing.T) {
 	c := newCluster(t)
 	r := reconcilerOf(c)
 	if err := r.createWith(t.Context(), "plain.example", map[string]any{"logLevel": "Debug"}); err != nil {
@@ -103,7 +103,7 @@ func TestSettingsOfAFormerOperatorAreKeptAndTold(t *testing.T) {
 	}
 }
 
-func TestARefusedClusterCSIDriverIsTold(t *testing.T) {
+func TestARefusedClusterCSIDriverIsReported(t *testing.T) {
 	c := newCluster(t)
 	c.Refuse(errors.New("refused"))
 	r := reconcilerOf(c)

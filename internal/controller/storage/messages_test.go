@@ -83,7 +83,7 @@ func TestWhatTheDeploymentOfAnOperatorLacksIsSaidInFull(t *testing.T) {
 	}
 }
 
-func TestARemovalThatDoesNotGoOnIsToldInFull(t *testing.T) {
+func TestARemovalThatDoesNotGoOnIsReportedInFull(t *testing.T) {
 	now := at
 	clock := func() time.Time { return now }
 	m := &memory{failures: &status.Failures{Now: clock}, rollouts: &status.Rollouts{Now: clock}}
@@ -113,7 +113,7 @@ func TestARemovalThatDoesNotGoOnIsToldInFull(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnOperatorOfOLMIsToldInFull(t *testing.T) {
+func TestTheEndOfAnOperatorOfOLMIsReportedInFull(t *testing.T) {
 	const waits = "waiting for Deployment openshift-cluster-csi-drivers/plain-operator to report in ClusterCSIDriver plain.example"
 	common := []string{"OLMOperatorRemovalAvailable=True RemovingOLMOperator: "}
 	for name, tc := range map[string]struct {
@@ -190,7 +190,7 @@ func TestWhatKeepsDriversFromBeingJudgedIsSaidInFull(t *testing.T) {
 	}
 }
 
-func TestAManagementStateThatIsNotFollowedIsToldInFull(t *testing.T) {
+func TestAManagementStateThatIsNotFollowedIsReportedInFull(t *testing.T) {
 	for state, want := range map[operatorv1.ManagementState]string{
 		"Managed": "False AsExpected: ",
 		"Removed": "True Removed: the storage of a cluster can't be removed; nothing is changed while spec.managementState of Storage cluster is " +
@@ -205,7 +205,7 @@ func TestAManagementStateThatIsNotFollowedIsToldInFull(t *testing.T) {
 }
 
 // An object that waits for its finalizers is no success, though nothing has failed.
-func TestWhatFailsToBeAppliedIsToldOfItsDriver(t *testing.T) {
+func TestWhatFailsToBeAppliedIsReportedWithItsDriver(t *testing.T) {
 	change := func(action apply.Action, name, text string) apply.Change {
 		return apply.Change{Action: action, Err: errors.New(text), Subject: apply.Subject{GroupVersionKind: schema.GroupVersionKind{Kind: "Role"}, ObjectKey: client.ObjectKey{Namespace: "x", Name: name}}}
 	}

@@ -121,7 +121,7 @@ func TestStaleConditionsAreDroppedFromTheStorage(t *testing.T) {
 	}
 }
 
-func TestAMissingStorageIsToldInTheClusterOperator(t *testing.T) {
+func TestAMissingStorageIsReportedInTheClusterOperator(t *testing.T) {
 	c := newCluster(t)
 	r, now := reconcilerOf(c), at
 	r.Now = func() time.Time { return now }

@@ -145,7 +145,7 @@ type watched struct {
 	namespaces []string
 	// other, if set, is the only object that is looked at in another namespace, whosever it is.
 	other client.ObjectKey
-	// restarts marks the definition of a kind that the program starts anew to use.
+	// restarts marks a CRD: the program starts anew when its kind is served.
 	restarts bool
 }
 

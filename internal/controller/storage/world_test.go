@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-func TestATLSProfileThatCannotBeReadIsToldAndHoldsNothingUp(t *testing.T) {
+func TestATLSProfileThatCannotBeReadIsReportedAndHoldsNothingUp(t *testing.T) {
 	apiServer := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tlsSecurityProfile": "Modern"}}}
 	apiServer.SetGroupVersionKind(openshift.APIServerKind())
 	apiServer.SetName(openshift.Singleton)

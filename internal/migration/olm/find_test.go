@@ -55,7 +55,7 @@ func TestWhatIsLeftDecidesWhatComesNext(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheOldOperatorIsToldFromOneOfTheNew(t *testing.T) {
+func TestAPodOfThePredecessorIsDistinguishedFromOneOfTheNewOperator(t *testing.T) {
 	entry, yes := legacyEBS(t), true
 	pod := func(namespace, kind, owner string, controls bool, labels map[string]string) client.Object {
 		return partial("v1", "Pod", namespace, "x", func(object *metav1.PartialObjectMetadata) {
