@@ -25,7 +25,7 @@ const looks = 6
 
 // The times in a lease are those of its holder's clock. Who holds one is whoever goes on renewing it, whatever the times say. This test
 // begins, lets all others of the package run, and looks at the end.
-func TestALeaseIsHeldByWhoeverRenewsItWhateverTheClocksSay(t *testing.T) {
+func TestALeaseIsHeldByTheOneThatRenewsItWhateverTheClocksSay(t *testing.T) {
 	cluster := suite.cluster
 	dead := gcppd.Driver()
 	alive := awsebs.Driver()

@@ -50,7 +50,7 @@ func TestOfTwoCopiesOfTheEFSOperatorTheOlderWorks(t *testing.T) {
 	env.Must(t, own.Create(t.Context(), sv))
 	env.Must(t, env.AwaitFor(t.Context(), promised, "Ready beside a second copy", func() error { return cluster.Ready(t.Context(), sv) }))
 	env.Eventually(t, "the second copy says why it does nothing", func() error {
-		return toldOf(t.Context(), cluster, "AnotherCopyWorks", env.OperatorNamespace+"/"+env.OperatorName)
+		return hasEvent(t.Context(), cluster, "AnotherCopyWorks", env.OperatorNamespace+"/"+env.OperatorName)
 	})
 	if made := requests(t, mark, env.OperatorUserIn(secondNamespace), isWork); len(made) > 1 {
 		t.Errorf("the second copy has written more than its event:\n%s", env.Describe(made))
@@ -110,8 +110,8 @@ func deployment(t *testing.T, cluster *env.Cluster, namespace string) *appsv1.De
 	return object
 }
 
-// toldOf checks that an event on the ClusterCSIDriver of EFS has a reason and a text.
-func toldOf(ctx context.Context, cluster *env.Cluster, reason, text string) error {
+// hasEvent checks that an event on the ClusterCSIDriver of EFS has a reason and a text.
+func hasEvent(ctx context.Context, cluster *env.Cluster, reason, text string) error {
 	events := &corev1.EventList{}
 	if err := cluster.Client.List(ctx, events); err != nil {
 		return err
@@ -154,9 +154,9 @@ var errNotEnded = errors.New("it still runs")
 // before it has written anything.
 func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 	cluster := suite.cluster
-	const elsewhere = "elsewhere"
-	env.Must(t, cluster.Namespace(t.Context(), elsewhere))
-	t.Cleanup(func() { forget(t, cluster, elsewhere) })
+	const second = "elsewhere"
+	env.Must(t, cluster.Namespace(t.Context(), second))
+	t.Cleanup(func() { forget(t, cluster, second) })
 	for name, program := range map[string]struct {
 		binary, right string
 		args          []string
@@ -165,12 +165,12 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 		env.CSO:                      {"race/" + env.CSO, env.CSONamespace, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: name}}
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: second, Name: name}}
 			// Rights are not what stops it.
 			binding := &rbacv1.ClusterRoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: "second-" + name},
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: elsewhere, Name: name}},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: second, Name: name}},
 			}
 			env.Must(t, cluster.Put(t.Context(), "admin", account, binding))
 			t.Cleanup(func() {
@@ -178,7 +178,7 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			kubeconfig, err := cluster.AccountKubeconfig(t.Context(), elsewhere, name)
+			kubeconfig, err := cluster.AccountKubeconfig(t.Context(), second, name)
 			env.Must(t, err)
 			environment := []string{}
 			for _, image := range []string{"ATTACHER", "RESIZER", "SNAPSHOTTER"} {
@@ -186,7 +186,7 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 			}
 			mark := now(t)
 			args := append([]string{
-				"start", "--kubeconfig", kubeconfig, "--namespace", elsewhere, "--health-probe-bind-address=0", "--metrics-bind-address=0",
+				"start", "--kubeconfig", kubeconfig, "--namespace", second, "--health-probe-bind-address=0", "--metrics-bind-address=0",
 			}, program.args...)
 			operator, err := env.RunOperator(program.binary, args, environment)
 			env.Must(t, err)
@@ -202,7 +202,7 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 			if said := operator.Output(); !strings.Contains(said, "error: ") || !strings.Contains(said, program.right) {
 				t.Errorf("it ends with:\n%s\nwithout naming namespace %s", env.LastLines(said), program.right)
 			}
-			user := "system:serviceaccount:" + elsewhere + ":" + name
+			user := "system:serviceaccount:" + second + ":" + name
 			if made := requests(t, mark, user, env.Request.IsWrite); len(made) > 0 {
 				t.Errorf("it has written:\n%s", env.Describe(made))
 			}

@@ -31,7 +31,7 @@ func next(namespace, name string) *v1alpha1.SharedVolume {
 	return sv
 }
 
-// mountsOnly checks that the IDs of a SharedVolume are those that its author has written, and that whatever volume its claim has, asks for,
+// mountsOnly checks that the IDs of a SharedVolume are those that its author has written, and that whatever volume its PVC has, asks for,
 // or is promised is of these IDs. It fails the test at once: what was bound once can have been read.
 func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolume) {
 	t.Helper()
@@ -40,8 +40,8 @@ func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolum
 		t.Fatalf("the IDs of SharedVolume %s/%s are %v, its author wrote %v", live.Namespace, live.Name, live.Spec, wanted.Spec)
 	}
 	handle := wanted.Spec.FileSystemID + "::" + wanted.Spec.AccessPointID
-	claim := &corev1.PersistentVolumeClaim{}
-	err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: wanted.Namespace, Name: "pvc-" + wanted.Name}, claim)
+	pvc := &corev1.PersistentVolumeClaim{}
+	err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: wanted.Namespace, Name: "pvc-" + wanted.Name}, pvc)
 	if apierrors.IsNotFound(err) {
 		return
 	}
@@ -50,9 +50,9 @@ func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolum
 	env.Must(t, cluster.Client.List(t.Context(), volumes))
 	for _, volume := range volumes.Items {
 		ref := volume.Spec.ClaimRef
-		isBound := claim.Spec.VolumeName == volume.Name && ref != nil && ref.UID == claim.UID
+		isBound := pvc.Spec.VolumeName == volume.Name && ref != nil && ref.UID == pvc.UID
 		if isBound && volume.Spec.CSI != nil && volume.Spec.CSI.VolumeHandle != handle {
-			t.Fatalf("claim %s/%s is bound to volume %s of %s, want %s", claim.Namespace, claim.Name, volume.Name, volume.Spec.CSI.VolumeHandle, handle)
+			t.Fatalf("PVC %s/%s is bound to volume %s of %s, want %s", pvc.Namespace, pvc.Name, volume.Name, volume.Spec.CSI.VolumeHandle, handle)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func isIn(ctx context.Context, cluster *env.Cluster, volume *corev1.PersistentVo
 
 // A tenant who gets a namespace of a name that was used before can write whatever the tenant before could: names, labels and
 // finalizers. None of it is a proof of having been there.
-func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
+func TestAForgedPastGivesNobodyTheVolumeOfAPreviousTenant(t *testing.T) {
 	cluster := suite.cluster
 	wasRefused(t, cluster)
 	for name, forge := range map[string]func(sv *v1alpha1.SharedVolume){
@@ -122,9 +122,9 @@ func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
 			if forge != nil {
 				forge(forged)
 			} else {
-				// Kubernetes itself refuses a claim on the volume of a claim that had another UID.
-				_, _, claim := env.CommunityVolume(namespace, "data", false)
-				env.Must(t, own.Create(t.Context(), claim))
+				// Kubernetes itself refuses a PVC on the volume of a PVC that had another UID.
+				_, _, pvc := env.CommunityVolume(namespace, "data", false)
+				env.Must(t, own.Create(t.Context(), pvc))
 			}
 			if err := own.Create(t.Context(), forged); name == "finalizer" && apierrors.IsForbidden(err) {
 				// Before the operator has run for the first time, no policy is in force.
@@ -139,7 +139,7 @@ func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
 			if err := own.Status().Patch(t.Context(), forged.DeepCopy(), status); !apierrors.IsForbidden(err) {
 				t.Errorf("a tenant writes a status: %v", err)
 			}
-			// What an older definition or a generous role may have let in.
+			// What an older CRD or a generous role may have let in.
 			if name == "status" {
 				env.Must(t, cluster.Client.Status().Patch(t.Context(), forged.DeepCopy(), status))
 			}
@@ -150,10 +150,10 @@ func TestAForgedPastGivesNobodyTheVolumeOfAFormerTenant(t *testing.T) {
 			}
 			env.Quiet(t, operator)
 			mountsOnly(t, cluster, forged)
-			former := volume.DeepCopy()
-			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), former))
-			if former.Spec.ClaimRef == nil || former.Spec.ClaimRef.UID != volume.Spec.ClaimRef.UID {
-				t.Errorf("the volume of the tenant before is for %v now", former.Spec.ClaimRef)
+			previous := volume.DeepCopy()
+			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), previous))
+			if previous.Spec.ClaimRef == nil || previous.Spec.ClaimRef.UID != volume.Spec.ClaimRef.UID {
+				t.Errorf("the volume of the tenant before is for %v now", previous.Spec.ClaimRef)
 			}
 		})
 	}
@@ -207,12 +207,12 @@ func TestNamesThatMeetAreServedApart(t *testing.T) {
 	}
 	env.Must(t, first.Create(t.Context(), one))
 	env.Eventually(t, "the first one Ready", func() error { return cluster.Ready(t.Context(), one) })
-	volume, claim := env.VolumeOf(one), env.ClaimOf(one)
+	volume, pvc := env.VolumeOf(one), env.PVCOf(one)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	// A claim that says it is the first one's, of the other tenant.
-	forged := claim.DeepCopy()
-	forged.ObjectMeta = metav1.ObjectMeta{Namespace: "meet", Name: claim.Name, Labels: claim.Labels, OwnerReferences: claim.OwnerReferences}
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	// A PVC that says it is the first one's, of the other tenant.
+	forged := pvc.DeepCopy()
+	forged.ObjectMeta = metav1.ObjectMeta{Namespace: "meet", Name: pvc.Name, Labels: pvc.Labels, OwnerReferences: pvc.OwnerReferences}
 	env.Must(t, second.Create(t.Context(), forged))
 	env.Must(t, second.Create(t.Context(), two))
 	env.Eventually(t, "the second one Ready", func() error {

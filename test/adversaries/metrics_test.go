@@ -98,17 +98,17 @@ func TestJunkTokensCostLittleAndPrometheusIsAnswered(t *testing.T) {
 		}
 		return err
 	})
-	told := ""
+	counts := ""
 	for code := range codes {
 		if count := codes[code].Load(); count > 0 {
-			told += fmt.Sprintf(" %d: %d", code, count)
+			counts += fmt.Sprintf(" %d: %d", code, count)
 		}
 	}
 	if good := codes[http.StatusOK].Load(); good > 0 {
 		t.Errorf("%d junk tokens were answered", good)
 	}
 	reviews := requests(t, mark, env.OperatorUser, func(r env.Request) bool { return r.Object.Resource == "tokenreviews" })
-	t.Logf("%d junk tokens were answered by code:%s; %d reviews of tokens", junkTokens, told, len(reviews))
+	t.Logf("%d junk tokens were answered by code:%s; %d reviews of tokens", junkTokens, counts, len(reviews))
 	if len(reviews) > mostReviews {
 		t.Errorf("%d tokens were reviewed because of %d junk tokens, at most %d are allowed", len(reviews), junkTokens, mostReviews)
 	}

@@ -20,7 +20,7 @@ type moment struct {
 	write func(r *http.Request, name string) bool
 	// answered holds back the answer, not the request.
 	answered bool
-	// mounted lets a pod use the claim; deleted deletes the SharedVolume before.
+	// mounted lets a pod use the PVC; deleted deletes the SharedVolume before.
 	mounted, deleted bool
 }
 
@@ -51,7 +51,7 @@ func moments() []moment {
 
 // A namespace goes, and another tenant gets one of the same name, while the operator is in the middle of something for the tenant
 // before. What it has begun must never reach the next one.
-func TestANamespaceMadeAgainGetsNothingOfTheFormerTenant(t *testing.T) {
+func TestANamespaceMadeAgainGetsNothingOfThePreviousTenant(t *testing.T) {
 	cluster := suite.cluster
 	through := env.NewProxy(t, cluster)
 	operator := operate(t, cluster, alone, "--kubeconfig", through.Kubeconfig(t, cluster, env.OperatorNamespace))
@@ -61,8 +61,8 @@ func TestANamespaceMadeAgainGetsNothingOfTheFormerTenant(t *testing.T) {
 			namespace := "again-" + moment.name
 			own := tenant(t, cluster, namespace)
 			reached, goOn := hold(through, moment, namespace)
-			former := env.SharedVolume(namespace, "data")
-			env.Must(t, own.Create(t.Context(), former))
+			previous := env.SharedVolume(namespace, "data")
+			env.Must(t, own.Create(t.Context(), previous))
 			await := func() {
 				t.Helper()
 				env.Eventually(t, "the moment "+moment.name, func() error {
@@ -70,20 +70,20 @@ func TestANamespaceMadeAgainGetsNothingOfTheFormerTenant(t *testing.T) {
 					case <-reached:
 						return nil
 					default:
-						return fmt.Errorf("not reached: %w", cluster.Ready(t.Context(), former.DeepCopy()))
+						return fmt.Errorf("not reached: %w", cluster.Ready(t.Context(), previous.DeepCopy()))
 					}
 				})
 			}
 			if moment.write != nil && !moment.deleted {
 				await()
 			} else {
-				env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), former) })
+				env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), previous) })
 			}
 			if moment.mounted {
 				cluster.RunPod(t, env.Application(namespace, "app", "", "pvc-data"))
 			}
 			if moment.deleted {
-				env.Must(t, own.Delete(t.Context(), former))
+				env.Must(t, own.Delete(t.Context(), previous))
 			}
 			if moment.write != nil && moment.deleted {
 				await()

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// mostCreations bounds what the operator makes in the namespace after etcd was set back: a volume and a claim for each of three
+// mostCreations bounds what the operator makes in the namespace after etcd was set back: a volume and a PVC for each of three
 // SharedVolumes, and each once more for what its cache showed too long.
 const mostCreations = 12
 
@@ -41,12 +41,12 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	env.Must(t, cluster.SaveSnapshot(t.Context(), snapshot))
 
-	// One goes, one comes, one loses its claim, and the driver changes. Then nothing of that has been.
+	// One goes, one comes, one loses its PVC, and the driver changes. Then nothing of that has been.
 	env.Eventually(t, "one deleted", func() error { return client.IgnoreNotFound(own.Delete(t.Context(), gone.DeepCopy())) })
 	env.Eventually(t, "its pair gone", func() error { return cluster.PairGone(t.Context(), gone) })
 	late := env.SharedVolume("restored", "late")
 	env.Must(t, own.Create(t.Context(), late))
-	before := env.ClaimOf(kept)
+	before := env.PVCOf(kept)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), before))
 	env.Must(t, own.Delete(t.Context(), before.DeepCopy()))
 	level := env.Merge(`{"spec":{"logLevel":"Trace"}}`)
@@ -56,10 +56,10 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 		if cmp.Equal(want, contents(t, cluster)) {
 			err = errors.Join(err, errors.New("the driver has not changed"))
 		}
-		if claim := env.ClaimOf(kept); err == nil {
-			err = cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
-			if claim.UID == before.UID {
-				err = errors.Join(err, errors.New("the claim is still the old one"))
+		if pvc := env.PVCOf(kept); err == nil {
+			err = cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc)
+			if pvc.UID == before.UID {
+				err = errors.Join(err, errors.New("the PVC is still the old one"))
 			}
 		}
 		return err
@@ -82,7 +82,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	env.Must(t, cluster.RestoreSnapshot(t.Context(), snapshot))
 	// The same names are used once more, and what was Ready at the snapshot is damaged.
 	env.Eventually(t, "made again", func() error { return own.Create(t.Context(), env.SharedVolume("restored", "late")) })
-	env.Eventually(t, "the claim deleted", func() error {
+	env.Eventually(t, "the PVC deleted", func() error {
 		return client.IgnoreNotFound(own.Delete(t.Context(), &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "restored", Name: "pvc-kept"},
 		}))
@@ -103,7 +103,7 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 		return request.Verb == "create" && strings.HasPrefix(request.Object.Resource, "persistentvolume")
 	})
 	if len(made) > mostCreations {
-		t.Errorf("%d volumes and claims were made, at most %d expected:\n%s", len(made), mostCreations, env.Describe(made))
+		t.Errorf("%d volumes and PVCs were made, at most %d expected:\n%s", len(made), mostCreations, env.Describe(made))
 	}
 	// It follows what is asked for now, and goes on repairing.
 	env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), level))

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// fewFailing and allFailing are how many SharedVolumes one tenant has that can't be served: a quota forbids their claims. Make soak has all.
+	// fewFailing and allFailing are how many SharedVolumes one tenant has that can't be served: a quota forbids their PVCs. Make soak has all.
 	fewFailing, allFailing = 2_000, 10_000
-	// One in squatted fails because a claim of its name is there, which is no claim of its own.
+	// One in squatted fails because a PVC of its name is there, which is no PVC of its own.
 	squatted = 20
 	// One in fat carries as many annotations as the API server takes, which is 256 KiB in all.
 	fat, fatness = 25, 256<<10 - 1<<10
@@ -73,7 +73,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	}))
 	t.Logf("%d SharedVolumes were created within %s", crowd, time.Since(began).Round(time.Millisecond))
 	env.Must(t, serve("when all have come"))
-	told(t, operator, crowd)
+	awaitFailed(t, operator, crowd)
 	t.Logf("all of them were told what is wrong after %s", time.Since(began).Round(time.Millisecond))
 	first := requests(t, mark, env.OperatorUser, ofCrowd)
 	t.Logf("%d requests about the crowd until then: %s", len(first), tally(first))
@@ -84,7 +84,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
 	env.Must(t, cluster.Client.List(t.Context(), volumes, client.MatchingLabels{"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "hostile"}))
 	if count := len(volumes.Items); count > crowd/100 {
-		t.Errorf("%d volumes were made for claims that a quota forbids", count)
+		t.Errorf("%d volumes were made for PVCs that a quota forbids", count)
 	}
 	bounded(t, "beside the crowd")
 	small(t, operator, most, "beside the crowd")
@@ -94,7 +94,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	operator = operate(t, &cluster)
 	env.Eventually(t, "the next operator leads", operator.Started)
 	env.Must(t, serve("after a restart"))
-	told(t, operator, crowd)
+	awaitFailed(t, operator, crowd)
 	small(t, operator, most, "after a restart")
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
@@ -116,23 +116,23 @@ func failing(number int) *v1alpha1.SharedVolume {
 			"openshift.io/aws-efs-operator-shared-volume-owner-name":      "data-0",
 		}
 	case 3:
-		// It is cut in the names of volume and claim, and in labels.
+		// It is cut in the names of volume and PVC, and in labels.
 		sv.Name += strings.Repeat("-long", 45)
 	}
 	return sv
 }
 
-// squat makes claims of the names that some of the crowd want.
+// squat makes PVCs of the names that some of the crowd want.
 func squat(t *testing.T, hostile client.Client, count int) {
 	t.Helper()
 	env.Must(t, each(count, func(number int) error {
-		_, _, claim := env.CommunityVolume("hostile", fmt.Sprintf("sv-%d", number*squatted), false)
-		claim.Labels, claim.Spec.VolumeName = nil, ""
-		return hostile.Create(t.Context(), claim)
+		_, _, pvc := env.CommunityVolume("hostile", fmt.Sprintf("sv-%d", number*squatted), false)
+		pvc.Labels, pvc.Spec.VolumeName = nil, ""
+		return hostile.Create(t.Context(), pvc)
 	}))
 }
 
-// limit forbids more claims in a namespace than there are.
+// limit forbids more PVCs in a namespace than there are.
 func limit(t *testing.T, cluster *env.Cluster, namespace string) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claims"}}
@@ -146,8 +146,8 @@ func limit(t *testing.T, cluster *env.Cluster, namespace string) {
 	})
 }
 
-// told waits until all of the crowd are Failed. To list them as often would be an attack of its own.
-func told(t *testing.T, operator *env.Operator, crowd int) {
+// awaitFailed waits until all of the crowd are Failed. To list them as often would be an attack of its own.
+func awaitFailed(t *testing.T, operator *env.Operator, crowd int) {
 	t.Helper()
 	env.Must(t, env.AwaitFor(t.Context(), 5*time.Minute, "all of the crowd Failed", func() error {
 		failed, err := operator.Metric(t.Context(), `csi_operator_shared_volumes{phase="Failed"}`)

@@ -48,11 +48,11 @@ func TestCleanupDeletesWhatTheClusterOwnsAndNothingElse(t *testing.T) {
 	plain := c.FileSystem(tags{"Name": infra}, "")
 	untagged := c.AccessPoint(plain, tags{})
 	shared := c.FileSystem(tags{"kubernetes.io/cluster/" + infra: "shared"}, "")
-	foreign := append(append(theirs.all(), shorter.all()...), plain, untagged, shared, mine.otherGroup)
+	others := append(append(theirs.all(), shorter.all()...), plain, untagged, shared, mine.otherGroup)
 	c.Set(nil)
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
-	c.WantLeft(foreign...)
+	c.WantLeft(others...)
 	if got := report.Count(efscleanup.Deleted); got != 3+4+2+1 || len(report.Objects) != got {
 		t.Errorf("%d of %d objects are deleted, want 10: %+v", got, len(report.Objects), report.Objects)
 	}

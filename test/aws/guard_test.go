@@ -39,58 +39,60 @@ func before(action, object string, do func()) func(fakeaws.Call) fakeaws.Fault {
 }
 
 func TestTagsAreReadAgainImmediatelyBeforeEachDeletion(t *testing.T) {
-	key, foreign := "kubernetes.io/cluster/"+infra, "kubernetes.io/cluster/"+other
-	type world struct {
+	key, others := "kubernetes.io/cluster/"+infra, "kubernetes.io/cluster/"+other
+	type furnished struct {
 		cluster
 		*cloud
 	}
 	for name, test := range map[string]struct {
 		// When the action is called first, on the object if one is named, the change is made.
 		action string
-		object func(world) string
-		change func(world)
+		object func(furnished) string
+		change func(furnished)
 		// stays must be there in the end.
-		stays func(world) []string
+		stays func(furnished) []string
 	}{
 		"an access point loses its tag": {
-			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[0] },
-			func(w world) { w.Retag(w.points[0], key, "") },
-			func(w world) []string { return append([]string{w.points[0], w.regional, w.group}, w.targets[:3]...) },
+			"elasticfilesystem:DescribeAccessPoints", func(w furnished) string { return w.points[0] },
+			func(w furnished) { w.Retag(w.points[0], key, "") },
+			func(w furnished) []string {
+				return append([]string{w.points[0], w.regional, w.group}, w.targets[:3]...)
+			},
 		},
 		"an access point becomes another cluster's": {
-			"elasticfilesystem:DescribeAccessPoints", func(w world) string { return w.points[2] },
-			func(w world) { w.Retag(w.points[2], foreign, "owned") },
-			func(w world) []string { return []string{w.points[2], w.oneZone, w.targets[3]} },
+			"elasticfilesystem:DescribeAccessPoints", func(w furnished) string { return w.points[2] },
+			func(w furnished) { w.Retag(w.points[2], others, "owned") },
+			func(w furnished) []string { return []string{w.points[2], w.oneZone, w.targets[3]} },
 		},
 		"a file system loses its tag": {
-			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
-			func(w world) { w.Retag(w.regional, key, "") },
-			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
+			"elasticfilesystem:DescribeFileSystems", func(w furnished) string { return w.regional },
+			func(w furnished) { w.Retag(w.regional, key, "") },
+			func(w furnished) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
 		},
 		"a file system loses its tag between its mount targets": {
-			"elasticfilesystem:DeleteMountTarget", func(world) string { return "" },
-			func(w world) { w.Retag(w.oneZone, key, ""); w.Retag(w.regional, key, "shared") },
-			func(w world) []string { return []string{w.regional, w.oneZone, w.group} },
+			"elasticfilesystem:DeleteMountTarget", func(furnished) string { return "" },
+			func(w furnished) { w.Retag(w.oneZone, key, ""); w.Retag(w.regional, key, "shared") },
+			func(w furnished) []string { return []string{w.regional, w.oneZone, w.group} },
 		},
 		"another cluster's access point appears": {
-			"elasticfilesystem:DescribeFileSystems", func(w world) string { return w.regional },
-			func(w world) { w.AccessPoint(w.regional, of(other)) },
-			func(w world) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
+			"elasticfilesystem:DescribeFileSystems", func(w furnished) string { return w.regional },
+			func(w furnished) { w.AccessPoint(w.regional, of(other)) },
+			func(w furnished) []string { return append([]string{w.regional, w.group}, w.targets[:3]...) },
 		},
 		"a group loses its marker": {
-			"ec2:DescribeSecurityGroups", func(w world) string { return w.group },
-			func(w world) {
+			"ec2:DescribeSecurityGroups", func(w furnished) string { return w.group },
+			func(w furnished) {
 				_, err := w.EC2.DeleteTags(w.T.Context(), &ec2.DeleteTagsInput{
 					Resources: []string{w.group}, Tags: []ec2types.Tag{{Key: sdk.String(efscleanup.MarkerTag)}},
 				})
 				env.Must(w.T, err)
 			},
-			func(w world) []string { return []string{w.group} },
+			func(w furnished) []string { return []string{w.group} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)
-			w := world{c.furnish(infra), c}
+			w := furnished{c.furnish(infra), c}
 			c.Set(before(test.action, test.object(w), func() { test.change(w) }))
 			report := c.cleanup()
 			want(t, report, efscleanup.LeftAlone)

@@ -67,15 +67,15 @@ func TestTheExitCodeTellsWhatIsLeft(t *testing.T) {
 		t.Errorf("%d, %+v", code, report)
 	}
 
-	foreign := c.AccessPoint(mine.regional, of(other))
+	others := c.AccessPoint(mine.regional, of(other))
 	code, out, _ = run(t, c.program("cleanup", "--yes", "--wait"))
 	if code != 3 {
 		t.Errorf("with something that may not go, it ends with %d, want 3", code)
 	}
-	wantIn(t, out, mine.regional, "refused", foreign, "may not be deleted, and are left")
+	wantIn(t, out, mine.regional, "refused", others, "may not be deleted, and are left")
 
-	c.Retag(foreign, "kubernetes.io/cluster/"+other, "")
-	c.Retag(foreign, "kubernetes.io/cluster/"+infra, "owned")
+	c.Retag(others, "kubernetes.io/cluster/"+other, "")
+	c.Retag(others, "kubernetes.io/cluster/"+infra, "owned")
 	c.Set(func(call fakeaws.Call) fakeaws.Fault {
 		if call.Action != "elasticfilesystem:DeleteAccessPoint" {
 			return nil

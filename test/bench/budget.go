@@ -30,7 +30,7 @@ func (r Report) overBudget() error {
 		for _, result := range scenario.Results {
 			if result.Operator == oursName {
 				for _, problem := range budgetOf(scenario.Scenario).check(result) {
-					problems = append(problems, fmt.Errorf("over budget with %d nodes and %d PVs: %s", scenario.Nodes, scenario.ForeignVolumes, problem))
+					problems = append(problems, fmt.Errorf("over budget with %d nodes and %d PVs: %s", scenario.Nodes, scenario.OtherVolumes, problem))
 				}
 			}
 		}

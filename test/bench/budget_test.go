@@ -15,7 +15,7 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 			Remove:   &RemoveCost{},
 		}
 	}
-	small, large := Scenario{Nodes: 12}, Scenario{Nodes: 500, ForeignVolumes: 10000}
+	small, large := Scenario{Nodes: 12}, Scenario{Nodes: 500, OtherVolumes: 10000}
 	bad := result(29, 28, 0, 49*1024, 95)
 	bad.Repair.NotRepaired, bad.Remove.ObjectsLeft = []string{"Role a"}, []string{"Role b"}
 	peer := result(285, 120, 30, 95*1024, 60000)

@@ -10,38 +10,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// claim is one that is expected, or not.
-func claim(name string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+// pvcIn is one that is expected, or not.
+func pvcIn(name string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
 	}
 }
 
-func twoClaims() *crowd {
+func twoPVCs() *crowd {
 	return newCrowd([]client.ObjectKey{{Namespace: "a", Name: "one"}, {Namespace: "a", Name: "two"}}, func(object client.Object) bool {
-		claim, ok := object.(*corev1.PersistentVolumeClaim)
-		return ok && claim.Status.Phase == corev1.ClaimBound
+		pvc, ok := object.(*corev1.PersistentVolumeClaim)
+		return ok && pvc.Status.Phase == corev1.ClaimBound
 	})
 }
 
 func TestACrowdNotesWhenTheLastHasComeIsDoneAndHasGone(t *testing.T) {
 	second := func(count int) time.Time { return time.Unix(int64(count), 0) }
-	c := twoClaims()
-	c.see(watch.Added, claim("one", corev1.ClaimPending), second(1))
-	c.see(watch.Added, claim("stranger", corev1.ClaimBound), second(2))
-	c.see(watch.Modified, claim("one", corev1.ClaimBound), second(3))
+	c := twoPVCs()
+	c.see(watch.Added, pvcIn("one", corev1.ClaimPending), second(1))
+	c.see(watch.Added, pvcIn("stranger", corev1.ClaimBound), second(2))
+	c.see(watch.Modified, pvcIn("one", corev1.ClaimBound), second(3))
 	if now := c.state(); now.there != 1 || now.done != 1 || !now.allThere.IsZero() || !now.allDone.IsZero() {
 		t.Errorf("one of two is there and done, not %+v", now)
 	}
-	c.see(watch.Added, claim("two", corev1.ClaimPending), second(4))
-	c.see(watch.Modified, claim("two", corev1.ClaimBound), second(5))
-	c.see(watch.Modified, claim("two", corev1.ClaimBound), second(6))
+	c.see(watch.Added, pvcIn("two", corev1.ClaimPending), second(4))
+	c.see(watch.Modified, pvcIn("two", corev1.ClaimBound), second(5))
+	c.see(watch.Modified, pvcIn("two", corev1.ClaimBound), second(6))
 	if now := c.state(); now.allThere != second(4) || now.allDone != second(5) || now.mostDone != second(5) || !now.allGone.IsZero() {
 		t.Errorf("both are there since 4 and done since 5, not %+v", now)
 	}
-	c.see(watch.Deleted, claim("one", corev1.ClaimBound), second(7))
-	c.see(watch.Deleted, claim("stranger", corev1.ClaimBound), second(8))
-	c.see(watch.Deleted, claim("two", corev1.ClaimBound), second(9))
+	c.see(watch.Deleted, pvcIn("one", corev1.ClaimBound), second(7))
+	c.see(watch.Deleted, pvcIn("stranger", corev1.ClaimBound), second(8))
+	c.see(watch.Deleted, pvcIn("two", corev1.ClaimBound), second(9))
 	if now := c.state(); !isGone(now) || now.allGone != second(9) || now.allDone != second(5) {
 		t.Errorf("both have gone since 9, not %+v", now)
 	}
@@ -54,7 +54,7 @@ func TestNineteenOfTwentyAreMost(t *testing.T) {
 	}
 	c := newCrowd(keys, func(client.Object) bool { return true })
 	for number, key := range keys {
-		object := claim(key.Name, corev1.ClaimBound)
+		object := pvcIn(key.Name, corev1.ClaimBound)
 		object.Namespace = key.Namespace
 		c.see(watch.Added, object, time.Unix(int64(number+1), 0))
 	}
@@ -65,9 +65,9 @@ func TestNineteenOfTwentyAreMost(t *testing.T) {
 
 func TestACrowdFailsWithItsWatch(t *testing.T) {
 	events := make(chan watch.Event, 1)
-	events <- watch.Event{Type: watch.Added, Object: claim("one", corev1.ClaimBound)}
+	events <- watch.Event{Type: watch.Added, Object: pvcIn("one", corev1.ClaimBound)}
 	close(events)
-	c := twoClaims()
+	c := twoPVCs()
 	c.follow(t.Context(), events)
 	if now := c.state(); now.there != 1 || now.err == nil {
 		t.Errorf("got %+v", now)

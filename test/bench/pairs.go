@@ -25,25 +25,25 @@ func (t *trial) pairs(ctx context.Context, count int) error {
 // round is the one that is being measured.
 func (t *trial) round() *Round { return &t.result.Rounds[len(t.result.Rounds)-1] }
 
-// measurePairs makes pairs of PersistentVolumes and claims as the operator makes them, and takes the time until
+// measurePairs makes pairs of PersistentVolumes and PVCs as the operator makes them, and takes the time until
 // kube-controller-manager has bound them all. They have gone when it returns.
 func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit time.Duration) (*PairCost, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	var volumeKeys, claimKeys []client.ObjectKey
+	var volumeKeys, pvcKeys []client.ObjectKey
 	for number := range count {
-		volume, claim := pair(number)
-		volumeKeys, claimKeys = append(volumeKeys, client.ObjectKeyFromObject(volume)), append(claimKeys, client.ObjectKeyFromObject(claim))
+		volume, pvc := pair(number)
+		volumeKeys, pvcKeys = append(volumeKeys, client.ObjectKeyFromObject(volume)), append(pvcKeys, client.ObjectKeyFromObject(pvc))
 	}
-	volumes, claims, err := gatherPairs(watching, cluster, volumeKeys, claimKeys)
+	volumes, pvcs, err := gatherPairs(watching, cluster, volumeKeys, pvcKeys)
 	if err != nil {
 		return nil, err
 	}
-	both := []*crowd{volumes, claims}
+	both := []*crowd{volumes, pvcs}
 	began := time.Now()
 	err = inParallel(count, func(number int) error {
-		volume, claim := pair(number)
-		return create(ctx, cluster, volume, claim)
+		volume, pvc := pair(number)
+		return create(ctx, cluster, volume, pvc)
 	})
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit ti
 		return nil, err
 	}
 	cost := &PairCost{
-		Exist: latest(began, volumes.state().allThere, claims.state().allThere),
-		Most:  latest(began, claims.state().mostDone), Bound: latest(began, claims.state().allDone),
+		Exist: latest(began, volumes.state().allThere, pvcs.state().allThere),
+		Most:  latest(began, pvcs.state().mostDone), Bound: latest(began, pvcs.state().allDone),
 	}
 	err = inParallel(count, func(number int) error { return discardPair(ctx, cluster, number) })
 	if err != nil {
@@ -61,37 +61,37 @@ func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit ti
 	}
 	gone, err := awaitCrowds(ctx, limit, both, isGone)
 	if err == nil && !gone {
-		err = fmt.Errorf("%d volumes and %d claims have not gone within %s: look at the log of kube-controller-manager",
-			volumes.state().there, claims.state().there, limit)
+		err = fmt.Errorf("%d volumes and %d PVCs have not gone within %s: look at the log of kube-controller-manager",
+			volumes.state().there, pvcs.state().there, limit)
 	}
 	return cost, err
 }
 
-// awaitLook waits until kube-controller-manager has looked at all claims again, which it does every 15 seconds. A claim that it
+// awaitLook waits until kube-controller-manager has looked at all PVCs again, which it does every 15 seconds. A PVC that it
 // happens to see before its volume waits for that. So what is measured must always begin at the same time before the next look.
 func awaitLook(ctx context.Context, cluster *env.Cluster, limit time.Duration) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	volume, claim := pair(0)
-	volumes, claims, err := gatherPairs(watching, cluster,
-		[]client.ObjectKey{client.ObjectKeyFromObject(volume)}, []client.ObjectKey{client.ObjectKeyFromObject(claim)})
+	volume, pvc := pair(0)
+	volumes, pvcs, err := gatherPairs(watching, cluster,
+		[]client.ObjectKey{client.ObjectKeyFromObject(volume)}, []client.ObjectKey{client.ObjectKeyFromObject(pvc)})
 	if err != nil {
 		return err
 	}
-	if err := create(ctx, cluster, claim); err != nil {
+	if err := create(ctx, cluster, pvc); err != nil {
 		return err
 	}
-	// Nothing tells that kube-controller-manager has seen the claim.
+	// Nothing tells that kube-controller-manager has seen the PVC.
 	if err := pause(ctx, time.Second); err != nil {
 		return err
 	}
 	if err := create(ctx, cluster, volume); err != nil {
 		return err
 	}
-	both := []*crowd{volumes, claims}
+	both := []*crowd{volumes, pvcs}
 	done, err := awaitCrowds(ctx, limit, both, isDone(1))
 	if err == nil && !done {
-		err = fmt.Errorf("claim %s is not bound within %s: look at the log of kube-controller-manager", claim.Name, limit)
+		err = fmt.Errorf("PVC %s is not bound within %s: look at the log of kube-controller-manager", pvc.Name, limit)
 	}
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func awaitLook(ctx context.Context, cluster *env.Cluster, limit time.Duration) e
 	}
 	gone, err := awaitCrowds(ctx, limit, both, isGone)
 	if err == nil && !gone {
-		err = fmt.Errorf("claim %s and its volume have not gone within %s: look at the log of kube-controller-manager", claim.Name, limit)
+		err = fmt.Errorf("PVC %s and its volume have not gone within %s: look at the log of kube-controller-manager", pvc.Name, limit)
 	}
 	return err
 }
@@ -116,9 +116,9 @@ func create(ctx context.Context, cluster *env.Cluster, objects ...client.Object)
 }
 
 func discardPair(ctx context.Context, cluster *env.Cluster, number int) error {
-	volume, claim := pair(number)
-	// The claim first, or the volume waits for it.
-	for _, object := range []client.Object{claim, volume} {
+	volume, pvc := pair(number)
+	// The PVC first, or the volume waits for it.
+	for _, object := range []client.Object{pvc, volume} {
 		if err := cluster.Client.Delete(ctx, object); err != nil {
 			return fmt.Errorf("delete %T %s: %w", object, object.GetName(), err)
 		}
@@ -126,8 +126,8 @@ func discardPair(ctx context.Context, cluster *env.Cluster, number int) error {
 	return nil
 }
 
-// gatherPairs follows volumes and claims. They are done when they are bound.
-func gatherPairs(ctx context.Context, cluster *env.Cluster, volumeKeys, claimKeys []client.ObjectKey) (volumes, claims *crowd, err error) {
+// gatherPairs follows volumes and PVCs. They are done when they are bound.
+func gatherPairs(ctx context.Context, cluster *env.Cluster, volumeKeys, pvcKeys []client.ObjectKey) (volumes, pvcs *crowd, err error) {
 	volumes, err = gather(ctx, cluster, volumeKeys, &corev1.PersistentVolumeList{}, func(object client.Object) bool {
 		volume, ok := object.(*corev1.PersistentVolume)
 		return ok && volume.Status.Phase == corev1.VolumeBound
@@ -135,14 +135,14 @@ func gatherPairs(ctx context.Context, cluster *env.Cluster, volumeKeys, claimKey
 	if err != nil {
 		return nil, nil, err
 	}
-	claims, err = gather(ctx, cluster, claimKeys, &corev1.PersistentVolumeClaimList{}, func(object client.Object) bool {
-		claim, ok := object.(*corev1.PersistentVolumeClaim)
-		return ok && claim.Status.Phase == corev1.ClaimBound
+	pvcs, err = gather(ctx, cluster, pvcKeys, &corev1.PersistentVolumeClaimList{}, func(object client.Object) bool {
+		pvc, ok := object.(*corev1.PersistentVolumeClaim)
+		return ok && pvc.Status.Phase == corev1.ClaimBound
 	})
-	return volumes, claims, err
+	return volumes, pvcs, err
 }
 
-// pair is a volume and a claim that name each other, as those of a SharedVolume do.
+// pair is a volume and a PVC that name each other, as those of a SharedVolume do.
 func pair(number int) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim) {
 	namespace, name := shareKey(number).Namespace, fmt.Sprintf("pair-%05d", number)
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -159,14 +159,14 @@ func pair(number int) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim) 
 			}},
 		},
 	}
-	claim := &corev1.PersistentVolumeClaim{
+	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, VolumeMode: &mode, StorageClassName: &class, VolumeName: name,
 			Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}
-	return volume, claim
+	return volume, pvc
 }
 
 func handle(number int) string {

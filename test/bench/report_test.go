@@ -43,7 +43,7 @@ func sample() Report {
 		Operators: []Program{{"ours", "operator", "0123456789ab", "go1.26"}, {"peer", "other", "v1.2.3", "go1.25"}},
 		Scenarios: []ScenarioReport{
 			{Scenario{Nodes: 12}, []Result{good, slow}},
-			{Scenario{Nodes: 500, ForeignVolumes: 10000}, []Result{{Operator: "ours", FailedAt: "start"}}},
+			{Scenario{Nodes: 500, OtherVolumes: 10000}, []Result{{Operator: "ours", FailedAt: "start"}}},
 		},
 		Shared: sharedSample(),
 	}

@@ -18,21 +18,21 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// foreignDriver is a CSI driver that is none of the operator's business.
-const foreignDriver = "foreign.example.com"
+// otherDriver is a CSI driver that is none of the operator's business.
+const otherDriver = "foreign.example.com"
 
 // Scenario is a control plane to measure on.
 type Scenario struct {
-	Nodes          int `json:"nodes"`
-	ForeignVolumes int `json:"foreignVolumes"`
+	Nodes        int `json:"nodes"`
+	OtherVolumes int `json:"foreignVolumes"`
 }
 
 // String is the head of a column.
 func (s Scenario) String() string {
-	if s.ForeignVolumes == 0 {
+	if s.OtherVolumes == 0 {
 		return fmt.Sprintf("%d nodes", s.Nodes)
 	}
-	return fmt.Sprintf("%d nodes, %d PVs", s.Nodes, s.ForeignVolumes)
+	return fmt.Sprintf("%d nodes, %d PVs", s.Nodes, s.OtherVolumes)
 }
 
 // parseScenarios pairs the numbers of nodes with those of volumes; volumes that are not given are 0.
@@ -55,7 +55,7 @@ func parseScenarios(nodes, volumes string) ([]Scenario, error) {
 	for i, count := range nodeCounts {
 		scenarios[i].Nodes = count
 		if i < len(volumeCounts) {
-			scenarios[i].ForeignVolumes = volumeCounts[i]
+			scenarios[i].OtherVolumes = volumeCounts[i]
 		}
 	}
 	return scenarios, nil
@@ -85,7 +85,7 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 		return report, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
-	if err := createVolumes(ctx, cluster, s.ForeignVolumes); err != nil {
+	if err := createVolumes(ctx, cluster, s.OtherVolumes); err != nil {
 		return report, version, err
 	}
 	before, err := restingState(ctx, cluster)
@@ -130,14 +130,14 @@ func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Clu
 	return cluster, version, nil
 }
 
-// createVolumes makes volumes that no claim is bound to, and waits until they are Available.
+// createVolumes makes volumes that no PVC is bound to, and waits until they are Available.
 func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
 	if count == 0 {
 		return nil
 	}
 	say("creating %d foreign PersistentVolumes", count)
 	err := inParallel(count, func(number int) error {
-		if err := cluster.Client.Create(ctx, foreignVolume(number)); err != nil {
+		if err := cluster.Client.Create(ctx, otherVolume(number)); err != nil {
 			return fmt.Errorf("create PersistentVolume %d of %d: %w", number, count, err)
 		}
 		return nil
@@ -187,7 +187,7 @@ func volumesAvailable(ctx context.Context, cluster *env.Cluster) (bool, error) {
 	return true, nil
 }
 
-func foreignVolume(number int) *corev1.PersistentVolume {
+func otherVolume(number int) *corev1.PersistentVolume {
 	name := fmt.Sprintf("foreign-%05d", number)
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -197,7 +197,7 @@ func foreignVolume(number int) *corev1.PersistentVolume {
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			StorageClassName:              "foreign",
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: foreignDriver, VolumeHandle: name},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: otherDriver, VolumeHandle: name},
 			},
 		},
 	}

@@ -12,7 +12,7 @@ func TestScenariosPairNodesAndVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Scenario{{Nodes: 12}, {Nodes: 500, ForeignVolumes: 10000}, {Nodes: 3}}
+	want := []Scenario{{Nodes: 12}, {Nodes: 500, OtherVolumes: 10000}, {Nodes: 3}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

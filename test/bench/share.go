@@ -14,14 +14,14 @@ import (
 
 // pool is SharedVolumes with what they become.
 type pool struct {
-	shares, volumes, claims *crowd
+	shares, volumes, pvcs *crowd
 }
 
-func (p pool) all() []*crowd { return []*crowd{p.shares, p.volumes, p.claims} }
+func (p pool) all() []*crowd { return []*crowd{p.shares, p.volumes, p.pvcs} }
 
-// gatherPool follows SharedVolumes, their volumes and their claims. A SharedVolume is done when it says Ready.
+// gatherPool follows SharedVolumes, their volumes and their PVCs. A SharedVolume is done when it says Ready.
 func gatherPool(ctx context.Context, cluster *env.Cluster, count int) (pool, error) {
-	shares, volumes, claims := shareKeys(count)
+	shares, volumes, pvcs := shareKeys(count)
 	var found pool
 	var err error
 	found.shares, err = gather(ctx, cluster, shares, &v1alpha1.SharedVolumeList{}, func(object client.Object) bool {
@@ -31,11 +31,11 @@ func gatherPool(ctx context.Context, cluster *env.Cluster, count int) (pool, err
 	if err != nil {
 		return found, err
 	}
-	found.volumes, found.claims, err = gatherPairs(ctx, cluster, volumes, claims)
+	found.volumes, found.pvcs, err = gatherPairs(ctx, cluster, volumes, pvcs)
 	return found, err
 }
 
-// share creates SharedVolumes, and waits until all are Ready, their claims are bound, and the operator falls silent.
+// share creates SharedVolumes, and waits until all are Ready, their PVCs are bound, and the operator falls silent.
 func (t *trial) share(ctx context.Context, count int) error {
 	first, err := t.mark()
 	if err != nil {
@@ -71,17 +71,17 @@ func (t *trial) share(ctx context.Context, count int) error {
 		return err
 	}
 	writes := env.Filter(work, env.Request.IsWrite)
-	shares, volumes, claims := pool.shares.state(), pool.volumes.state(), pool.claims.state()
+	shares, volumes, pvcs := pool.shares.state(), pool.volumes.state(), pool.pvcs.state()
 	t.round().Share = &ShareCost{
-		Exist: latest(began, volumes.allThere, claims.allThere), Most: latest(began, claims.mostDone),
-		Bound: latest(began, claims.allDone), Ready: latest(began, shares.allDone),
+		Exist: latest(began, volumes.allThere, pvcs.allThere), Most: latest(began, pvcs.mostDone),
+		Bound: latest(began, pvcs.allDone), Ready: latest(began, shares.allDone),
 		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes),
 		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
 	}
 	return nil
 }
 
-// unshare deletes all SharedVolumes at once, and waits until they, their claims and their volumes have gone.
+// unshare deletes all SharedVolumes at once, and waits until they, their PVCs and their volumes have gone.
 func (t *trial) unshare(ctx context.Context, count int) error {
 	first, err := t.mark()
 	if err != nil {
@@ -115,13 +115,13 @@ func (t *trial) unshare(ctx context.Context, count int) error {
 		return err
 	}
 	writes := env.Filter(work, env.Request.IsWrite)
-	shares, volumes, claims := pool.shares.state(), pool.volumes.state(), pool.claims.state()
+	shares, volumes, pvcs := pool.shares.state(), pool.volumes.state(), pool.pvcs.state()
 	cost := &UnshareCost{
 		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes), PeakKibibytes: used.peakKibibytes,
-		ObjectsLeft: shares.there + volumes.there + claims.there,
+		ObjectsLeft: shares.there + volumes.there + pvcs.there,
 	}
 	if cost.ObjectsLeft == 0 {
-		cost.Gone = latest(began, shares.allGone, volumes.allGone, claims.allGone)
+		cost.Gone = latest(began, shares.allGone, volumes.allGone, pvcs.allGone)
 	}
 	t.round().Unshare = cost
 	// They have gone: the removal of the driver must not look for each of them.

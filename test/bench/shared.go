@@ -143,13 +143,13 @@ func shareKey(number int) client.ObjectKey {
 	return client.ObjectKey{Namespace: fmt.Sprintf("bench-%d", number%sharedNamespaces), Name: fmt.Sprintf("data-%05d", number)}
 }
 
-// shareKeys names SharedVolumes, and the PersistentVolumes and claims that they become; the names are part of the API.
-func shareKeys(count int) (shares, volumes, claims []client.ObjectKey) {
+// shareKeys names SharedVolumes, and the PersistentVolumes and PVCs that they become; the names are part of the API.
+func shareKeys(count int) (shares, volumes, pvcs []client.ObjectKey) {
 	for number := range count {
 		key := shareKey(number)
 		shares = append(shares, key)
 		volumes = append(volumes, client.ObjectKey{Name: "pv-" + key.Namespace + "-" + key.Name})
-		claims = append(claims, client.ObjectKey{Namespace: key.Namespace, Name: "pvc-" + key.Name})
+		pvcs = append(pvcs, client.ObjectKey{Namespace: key.Namespace, Name: "pvc-" + key.Name})
 	}
-	return shares, volumes, claims
+	return shares, volumes, pvcs
 }

@@ -51,9 +51,9 @@ func TestFlagsThatMakeNoSenseTogetherAreRefused(t *testing.T) {
 	}
 }
 
-func TestASharedVolumeBecomesAVolumeAndAClaimOfThoseNames(t *testing.T) {
-	shares, volumes, claims := shareKeys(12)
-	got := []types.NamespacedName{shares[11], volumes[11], claims[11]}
+func TestASharedVolumeBecomesAPVAndAPVCOfTheseNames(t *testing.T) {
+	shares, volumes, pvcs := shareKeys(12)
+	got := []types.NamespacedName{shares[11], volumes[11], pvcs[11]}
 	want := []types.NamespacedName{
 		{Namespace: "bench-1", Name: "data-00011"}, {Name: "pv-bench-1-data-00011"}, {Namespace: "bench-1", Name: "pvc-data-00011"},
 	}

@@ -10,7 +10,7 @@ const (
 	writesForEach = 4
 	// ofPairs is how many times as long as ready-made pairs up to oneRound may take until they are bound and Ready.
 	ofPairs = 1.3
-	// soonerThanCommunity is how many times sooner than that operator's Ready the volumes and claims must be there.
+	// soonerThanCommunity is how many times sooner than that operator's Ready the volumes and PVCs must be there.
 	soonerThanCommunity = 15
 	// peakMebibytes holds up to thriftyCount SharedVolumes.
 	peakMebibytes = 200

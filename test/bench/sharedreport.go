@@ -28,8 +28,8 @@ type Round struct {
 	Unshare *UnshareCost `json:"unshare"`
 }
 
-// PairCost is the time from the creation of the first of as many ready-made pairs of PersistentVolume and claim, until all
-// exist, until kube-controller-manager has bound 19 of 20 claims, and until it has bound all.
+// PairCost is the time from the creation of the first of as many ready-made pairs of PersistentVolume and PVC, until all
+// exist, until kube-controller-manager has bound 19 of 20 PVCs, and until it has bound all.
 type PairCost struct {
 	Exist *float64 `json:"existMilliseconds"`
 	Most  *float64 `json:"mostBoundMilliseconds"`
@@ -38,7 +38,7 @@ type PairCost struct {
 
 // ShareCost is the time from the creation of the first SharedVolume until all are Ready and the operator is quiet.
 type ShareCost struct {
-	// Exist is when all volumes and claims existed, Most when 19 of 20 claims were bound, Bound when all were, Ready when all
+	// Exist is when all volumes and PVCs existed, Most when 19 of 20 PVCs were bound, Bound when all were, Ready when all
 	// SharedVolumes said so.
 	Exist    *float64 `json:"existMilliseconds"`
 	Most     *float64 `json:"mostBoundMilliseconds"`
@@ -52,18 +52,18 @@ type ShareCost struct {
 	ResidentKibibytes int            `json:"residentKibibytes"`
 }
 
-// UnshareCost is the time from the first deletion of a SharedVolume until all have gone, with their claims and volumes.
+// UnshareCost is the time from the first deletion of a SharedVolume until all have gone, with their PVCs and volumes.
 type UnshareCost struct {
 	Gone       *float64       `json:"goneMilliseconds"`
 	Requests   int            `json:"requests"`
 	Writes     int            `json:"writes"`
 	WriteKinds map[string]int `json:"writeKinds"`
-	// ObjectsLeft counts SharedVolumes, claims and volumes.
+	// ObjectsLeft counts SharedVolumes, PVCs and volumes.
 	ObjectsLeft   int `json:"objectsLeft"`
 	PeakKibibytes int `json:"peakResidentKibibytes"`
 }
 
-// done is when all claims were bound and all SharedVolumes Ready; nil if that was not within the limit.
+// done is when all PVCs were bound and all SharedVolumes Ready; nil if that was not within the limit.
 func (s *ShareCost) done() *float64 {
 	if s.Bound == nil || s.Ready == nil {
 		return nil

@@ -30,11 +30,11 @@ func community(t *testing.T) (*scene, fakeolm.CSV, *corev1.Pod) {
 	env.Must(t, err)
 	text, err := os.ReadFile(filepath.Join(root(t), olm.StoredFile))
 	env.Must(t, err)
-	old.Definitions = append(old.Definitions, parse(t, text))
+	old.CRDs = append(old.CRDs, parse(t, text))
 	env.Must(t, s.olm.Install(t.Context(), old, s.namespace))
-	definition, err := s.DefinitionUID(t.Context())
+	crd, err := s.CRDUID(t.Context())
 	env.Must(t, err)
-	env.Must(t, s.Put(t.Context(), env.CommunityName, predecessors.Community(s.namespace, definition)...))
+	env.Must(t, s.Put(t.Context(), env.CommunityName, predecessors.Community(s.namespace, crd)...))
 	env.Must(t, s.Namespace(t.Context(), "shop"))
 	_, err = s.PutCommunityVolume(t.Context(), "shop", "data", false)
 	env.Must(t, err)
@@ -97,7 +97,7 @@ func (s *scene) keptIdentities(t *testing.T) map[string]string {
 			found[name] = uid
 		}
 	}
-	// A snapshot leaves out what belongs to a definition, as these do before they are taken over.
+	// A snapshot leaves out what belongs to a CRD, as these do before they are taken over.
 	for _, object := range []client.Object{
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: nodeDaemonSet}},
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}},

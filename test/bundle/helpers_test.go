@@ -105,10 +105,10 @@ func (s *scene) share(t *testing.T, csv fakeolm.CSV) *corev1.Pod {
 	return nil
 }
 
-// application is a running pod with a claim. Without a node, the scheduler chooses one.
-func (s *scene) application(t *testing.T, claim, node string) *corev1.Pod {
+// application is a running pod with a PVC. Without a node, the scheduler chooses one.
+func (s *scene) application(t *testing.T, pvc, node string) *corev1.Pod {
 	t.Helper()
-	return s.RunPod(t, env.Application("shop", "web", node, claim))
+	return s.RunPod(t, env.Application("shop", "web", node, pvc))
 }
 
 // survives checks that an application is the same pod as before, and was neither restarted nor asked to end.

@@ -114,12 +114,12 @@ func (s *scene) leavesTheDriver(t *testing.T, csv fakeolm.CSV) {
 	env.Eventually(t, "the operator gone", func() error { return s.operatorGone(t.Context(), csv) })
 	equal(t, "pods of the driver", pods, s.pods(t))
 	equal(t, "objects of the driver", kept, s.operands(t))
-	_, err := s.DefinitionUID(t.Context())
+	_, err := s.CRDUID(t.Context())
 	env.Must(t, err)
 	env.Must(t, s.Settled(t.Context()))
 }
 
-// operands are the UIDs of the driver's objects, of the definition and of the data of users.
+// operands are the UIDs of the driver's objects, of the CRD and of the data of users.
 func (s *scene) operands(t *testing.T) map[string]string {
 	t.Helper()
 	owned, err := s.Owned(t.Context())
@@ -206,9 +206,9 @@ func (s *scene) removesTheDriver(t *testing.T, app *corev1.Pod) {
 	for i := range owned {
 		t.Errorf("%s %s/%s is left", owned[i].GetKind(), owned[i].GetNamespace(), owned[i].GetName())
 	}
-	claims := &corev1.PersistentVolumeClaimList{}
-	env.Must(t, s.Client.List(t.Context(), claims, client.InNamespace("shop")))
-	if len(claims.Items) != 1 || claims.Items[0].Status.Phase != corev1.ClaimBound {
-		t.Errorf("claims %v", claims.Items)
+	pvcs := &corev1.PersistentVolumeClaimList{}
+	env.Must(t, s.Client.List(t.Context(), pvcs, client.InNamespace("shop")))
+	if len(pvcs.Items) != 1 || pvcs.Items[0].Status.Phase != corev1.ClaimBound {
+		t.Errorf("PVCs %v", pvcs.Items)
 	}
 }

@@ -78,7 +78,7 @@ func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
 			if len(objects) < 14 {
 				t.Errorf("%d objects", len(objects))
 			}
-			for _, object := range append(objects, csv.Definitions...) {
+			for _, object := range append(objects, csv.CRDs...) {
 				if err := s.accept(t.Context(), object); err != nil {
 					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 				}
@@ -98,7 +98,7 @@ func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
 	}
 	t.Run("examples", func(t *testing.T) {
 		csv := read(t, committed(t, own()))
-		env.Must(t, s.Client.Create(t.Context(), csv.Definitions[0].DeepCopy()))
+		env.Must(t, s.Client.Create(t.Context(), csv.CRDs[0].DeepCopy()))
 		env.Must(t, s.Served(t.Context(), env.SharedVolumesCRD))
 		for _, p := range []olm.Package{own(), bridge()} {
 			s.takesExamples(t, read(t, committed(t, p)))
@@ -151,7 +151,7 @@ func TestAWrongManifestIsRefusedByTheAPIServer(t *testing.T) {
 		"a port of the Service":             {"port: 8443", "port: 84430", "84430"},
 		"a field of the ServiceMonitor":     {"jobLabel:", "joblable:", "joblable"},
 		"a severity without rule of alerts": {"expr: |", "exprs: |", "exprs"},
-		"a field of the definition":         {"subresources:", "subresource:", "subresource"},
+		"a field of the CRD":                {"subresources:", "subresource:", "subresource"},
 		"a pattern that is no pattern":      {"pattern: ^fs-[0-9a-f]+$", "pattern: '^fs-['", "pattern"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestAWrongManifestIsRefusedByTheAPIServer(t *testing.T) {
 			objects, err := csv.Objects(env.OperatorNamespace, nil)
 			env.Must(t, err)
 			var found []string
-			for _, object := range append(objects, csv.Definitions...) {
+			for _, object := range append(objects, csv.CRDs...) {
 				if err := s.accept(t.Context(), object); err != nil {
 					found = append(found, err.Error())
 				}

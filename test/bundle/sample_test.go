@@ -137,17 +137,17 @@ func (s *scene) uids(t *testing.T, operator string) map[string]string {
 // removesTheSample deletes the ClusterCSIDriver while a pod uses a volume. The driver stays until the pod has ended.
 func (s *scene) removesTheSample(t *testing.T, third thirdParty) {
 	t.Helper()
-	volume, claim, pod := env.Workload()
+	volume, pvc, pod := env.Workload()
 	volume.Spec.CSI.Driver = third.driver
-	for _, object := range []client.Object{volume, claim, pod} {
+	for _, object := range []client.Object{volume, pvc, pod} {
 		env.Must(t, s.Client.Create(t.Context(), object))
 	}
-	env.Eventually(t, "the claim bound", func() error {
-		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	env.Eventually(t, "the PVC bound", func() error {
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc); err != nil {
 			return err
 		}
-		if claim.Status.Phase != corev1.ClaimBound {
-			return fmt.Errorf("it is %s", claim.Status.Phase)
+		if pvc.Status.Phase != corev1.ClaimBound {
+			return fmt.Errorf("it is %s", pvc.Status.Phase)
 		}
 		return nil
 	})

@@ -28,11 +28,11 @@ const (
 type wrong struct {
 	*scene
 	// zonal is One Zone in b; crowded has 300 access points, and no mount target in c.
-	zonal, crowded string
-	owned, foreign []string
-	used           string
-	loose, ghost   *storagev1.StorageClass
-	lost           *corev1.PersistentVolume
+	zonal, crowded  string
+	owned, ofOthers []string
+	used            string
+	loose, ghost    *storagev1.StorageClass
+	lost            *corev1.PersistentVolume
 }
 
 // in is the same for a subtest.
@@ -42,7 +42,7 @@ func (w *wrong) in(t *testing.T) *wrong {
 	return &same
 }
 
-func TestWhatIsWrongInAWSIsToldUntilItIsMended(t *testing.T) {
+func TestAProblemInAWSIsReportedUntilItIsFixed(t *testing.T) {
 	w := &wrong{scene: open(t, "wrong")}
 	t.Cleanup(func() {
 		env.Must(t, w.cluster.ResourceTags(context.Background(), nil))
@@ -82,7 +82,7 @@ func (w *wrong) crowd() {
 	w.used = w.owned[0]
 	tags := []fakeaws.Tags{fakeaws.OwnedBy(w.infra+"-2", "cost", "theirs"), fakeaws.OwnedBy("other"), {"team": "b"}}
 	for i := range 249 {
-		w.foreign = append(w.foreign, w.AccessPoint(w.crowded, tags[i%len(tags)]))
+		w.ofOthers = append(w.ofOthers, w.AccessPoint(w.crowded, tags[i%len(tags)]))
 	}
 }
 
@@ -126,13 +126,13 @@ func (w *wrong) accessPoints() {
 	w.start("ACCESS_POINT_LIMIT=320")
 	one := fmt.Sprintf("{driver=%q,file_system=%q}", driverName, w.crowded)
 	w.until("access points counted",
-		w.says("AccessPointsNearLimit", w.crowded, "300 of at most 320"), w.told(driverName, "AccessPointsNearLimit", w.crowded),
-		w.says("AccessPointsUnused", "50 access points", "nothing deletes them"), w.told(driverName, "AccessPointsUnused", w.crowded),
+		w.says("AccessPointsNearLimit", w.crowded, "300 of at most 320"), w.hasEvent(driverName, "AccessPointsNearLimit", w.crowded),
+		w.says("AccessPointsUnused", "50 access points", "nothing deletes them"), w.hasEvent(driverName, "AccessPointsUnused", w.crowded),
 		w.metric("csi_operator_access_points"+one, 300), w.metric("csi_operator_access_points_limit"+one, 320),
 		w.metric("csi_operator_access_points_unused"+one, 50), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
 	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0),
 		w.tagged(before, fakeaws.Tags{"cost": "1", "old": "x"}))
-	env.Quiet(w.t, w.world.operator)
+	env.Quiet(w.t, w.shared.operator)
 	// The other file system has one page of access points.
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4, tagResource: len(w.owned)})
 }
@@ -159,12 +159,12 @@ func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "3"}))
 	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
-		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.told(driverName, "PermissionMissing", tagResource),
+		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.hasEvent(driverName, "PermissionMissing", tagResource),
 		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
 	for i := range 20 {
 		w.patch(env.EFS(""), fmt.Sprintf(`{"metadata":{"annotations":{"test":"%d"}}}`, i))
 	}
-	env.Quiet(w.t, w.world.operator)
+	env.Quiet(w.t, w.shared.operator)
 	// On a slow machine a pause may end meanwhile; each is twice as long as the one before.
 	if count := w.Count(tagResource); count > 3 || len(w.Calls()) != count {
 		w.t.Errorf("the calls are %v", w.Calls())
@@ -202,7 +202,7 @@ func (w *wrong) findings() {
 		{"PermissionMissing", w.zonal, describeTargets, []string{"NODE_ROLEARN", w.namespace + "-across"}},
 	} {
 		texts := append(one.texts, one.fileSystem, strings.TrimPrefix(strings.TrimPrefix(one.object, "StorageClass/"), describeTargets))
-		w.until(one.problem+" told", w.says(one.problem, texts...), w.told(driverName, one.problem, one.fileSystem),
+		w.until(one.problem+" told", w.says(one.problem, texts...), w.hasEvent(driverName, one.problem, one.fileSystem),
 			w.metric(problem(one.problem, one.fileSystem, one.object), 1))
 	}
 	w.until("how many volumes are One Zone", w.metric(
@@ -222,10 +222,10 @@ func (w *wrong) mended() {
 	}
 	node := env.KeySecret("node-"+env.CloudSecret, "AKIANODE", "made-up")
 	w.keep(node)
-	w.until("only what is wrong in AWS is left", w.only("MountTargetMissing", "AccessPointsUnused"), w.told(driverName, "FileSystemMissingMended", ""),
+	w.until("only what is wrong in AWS is left", w.only("MountTargetMissing", "AccessPointsUnused"), w.hasEvent(driverName, "FileSystemMissingMended", ""),
 		w.metric(problem("PermissionMissing", w.zonal, describeTargets), 0))
 	w.sent(map[string]int{})
-	w.MountTarget(w.crowded, w.world.subnets["c"])
+	w.MountTarget(w.crowded, w.shared.subnets["c"])
 	w.start()
 	w.until("nothing is wrong any more", w.only("AccessPointsUnused"), w.metric("csi_operator_cloud_problem", 1))
 	for _, call := range w.Calls() {

@@ -16,7 +16,7 @@ import (
 )
 
 // pool has the clusters of the tests. In each the administrator is responsible for credentials: no test has any that it has not made.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "6", "--credentials-mode", "Manual"}, Prepare: prepare, Judge: noRefusals}
+var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "6", "--credentials-mode", "Manual"}, Prepare: prepare, Check: noRefusals}
 
 // motos are the endpoints of the stand-ins for AWS, by the clusters beside which they were started. Each test empties its own.
 var motos sync.Map

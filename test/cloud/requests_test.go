@@ -30,8 +30,8 @@ func TestAWSIsAskedOnceHoweverMuchChanges(t *testing.T) {
 	s.credentials()
 	s.Set(nil)
 	s.start()
-	s.until("started", s.world.operator.Started)
-	env.Quiet(t, s.world.operator)
+	s.until("started", s.shared.operator.Started)
+	env.Quiet(t, s.shared.operator)
 	env.Must(t, s.silent())
 	s.sent(map[string]int{})
 
@@ -41,7 +41,7 @@ func TestAWSIsAskedOnceHoweverMuchChanges(t *testing.T) {
 	s.until("Ready", s.ready(sv, "True/OneZone"))
 	volumes := fmt.Sprintf("csi_operator_one_zone_volumes{driver=%q,file_system=%q,zone=\"us-east-1b\"}", driverName, id)
 	s.until("its volume seen", s.metric(volumes, 1))
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	mark, err := s.cluster.Audit.Now()
 	env.Must(t, err)
 	for i := range 20 {
@@ -51,7 +51,7 @@ func TestAWSIsAskedOnceHoweverMuchChanges(t *testing.T) {
 		}
 	}
 	s.patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}, `{"metadata":{"labels":{"test":null}}}`)
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	requests, err := s.cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
 	if writes := env.Filter(requests, env.Request.IsWrite); len(writes) > 0 {
@@ -89,7 +89,7 @@ func TestWhatDoesNotNeedAWSWorksWithoutIt(t *testing.T) {
 	s.start()
 	refused := s.share("refused", id, point)
 	s.until("Ready while AWS refuses the key", s.ready(refused, ""))
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	if count := len(s.Calls()); count == 0 || count > 4 {
 		t.Errorf("a key that AWS does not know took %d calls: %v", count, s.Calls())
 	}
@@ -184,7 +184,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 		env.Must(t, s.cluster.Client.Create(t.Context(), sv))
 	}
 	s.until("each is told", func() error {
-		list, told := &v1alpha1.SharedVolumeList{}, 0
+		list, reported := &v1alpha1.SharedVolumeList{}, 0
 		if err := s.cluster.Client.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			return err
 		}
@@ -192,11 +192,11 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 			sv := &list.Items[i]
 			found := meta.FindStatusCondition(sv.Status.Conditions, v1alpha1.ConditionMountable)
 			if found != nil && found.Status == metav1.ConditionFalse && found.Reason == "FileSystemNotFound" && found.Message != "" {
-				told++
+				reported++
 			}
 		}
-		if told < many {
-			return fmt.Errorf("%d of %d", told, many)
+		if reported < many {
+			return fmt.Errorf("%d of %d", reported, many)
 		}
 		return nil
 	})
@@ -211,7 +211,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 		}
 		return nil
 	})
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	t.Logf("%d made-up file systems took %d calls", many, len(s.Calls()))
 	if count := s.Count(describeSystems); count > atMost() || len(s.Calls()) != count+2 {
 		t.Errorf("the calls are %v", s.Calls())
@@ -225,7 +225,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 		return nil
 	})
 	// An operator that is ended while many wait in its queue may not end cleanly.
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 }
 
 func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
@@ -243,7 +243,7 @@ func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
 	s.state(operatorv1.Unmanaged)
 	s.start()
 	s.until("AWS looked at", s.only("OneZoneStorageClass", "AccessPointsUnused"))
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	s.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 1})
 	env.Must(t, s.remembered("")())
 	s.state(operatorv1.Managed)
@@ -260,11 +260,11 @@ func TestNobodyIsAskedForADriverThatIsNotManaged(t *testing.T) {
 	}
 	s.until("nothing said about a driver that is removed", gone)
 	s.volume("volume", id, "")
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	env.Must(t, s.cluster.Uninstall(t.Context()))
 	s.until("nothing said without a ClusterCSIDriver", gone)
 	s.class("other", id)
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	s.sent(map[string]int{})
 }
 

@@ -50,11 +50,11 @@ type scene struct {
 	cluster   *env.Cluster
 	namespace string
 	infra     string
-	// world is what subtests share.
-	world *world
+	// shared is what subtests share.
+	shared *shared
 }
 
-type world struct {
+type shared struct {
 	operator *env.Operator
 	vpc      string
 	subnets  map[string]string
@@ -65,7 +65,7 @@ func open(t *testing.T, namespace string) *scene {
 	t.Helper()
 	cluster := pool.Lend(t)
 	moto, _ := motos.Load(cluster)
-	s := &scene{Cloud: fakeaws.NewCloud(t, moto.(string)), t: t, cluster: cluster, namespace: namespace, world: &world{}}
+	s := &scene{Cloud: fakeaws.NewCloud(t, moto.(string)), t: t, cluster: cluster, namespace: namespace, shared: &shared{}}
 	var err error
 	s.infra, err = s.cluster.InfraID(t.Context())
 	env.Must(t, err)
@@ -92,21 +92,21 @@ func (s *scene) start(environment ...string) {
 	s.stop()
 	operator, err := s.cluster.StartOperator(context.Background(), []string{"--leader-elect=false"}, fakeaws.With(s.Proxy, environment...))
 	env.Must(s.t, err)
-	s.world.operator = operator
+	s.shared.operator = operator
 }
 
 func (s *scene) stop() {
 	s.t.Helper()
-	if s.world.operator == nil {
+	if s.shared.operator == nil {
 		return
 	}
 	if s.t.Failed() {
-		s.t.Logf("the operator printed:\n%s", env.LastLines(s.world.operator.Output()))
+		s.t.Logf("the operator printed:\n%s", env.LastLines(s.shared.operator.Output()))
 	}
-	if err := s.world.operator.Stop(); err != nil {
+	if err := s.shared.operator.Stop(); err != nil {
 		s.t.Error(err)
 	}
-	s.world.operator = nil
+	s.shared.operator = nil
 }
 
 // here is the cluster as this test or subtest has it.
@@ -143,22 +143,22 @@ func (s *scene) credentials() *corev1.Secret {
 // system makes a file system, regional or in a zone such as b, with mount targets in zones.
 func (s *scene) system(zone string, targets ...string) string {
 	s.t.Helper()
-	if s.world.vpc == "" {
+	if s.shared.vpc == "" {
 		vpc, subnets := s.VPC(nil)
-		s.world.vpc = vpc
-		s.world.subnets = map[string]string{"a": subnets[0], "b": subnets[1], "c": subnets[2], "d": s.Subnet(vpc, "d", "10.0.9.0/24", nil)}
+		s.shared.vpc = vpc
+		s.shared.subnets = map[string]string{"a": subnets[0], "b": subnets[1], "c": subnets[2], "d": s.Subnet(vpc, "d", "10.0.9.0/24", nil)}
 	}
 	if zone != "" {
 		zone = fakeaws.Region + zone
 	}
 	id := s.FileSystem(nil, zone)
 	for _, target := range targets {
-		s.MountTarget(id, s.world.subnets[target])
+		s.MountTarget(id, s.shared.subnets[target])
 	}
 	return id
 }
 
-// share makes a SharedVolume. At the end of the test it has gone, with its claim and volume.
+// share makes a SharedVolume. At the end of the test it has gone, with its PVC and volume.
 func (s *scene) share(name, fileSystem, accessPoint string) *v1alpha1.SharedVolume {
 	s.t.Helper()
 	sv := env.SharedVolume(s.namespace, name)
@@ -196,10 +196,10 @@ func (s *scene) class(name, fileSystem string) *storagev1.StorageClass {
 	return class
 }
 
-// pod makes a pod that uses a claim, on a node or wherever the scheduler puts it. It ends with the test.
-func (s *scene) pod(name, node, claim string) *corev1.Pod {
+// pod makes a pod that uses a PVC, on a node or wherever the scheduler puts it. It ends with the test.
+func (s *scene) pod(name, node, pvc string) *corev1.Pod {
 	s.t.Helper()
-	pod := env.Application(s.namespace, name, node, claim)
+	pod := env.Application(s.namespace, name, node, pvc)
 	env.Eventually(s.t, "pod "+name+" created", func() error { return s.cluster.Client.Create(s.t.Context(), pod) })
 	s.t.Cleanup(func() { s.drop(pod) })
 	return pod
@@ -304,7 +304,7 @@ func (s *scene) states() (map[string]operatorv1.ConditionStatus, error) {
 // metric checks the value of a metric, or of one of its series.
 func (s *scene) metric(name string, want float64) func() error {
 	return func() error {
-		value, err := s.world.operator.Metric(context.Background(), name)
+		value, err := s.shared.operator.Metric(context.Background(), name)
 		if err == nil && value != want {
 			err = fmt.Errorf("%s is %v, want %v", name, value, want)
 		}
@@ -317,9 +317,9 @@ func problem(kind, fileSystem, object string) string {
 	return fmt.Sprintf("csi_operator_cloud_problem{driver=%q,file_system=%q,object=%q,problem=%q,shared=\"false\"}", driverName, fileSystem, object, kind)
 }
 
-// told checks that there is an event on an object, with a reason and a text.
-func (s *scene) told(object, reason, text string) func() error {
-	return func() error { return s.cluster.Told(context.Background(), env.CR(object, ""), reason, text) }
+// hasEvent checks that there is an event on an object, with a reason and a text.
+func (s *scene) hasEvent(object, reason, text string) func() error {
+	return func() error { return s.cluster.HasEvent(context.Background(), env.CR(object, ""), reason, text) }
 }
 
 // sent fails the test unless there were exactly so many calls of each action since Set.

@@ -26,7 +26,7 @@ func TestPodsRunInTheZoneOfTheirShare(t *testing.T) {
 		s.ready(one, "True/OneZone", "One Zone in us-east-1b", "pods are scheduled there"),
 		s.ready(wide, "True/Regional", regional),
 		s.ready(lonely, "False/NoNodeInZone", far, "us-east-1d", "ask an administrator of the cluster for nodes there"),
-		s.told(lonely.Name, "NoNodeInZone", "us-east-1d"))
+		s.hasEvent(lonely.Name, "NoNodeInZone", "us-east-1d"))
 	if zones := []string{s.affinity(one), s.affinity(wide), s.affinity(lonely)}; fmt.Sprint(zones) != "[us-east-1b  us-east-1d]" {
 		t.Errorf("the volumes keep pods in %q", zones)
 	}
@@ -42,7 +42,7 @@ func TestPodsRunInTheZoneOfTheirShare(t *testing.T) {
 		t.Errorf("the pod is in %s", zone)
 	}
 	s.until("all are mountable, and who lacks a mount target for the new zone is named",
-		s.ready(lonely, "True/OneZone", "us-east-1d"), s.told(lonely.Name, "Mountable", "again"),
+		s.ready(lonely, "True/OneZone", "us-east-1d"), s.hasEvent(lonely.Name, "Mountable", "again"),
 		s.ready(wide, "True/Regional"),
 		s.says("MountTargetMissing", regional, "us-east-1d"), s.only("MountTargetMissing"))
 	// All of it was answered by the one look at the start.
@@ -63,7 +63,7 @@ func (s *scene) unschedulable(pod *corev1.Pod) error {
 }
 
 // Volumes that were made when nobody knew of AWS go on as they were, until somebody asks for a zone and no pod would be hit.
-func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsElsewhere(t *testing.T) {
+func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsInAnotherZone(t *testing.T) {
 	s := open(t, "stays")
 	id := s.system("b", "b")
 	point := s.AccessPoint(id, nil)
@@ -76,7 +76,7 @@ func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsElsewhere(t *tes
 		t.Fatalf("worker-0 is in %s", zone)
 	}
 	s.zoneOf(holder)
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	env.Must(t, s.silent())
 	s.sent(map[string]int{})
 	for _, name := range []string{"cloud_problem", "one_zone_volumes", "access_points", "cloud_requests_total", "cloud_sweeps_total"} {
@@ -90,29 +90,29 @@ func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsElsewhere(t *tes
 	s.annotate(moving, "true")
 	s.annotate(odd, "yes")
 	s.until("who is in the way is named", s.ready(moving, "True/OneZone", "elsewhere on node worker-0 in us-east-1a"))
-	env.Quiet(t, s.world.operator)
+	env.Quiet(t, s.shared.operator)
 	if after := s.version(moving) + s.version(odd); after != before || s.affinity(moving) != "" || s.affinity(odd) != "" || s.affinity(kept) != "" {
 		t.Errorf("volumes were written: %s, %s before", after, before)
 	}
 	s.drop(elsewhere)
 	s.remade(kept, holder)
 	s.until("the affinity comes when the pod has ended", s.ready(moving, "True/OneZone", "pods are scheduled there"),
-		s.told("moving", "ZoneAffinityAdded", "zone"))
+		s.hasEvent("moving", "ZoneAffinityAdded", "zone"))
 	if zones := []string{s.affinity(moving), s.affinity(odd), s.affinity(kept)}; fmt.Sprint(zones) != "[us-east-1b  ]" {
 		t.Errorf("the volumes keep pods in %q", zones)
 	}
 }
 
-// remade takes the volume from a claim, and then the claim from the volume. Neither volume gets a zone.
+// remade takes the volume from a PVC, and then the PVC from the volume. Neither volume gets a zone.
 func (s *scene) remade(sv *v1alpha1.SharedVolume, holder *corev1.Pod) {
 	s.t.Helper()
-	volume, claim := env.VolumeOf(sv), env.ClaimOf(sv)
+	volume, pvc := env.VolumeOf(sv), env.PVCOf(sv)
 	env.Must(s.t, s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(volume), volume))
-	env.Must(s.t, s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(claim), claim))
-	first, owner := volume.UID, claim.UID
+	env.Must(s.t, s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	first, owner := volume.UID, pvc.UID
 	s.drop(volume)
 	s.patch(volume.DeepCopy(), `{"metadata":{"finalizers":null}}`)
-	s.until("the volume made again for its claim", s.ready(sv, "True/OneZone"), func() error {
+	s.until("the volume made again for its PVC", s.ready(sv, "True/OneZone"), func() error {
 		if err := s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(volume), volume); err != nil {
 			return err
 		}
@@ -122,18 +122,18 @@ func (s *scene) remade(sv *v1alpha1.SharedVolume, holder *corev1.Pod) {
 		return nil
 	})
 	s.drop(holder)
-	s.drop(claim)
-	s.until("the claim made again for its volume", func() error {
-		if err := s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	s.drop(pvc)
+	s.until("the PVC made again for its volume", func() error {
+		if err := s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(pvc), pvc); err != nil {
 			return err
 		}
-		if claim.UID == owner {
+		if pvc.UID == owner {
 			return fmt.Errorf("it is still the former one")
 		}
 		return nil
 	}, s.ready(sv, "True/OneZone"))
 	if zone := s.affinity(sv); zone != "" {
-		s.t.Errorf("the volume of a claim that was made again keeps pods in %s", zone)
+		s.t.Errorf("the volume of a PVC that was made again keeps pods in %s", zone)
 	}
 }
 

@@ -44,8 +44,8 @@ func (d *demo) share(ctx context.Context) error {
 	return d.unshare(ctx, pod, sv)
 }
 
-// use runs a pod with a claim.
-func (d *demo) use(ctx context.Context, claim string) (*corev1.Pod, error) {
+// use runs a pod with a PVC.
+func (d *demo) use(ctx context.Context, pvc string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: project, Name: "pod1"},
 		Spec: corev1.PodSpec{
@@ -54,7 +54,7 @@ func (d *demo) use(ctx context.Context, claim string) (*corev1.Pod, error) {
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/mnt/efs-data"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 			}}},
 		},
 	}
@@ -86,20 +86,20 @@ func (d *demo) use(ctx context.Context, claim string) (*corev1.Pod, error) {
 
 // unshare deletes the pod and the SharedVolume, and waits for all that was made for it.
 func (d *demo) unshare(ctx context.Context, pod *corev1.Pod, sv *v1alpha1.SharedVolume) error {
-	d.say("Deleting the pod and the SharedVolume. The rest takes a minute here: Kubernetes' garbage collector, which takes the claim,")
+	d.say("Deleting the pod and the SharedVolume. The rest takes a minute here: Kubernetes' garbage collector, which takes the PVC,")
 	fmt.Println("           learns of a new kind only every 30 seconds, and this cluster is young.")
-	claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
+	pvc, volume := env.PVCOf(sv), env.VolumeOf(sv)
 	for _, object := range []client.Object{pod, sv} {
 		if err := d.cluster.Client.Delete(ctx, object); err != nil {
 			return fmt.Errorf("delete %T %s: %w", object, object.GetName(), err)
 		}
 	}
-	for _, object := range []client.Object{pod, sv, claim, volume} {
+	for _, object := range []client.Object{pod, sv, pvc, volume} {
 		name := object.GetName()
 		if err := env.AwaitFor(ctx, 3*time.Minute, name+" gone", func() error { return d.cluster.Gone(ctx, object) }); err != nil {
 			return err
 		}
 	}
-	d.say("Claim %s and volume %s have gone by themselves; the data on the file system stays.", claim.Name, volume.Name)
+	d.say("Claim %s and volume %s have gone by themselves; the data on the file system stays.", pvc.Name, volume.Name)
 	return nil
 }

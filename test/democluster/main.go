@@ -48,15 +48,15 @@ type demo struct {
 	cluster  *env.Cluster
 	platform string
 	started  time.Time
-	// told is what was said last of each thing.
-	told map[string]string
+	// said is what was said last of each thing.
+	said map[string]string
 }
 
 func run(ctx context.Context, platform string, nodes int, keep bool) (failure error) {
 	if nodes < fewestNodes {
 		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", nodes, fewestNodes)
 	}
-	d := &demo{platform: platform, started: time.Now(), told: map[string]string{}}
+	d := &demo{platform: platform, started: time.Now(), said: map[string]string{}}
 	defer func() {
 		if d.cluster != nil && (failure != nil || !keep) {
 			failure = errors.Join(failure, d.stop())
@@ -153,8 +153,8 @@ func (d *demo) follow(ctx context.Context) error {
 
 // tell says something once.
 func (d *demo) tell(about, what string) {
-	if d.told[about] != what {
-		d.told[about] = what
+	if d.said[about] != what {
+		d.said[about] = what
 		d.say("  %-52s %s", about, what)
 	}
 }

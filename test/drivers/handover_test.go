@@ -60,7 +60,7 @@ func TestEBSIsHandedOverFromTheNamespaceOfOpenShift45(t *testing.T) {
 	env.Quiet(t, operator)
 	requests, err := h.cluster.Audit.Since(mark, "system:serviceaccount:"+env.OperatorNamespace+":"+h.driver.Operator)
 	env.Must(t, err)
-	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == predecessors.FormerEBSNamespace }); len(requests) > 0 {
+	if requests = env.Filter(requests, func(r env.Request) bool { return r.Object.Namespace == predecessors.LegacyEBSNamespace }); len(requests) > 0 {
 		t.Errorf("requests to the old namespace after the end:\n%s", env.Describe(requests))
 	}
 	h.clear(t, operator, apps)
@@ -168,14 +168,14 @@ func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
 }
 
 // Without rights in the old namespace nothing may be started beside what runs there.
-func TestAnOperatorWithoutRightsInTheOldNamespaceWaits(t *testing.T) {
+func TestAnOperatorWithoutRBACInTheOldNamespaceWaits(t *testing.T) {
 	h := newHandover(t)
 	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
 	h.restrict(t)
 	h.begin(t)
 	operator := h.operate(t)
 	env.Eventually(t, "what to do", func() error {
-		return h.says(t.Context(), "Waiting", "6 node pods", "bind ClusterRole aws-ebs-csi-driver-operator-role", "namespace "+predecessors.FormerEBSNamespace)
+		return h.says(t.Context(), "Waiting", "6 node pods", "bind ClusterRole aws-ebs-csi-driver-operator-role", "namespace "+predecessors.LegacyEBSNamespace)
 	})
 	env.Quiet(t, operator)
 	env.Must(t, errors.Join(h.cluster.Gone(t.Context(), h.daemonSet()), h.cluster.Gone(t.Context(), h.deployment())))
@@ -190,7 +190,7 @@ func TestAnOperatorWithoutRightsInTheOldNamespaceWaits(t *testing.T) {
 // Old pods that the scheduler would evict for ours are not handed over one by one. Nobody loses anything that he has not given up.
 func TestPodsThatOursWouldEvictAreLeftAlone(t *testing.T) {
 	h := newHandover(t)
-	_, err := h.cluster.Kubectl(t.Context(), "-n", predecessors.FormerEBSNamespace, "patch", "daemonset", predecessors.EBSNode, "--type=json", "-p",
+	_, err := h.cluster.Kubectl(t.Context(), "-n", predecessors.LegacyEBSNamespace, "patch", "daemonset", predecessors.EBSNode, "--type=json", "-p",
 		`[{"op":"remove","path":"/spec/template/spec/priorityClassName"}]`)
 	env.Must(t, err)
 	env.Eventually(t, "old pods without priority", func() error { return h.rolledOut(t.Context()) })

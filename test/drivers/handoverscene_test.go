@@ -41,14 +41,14 @@ func newHandover(t *testing.T) *handover {
 	env.Must(t, cluster.Namespace(t.Context(), "shop"))
 	env.Must(t, cluster.Client.Create(t.Context(), h.secret()))
 	env.Must(t, errors.Join(cluster.PutVolume(t.Context(), d.Name, "shop", "data-0"), cluster.PutVolume(t.Context(), d.Name, "shop", "data-1")))
-	env.Must(t, predecessors.PutFormerEBS(t.Context(), cluster))
+	env.Must(t, predecessors.PutLegacyEBS(t.Context(), cluster))
 	return h
 }
 
 // begin puts the old driver, with applications that use it, and asks for the new one.
 func (h *handover) begin(t *testing.T) []*corev1.Pod {
 	t.Helper()
-	env.Must(t, predecessors.PutFormerEBS(t.Context(), h.cluster))
+	env.Must(t, predecessors.PutLegacyEBS(t.Context(), h.cluster))
 	apps := []*corev1.Pod{
 		h.cluster.RunPod(t, env.Application("shop", "web-0", "worker-0", "data-0")),
 		h.cluster.RunPod(t, env.Application("shop", "web-1", "worker-1", "data-1")),
@@ -68,7 +68,7 @@ func (h *handover) ask(t *testing.T) {
 // rolledOut checks that the old DaemonSet has all its pods of its newest template.
 func (h *handover) rolledOut(ctx context.Context) error {
 	daemonSet := &appsv1.DaemonSet{}
-	if err := h.cluster.Client.Get(ctx, client.ObjectKey{Namespace: predecessors.FormerEBSNamespace, Name: predecessors.EBSNode}, daemonSet); err != nil {
+	if err := h.cluster.Client.Get(ctx, client.ObjectKey{Namespace: predecessors.LegacyEBSNamespace, Name: predecessors.EBSNode}, daemonSet); err != nil {
 		return err
 	}
 	if state := daemonSet.Status; state.ObservedGeneration != daemonSet.Generation || state.UpdatedNumberScheduled != handedNodes || state.NumberReady != handedNodes {
@@ -137,7 +137,7 @@ func (h *handover) oldGone(ctx context.Context) error {
 	if err := h.holdsOnly(ctx); err != nil {
 		return err
 	}
-	for _, object := range predecessors.FormerEBS() {
+	for _, object := range predecessors.LegacyEBS() {
 		if _, isSecret := object.(*corev1.Secret); isSecret || object.GetNamespace() == "" {
 			continue
 		}
@@ -149,13 +149,13 @@ func (h *handover) oldGone(ctx context.Context) error {
 }
 
 func (h *handover) oldDaemonSet() *appsv1.DaemonSet {
-	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: predecessors.EBSNode}}
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: predecessors.EBSNode}}
 }
 
 // holdsOnly checks that old plugins are on the nodes of these pods and on no other.
 func (h *handover) holdsOnly(ctx context.Context, apps ...*corev1.Pod) error {
 	pods := &corev1.PodList{}
-	if err := h.cluster.Client.List(ctx, pods, client.InNamespace(predecessors.FormerEBSNamespace), client.MatchingLabels{"app": predecessors.EBSNode}); err != nil {
+	if err := h.cluster.Client.List(ctx, pods, client.InNamespace(predecessors.LegacyEBSNamespace), client.MatchingLabels{"app": predecessors.EBSNode}); err != nil {
 		return err
 	}
 	var have, want []string
@@ -189,7 +189,7 @@ func (h *handover) over(ctx context.Context) error {
 	if daemonSet.Spec.UpdateStrategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || daemonSet.Status.NumberReady != handedNodes {
 		return fmt.Errorf("%d node pods are ready, and are updated by %s", daemonSet.Status.NumberReady, daemonSet.Spec.UpdateStrategy.Type)
 	}
-	for _, object := range predecessors.FormerEBS() {
+	for _, object := range predecessors.LegacyEBS() {
 		if _, isSecret := object.(*corev1.Secret); isSecret || object.GetNamespace() == "" {
 			if err := h.cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 				return err
@@ -207,7 +207,7 @@ func (h *handover) over(ctx context.Context) error {
 func (h *handover) identity(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, object := range predecessors.FormerEBS() {
+	for _, object := range predecessors.LegacyEBS() {
 		if object.GetNamespace() == "" {
 			h.get(t, object)
 			found[fmt.Sprintf("%T %s", object, object.GetName())] = string(object.GetUID())
@@ -238,7 +238,7 @@ func (h *handover) content(t *testing.T) map[string]map[string]any {
 }
 
 func (h *handover) oldDeployment() *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: predecessors.EBSController}}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: predecessors.EBSController}}
 }
 
 // restrict takes from the operator what it may do in the old namespace, but for reading pods, which it may everywhere.
@@ -273,7 +273,7 @@ func (h *handover) restrict(t *testing.T) {
 // binding gives the operator rights in the old namespace, as the cluster-storage-operator does.
 func (h *handover) binding() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: h.driver.NamespaceRole()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: h.driver.NamespaceRole()},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.OperatorNamespace, Name: h.driver.Operator}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.driver.NamespaceRole()},
 	}

@@ -51,7 +51,7 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 			// As an operator before this one has left it, whose controller was privileged.
 			obsoleteBinding(d),
 		},
-		foreign: "ssd-csi",
+		otherClass: "ssd-csi",
 		key: operatorv1.CSIDriverConfigSpec{
 			DriverType: operatorv1.GCPDriverType,
 			GCP:        &operatorv1.GCPCSIDriverConfigSpec{KMSKey: &operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}},
@@ -130,7 +130,7 @@ func isRolledOut(t *testing.T, s *scene) {
 	}
 	for name := range s.classes {
 		class := s.class(t, name)
-		if name == s.foreign {
+		if name == s.otherClass {
 			if class.Parameters["theirs"] != "true" || !strings.Contains(s.message(t, "Available"), name+" was made by somebody else") {
 				t.Errorf("StorageClass %s has parameters %v, and the status says: %s", name, class.Parameters, s.message(t, "Available"))
 			}

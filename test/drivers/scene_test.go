@@ -27,8 +27,8 @@ type scene struct {
 	snapshotClasses []string
 	// before is what is in the cluster before the operator.
 	before []client.Object
-	// foreign is the name of a class that is there before, and of another driver.
-	foreign string
+	// otherClass is the name of a class that is there before, and of another driver.
+	otherClass string
 	// key is a key to encrypt volumes with.
 	key operatorv1.CSIDriverConfigSpec
 }

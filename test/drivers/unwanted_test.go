@@ -50,9 +50,9 @@ func goesWithItsPlatform(t *testing.T, s *scene) {
 	s.setPlatform(t, configv1.NutanixPlatformType)
 	s.staysBecause(t, "spec.managementState is Unmanaged")
 	env.Must(t, s.cluster.Namespace(t.Context(), "shop"))
-	claim := "data-" + s.driver.Prefix
-	env.Must(t, s.cluster.PutVolume(t.Context(), s.driver.Name, "shop", claim))
-	app := s.cluster.RunPod(t, env.Application("shop", "web-"+s.driver.Prefix, "worker-0", claim))
+	pvc := "data-" + s.driver.Prefix
+	env.Must(t, s.cluster.PutVolume(t.Context(), s.driver.Name, "shop", pvc))
+	app := s.cluster.RunPod(t, env.Application("shop", "web-"+s.driver.Prefix, "worker-0", pvc))
 	s.change(t, func(spec *operatorv1.ClusterCSIDriverSpec) { spec.ManagementState = operatorv1.Managed })
 	env.Eventually(t, "the pod that uses a volume is named", func() error {
 		if message := s.message(t, "Progressing"); !strings.Contains(message, "shop/"+app.Name) {

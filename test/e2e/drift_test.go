@@ -131,7 +131,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 	}
 }
 
-func TestForeignLabelsAndAnnotationsStay(t *testing.T) {
+func TestLabelsAndAnnotationsOfOthersStay(t *testing.T) {
 	cluster, _ := installed(t)
 	object := find(t, cluster, damage{kind: "daemonset", name: "efs-csi-node"})
 	want := env.Content(object)

@@ -127,7 +127,7 @@ func TestTheOperatorsOwnEndpointFollowsTheTLSProfile(t *testing.T) {
 	env.Eventually(t, "TLS 1.2 accepted", old)
 }
 
-// serveAdherence adds the field to the definition of APIServer: the one in use here is older than the field.
+// serveAdherence adds the field to the CRD of APIServer: the one in use here is older than the field.
 func serveAdherence(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	crd := &unstructured.Unstructured{}

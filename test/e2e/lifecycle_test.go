@@ -181,7 +181,7 @@ func olderOperator(t *testing.T, cluster *env.Cluster) {
 		return err
 	})
 	setState(t, cluster, operatorv1.Managed)
-	env.Eventually(t, "the conditions of older operators dropped", func() error {
+	env.Eventually(t, "the conditions of predecessors dropped", func() error {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
 			return err
 		}
@@ -202,8 +202,8 @@ func olderOperator(t *testing.T, cluster *env.Cluster) {
 // useVolume runs a pod with a volume of the driver, until the test ends at the latest.
 func useVolume(t *testing.T, cluster *env.Cluster) *corev1.Pod {
 	t.Helper()
-	volume, claim, pod := env.Workload()
-	for _, object := range []client.Object{volume, claim, pod} {
+	volume, pvc, pod := env.Workload()
+	for _, object := range []client.Object{volume, pvc, pod} {
 		env.Must(t, cluster.Client.Create(t.Context(), object))
 		t.Cleanup(func() {
 			env.Scene{Cluster: cluster, T: t}.Drop(object)

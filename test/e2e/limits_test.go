@@ -46,7 +46,7 @@ func volumeBy(driver, name string, labels map[string]string) *corev1.PersistentV
 	}
 }
 
-func claimOf(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+func pvcOf(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: name, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -58,7 +58,7 @@ func claimOf(name string, labels map[string]string) *corev1.PersistentVolumeClai
 	}
 }
 
-// Whoever has the token of the operator is held to its volumes, claims and namespace, whatever RBAC gives: here all, as OLM gives
+// Whoever has the token of the operator is held to its volumes, PVCs and namespace, whatever RBAC gives: here all, as OLM gives
 // the rights of the Role in all namespaces. Each request is a dry run.
 func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	cluster := clean(t)
@@ -68,10 +68,10 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	community := volumeBy("efs.csi.aws.com", "of-the-community", ours)
 	marked := volumeBy("efs.csi.aws.com", "without-label", none)
 	marked.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume-uid": "made-up"}
-	foreign, left := claimOf("foreign", none), claimOf("of-the-community", ours)
+	foreign, left := pvcOf("foreign", none), pvcOf("of-the-community", ours)
 	sv := env.SharedVolume("victim", "sv")
 	env.Scene{Cluster: cluster, T: t}.Keep(sv)
-	owned := claimOf("owned", none)
+	owned := pvcOf("owned", none)
 	owned.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: sv.Name, UID: sv.UID,
 	}}
@@ -117,15 +117,15 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"delete a volume of another driver":        remove(operator, ebs),
 		"delete a volume of an administrator":      remove(operator, efs),
 		"call a volume ours":                       change(operator, efs, label),
-		"give a volume to another claim":           change(operator, ebs, `{"spec":{"claimRef":null}}`),
+		"give a volume to another PVC":             change(operator, ebs, `{"spec":{"claimRef":null}}`),
 		"let the data of a volume be deleted":      change(operator, community, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`),
 		"take the label off a volume":              change(operator, community, `{"metadata":{"labels":{"`+volumeLabel+`":null}}}`),
 		"create a volume of another driver":        create(operator, volumeBy("ebs.csi.aws.com", "new", ours)),
 		"create a volume without label":            create(operator, volumeBy("efs.csi.aws.com", "new", none)),
 		"create a volume that deletes data":        create(operator, deleting),
-		"delete a claim of a tenant":               remove(operator, foreign),
-		"call a claim ours":                        change(operator, foreign, label),
-		"create a claim without label":             create(operator, claimOf("new", none)),
+		"delete a PVC of a tenant":                 remove(operator, foreign),
+		"call a PVC ours":                          change(operator, foreign, label),
+		"create a PVC without label":               create(operator, pvcOf("new", none)),
 		"create a lease elsewhere":                 create(operator, lease("victim")),
 		"create a role elsewhere":                  create(operator, role("victim")),
 		"create pods elsewhere":                    create(operator, pods),
@@ -145,10 +145,10 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"adopt a volume of the community":       change(operator, community, `{"metadata":{"annotations":{"a":"b"}}}`),
 		"give a volume its label back":          change(operator, marked, label),
 		"delete a volume":                       remove(operator, community),
-		"create a claim":                        create(operator, claimOf("new", ours)),
-		"adopt a claim of the community":        change(operator, left, `{"metadata":{"annotations":{"a":"b"}}}`),
-		"give a claim its label back":           change(operator, owned, label),
-		"delete a claim":                        remove(operator, left),
+		"create a PVC":                          create(operator, pvcOf("new", ours)),
+		"adopt a PVC of the community":          change(operator, left, `{"metadata":{"annotations":{"a":"b"}}}`),
+		"give a PVC its label back":             change(operator, owned, label),
+		"delete a PVC":                          remove(operator, left),
 		"create the dashboard":                  create(operator, dashboard),
 		"create a lease at home":                create(operator, lease(env.OperatorNamespace)),
 		"create a role at home":                 create(operator, role(env.OperatorNamespace)),

@@ -56,7 +56,7 @@ func TestAForgedObjectDoesNotHoldUpRemoval(t *testing.T) {
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
-func TestObjectsThatLostOurMarksWhileTheOperatorWasAwayAreRemoved(t *testing.T) {
+func TestObjectsThatLostOurLabelsWhileTheOperatorWasAwayAreRemoved(t *testing.T) {
 	cluster := clean(t)
 	operator := operate(t, cluster)
 	create(t, cluster)

@@ -143,7 +143,7 @@ func TestRemovalWaitsForPodsThatUseVolumes(t *testing.T) {
 	}
 }
 
-func TestFinalizersOfOlderOperatorsDoNotHoldUpDeletion(t *testing.T) {
+func TestFinalizersOfPredecessorsDoNotHoldUpDeletion(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	cr := env.EFS(operatorv1.Managed)

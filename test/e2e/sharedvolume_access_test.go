@@ -93,7 +93,7 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	}
 	env.Must(t, annotate(cluster, project, sharedvolume.AllowedAnnotation, "fs-99999999"))
 	env.Eventually(t, "Allowed=False", allowed(metav1.ConditionFalse))
-	env.Eventually(t, "an event", func() error { return cluster.Told(t.Context(), sv, "NotAllowed", "it stays bound") })
+	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), sv, "NotAllowed", "it stays bound") })
 	for name, want := range map[string]float64{
 		sharedvolume.MetricNotAllowed:                1,
 		sharedvolume.MetricCount + `{phase="Ready"}`: 1, sharedvolume.MetricCount + `{phase="Failed"}`: 0, sharedvolume.MetricReady + "_count": 1,
@@ -105,9 +105,9 @@ func TestAVolumeThatIsNoLongerAllowedStaysBound(t *testing.T) {
 	env.Must(t, cluster.Running(t.Context(), pod))
 	// What does not change the IDs is never refused, or nobody could delete it.
 	env.Must(t, patch(cluster, sv, `{"metadata":{"labels":{"a":"b"}}}`))
-	// A claim that is lost is not made again, and is as soon as it may be.
+	// A PVC that is lost is not made again, and is as soon as it may be.
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	env.Must(t, cluster.Client.Delete(t.Context(), env.ClaimOf(sv)))
+	env.Must(t, cluster.Client.Delete(t.Context(), env.PVCOf(sv)))
 	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), sv, v1alpha1.Failed) })
 	if !strings.Contains(sv.Status.Message, "may not use access point") {
 		t.Errorf("message %q", sv.Status.Message)
@@ -144,7 +144,7 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	turn("deny-all-please")
 	env.Quiet(t, operator)
 	env.Must(t, denied(try(t, cluster, bare.Name)))
-	binding := []string{"validatingadmissionpolicybinding", "unlisted-namespaces." + definition}
+	binding := []string{"validatingadmissionpolicybinding", "unlisted-namespaces." + crdName}
 	_, err := cluster.Kubectl(t.Context(), append([]string{"patch", "--type=merge", "-p", `{"spec":{"validationActions":["Warn"]}}`}, binding...)...)
 	env.Must(t, err)
 	env.Eventually(t, "the binding put back", func() error {

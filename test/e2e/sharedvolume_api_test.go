@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// definition is the name of the CustomResourceDefinition, and of the policy.
-const definition = "sharedvolumes.aws-efs.managed.openshift.io"
+// crdName is the name of the CustomResourceDefinition, and of the policy.
+const crdName = "sharedvolumes.aws-efs.managed.openshift.io"
 
 // raw is a SharedVolume with any IDs.
 func raw(name, fileSystem, accessPoint string) *unstructured.Unstructured {
@@ -26,7 +26,7 @@ func raw(name, fileSystem, accessPoint string) *unstructured.Unstructured {
 	}}
 }
 
-// stored puts a SharedVolume into the cluster as an older definition let it in, until the test ends.
+// stored puts a SharedVolume into the cluster as an older CRD let it in, until the test ends.
 func stored(t *testing.T, cluster *env.Cluster, object client.Object) {
 	t.Helper()
 	env.Must(t, as(t, cluster, env.OperatorUser, "system:masters").Create(t.Context(), object))
@@ -111,7 +111,7 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 		change := env.Merge(`{"spec":{"fileSystemID":"fs-76543210"}}`)
 		return who.Patch(t.Context(), sv.DeepCopy(), change, client.DryRunAll)
 	}
-	// The operator puts back what an older definition let somebody change, and nobody else does, whatever their rights.
+	// The operator puts back what an older CRD let somebody change, and nobody else does, whatever their rights.
 	env.Must(t, change(as(t, cluster, env.OperatorUser, "system:masters"), good))
 	if err := change(as(t, cluster, env.OperatorUserIn("default"), "system:masters"), good); err == nil {
 		t.Error("an account of the same name in another namespace may change IDs")
@@ -130,7 +130,7 @@ func TestThePolicyIsPutBack(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	policed(t, cluster)
-	const name = definition
+	const name = crdName
 	for _, change := range [][]string{
 		{"delete", "validatingadmissionpolicybinding", name},
 		{"delete", "validatingadmissionpolicy", name},

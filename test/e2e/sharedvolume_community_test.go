@@ -90,17 +90,17 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
 	// Also of those that it has looked after until now.
 	env.Eventually(t, "an event that says why nothing is done", func() error {
-		return cluster.Told(t.Context(), known, "LeftToOtherOperator", "second/"+env.OperatorName)
+		return cluster.HasEvent(t.Context(), known, "LeftToOtherOperator", "second/"+env.OperatorName)
 	})
 	// What that one would write stays, and is not fought over.
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
-	_, err = cluster.Kubectl(t.Context(), "patch", "validatingadmissionpolicy", definition, "--type=merge", "-p",
+	_, err = cluster.Kubectl(t.Context(), "patch", "validatingadmissionpolicy", crdName, "--type=merge", "-p",
 		`{"metadata":{"labels":{"example.com/copy":"second"}},"spec":{"failurePolicy":"Ignore"}}`)
 	env.Must(t, err)
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the new one left alone", func() error {
-		return cluster.Told(t.Context(), sv, "LeftToOtherOperator", "takes over")
+		return cluster.HasEvent(t.Context(), sv, "LeftToOtherOperator", "takes over")
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -114,7 +114,7 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	env.Must(t, cluster.Client.Delete(t.Context(), deployment))
 	env.Eventually(t, "taken over", func() error { return cluster.Ready(t.Context(), sv) })
 	env.Eventually(t, "the policy put back", func() error {
-		policy, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", definition, "-o", "jsonpath={.spec.failurePolicy}")
+		policy, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", crdName, "-o", "jsonpath={.spec.failurePolicy}")
 		if err == nil && policy != "Fail" {
 			err = errors.New(policy)
 		}
@@ -125,8 +125,8 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 // community makes what the community's operator makes of a SharedVolume. It goes with the test.
 func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alpha1.SharedVolume {
 	t.Helper()
-	_, volume, claim := env.CommunityVolume("default", name, old)
-	for _, object := range []client.Object{volume, claim} {
+	_, volume, pvc := env.CommunityVolume("default", name, old)
+	for _, object := range []client.Object{volume, pvc} {
 		t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(object) })
 	}
 	sv, err := cluster.PutCommunityVolume(t.Context(), "default", name, old)
@@ -134,24 +134,24 @@ func community(t *testing.T, cluster *env.Cluster, name string, old bool) *v1alp
 	return sv
 }
 
-func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testing.T) {
+func TestSharedVolumesOfTheCommunitysOperatorAreMigratedWhenItHasGone(t *testing.T) {
 	cluster := clean(t)
 	// Its Deployment comes first, as in a cluster that moves.
 	deployment := communityOperator(t, cluster)
 	today, old := community(t, cluster, "today", false), community(t, cluster, "old", true)
 	pod := application(t, cluster, "default", "app", "pvc-today", "pvc-old")
-	claims := map[string]string{}
+	pvcs := map[string]string{}
 	for _, name := range []string{"pvc-today", "pvc-old"} {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-		claims[name] = string(claim.UID)
+		pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+		pvcs[name] = string(pvc.UID)
 	}
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
 	operator := operate(t, cluster)
 	env.Eventually(t, "an event that says why nothing is done", func() error {
-		return errors.Join(cluster.Told(t.Context(), today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
-			cluster.Told(t.Context(), old, "LeftToCommunityOperator", "takes over"))
+		return errors.Join(cluster.HasEvent(t.Context(), today, "LeftToCommunityOperator", "openshift-operators/aws-efs-operator"),
+			cluster.HasEvent(t.Context(), old, "LeftToCommunityOperator", "takes over"))
 	})
 	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
@@ -174,14 +174,14 @@ func TestSharedVolumesOfTheCommunitysOperatorAreTakenOverWhenItHasGone(t *testin
 			}
 			return nil
 		})
-		claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+		pvc, volume := env.PVCOf(sv), env.VolumeOf(sv)
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
-		if string(claim.UID) != claims[claim.Name] || len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0].UID != sv.UID {
-			t.Errorf("claim %s: UID %s, owners %v", claim.Name, claim.UID, claim.OwnerReferences)
+		if string(pvc.UID) != pvcs[pvc.Name] || len(pvc.OwnerReferences) != 1 || pvc.OwnerReferences[0].UID != sv.UID {
+			t.Errorf("PVC %s: UID %s, owners %v", pvc.Name, pvc.UID, pvc.OwnerReferences)
 		}
 	}
-	env.Eventually(t, "an event", func() error { return cluster.Told(t.Context(), today, "Adopted", "taken over") })
+	env.Eventually(t, "an event", func() error { return cluster.HasEvent(t.Context(), today, "Adopted", "taken over") })
 	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	unshare(t, cluster, today)

@@ -26,7 +26,7 @@ const (
 func withoutPolicies(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	remove := func(ctx context.Context) error {
-		for _, name := range []string{definition, "unlisted-namespaces." + definition} {
+		for _, name := range []string{crdName, "unlisted-namespaces." + crdName} {
 			_, err := cluster.Kubectl(ctx, "delete", "--ignore-not-found", "validatingadmissionpolicies,validatingadmissionpolicybindings", name)
 			if err != nil {
 				return err
@@ -55,7 +55,7 @@ func TestANewInstallationDeniesWhatNoListAllows(t *testing.T) {
 	operate(t, cluster)
 	policed(t, cluster)
 	env.Must(t, denied(try(t, cluster, bare.Name)))
-	value, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", definition, "-o",
+	value, err := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicy", crdName, "-o",
 		`jsonpath={.metadata.annotations.aws-efs\.managed\.openshift\.io/unlisted-namespaces-default}`)
 	if err != nil || value != "Deny" {
 		t.Errorf("remembered is %q (%v)", value, err)
@@ -83,8 +83,8 @@ func absent(ctx context.Context, cluster *env.Cluster, kind string) error {
 	return nil
 }
 
-// Another Subscription makes OLM put the community's definition back.
-func TestAnOlderDefinitionIsToldAndLivedWith(t *testing.T) {
+// Another Subscription makes OLM put the community's CRD back.
+func TestAnOlderCRDIsReportedAndLivedWith(t *testing.T) {
 	cluster, operator := installed(t)
 	root, err := env.Root()
 	env.Must(t, err)
@@ -101,7 +101,7 @@ func TestAnOlderDefinitionIsToldAndLivedWith(t *testing.T) {
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
 	later := share(t, cluster, "default", "sv2")
-	env.Eventually(t, "what the definition has of the status", func() error {
+	env.Eventually(t, "what the CRD has of the status", func() error {
 		if err := cluster.Phase(t.Context(), later, v1alpha1.Ready); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func TestAnOlderDefinitionIsToldAndLivedWith(t *testing.T) {
 		return r.Object.Resource == "sharedvolumes" && r.IsWrite() && r.Response.Code >= 400
 	})
 	if len(failed) > 0 {
-		t.Errorf("writes that the definition does not take:\n%s", env.Describe(failed))
+		t.Errorf("writes that the CRD does not take:\n%s", env.Describe(failed))
 	}
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	for _, one := range []*v1alpha1.SharedVolume{sv, later} {

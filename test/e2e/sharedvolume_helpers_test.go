@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// share creates a SharedVolume. At the end of the test it has gone, with its claim and volume; see unshare.
+// share creates a SharedVolume. At the end of the test it has gone, with its PVC and volume; see unshare.
 func share(t *testing.T, cluster *env.Cluster, namespace, name string) *v1alpha1.SharedVolume {
 	t.Helper()
 	sv := env.SharedVolume(namespace, name)
@@ -24,7 +24,7 @@ func share(t *testing.T, cluster *env.Cluster, namespace, name string) *v1alpha1
 	return sv
 }
 
-// unshare deletes a SharedVolume and waits until its claim and volume have gone as well. The operator must be running.
+// unshare deletes a SharedVolume and waits until its PVC and volume have gone as well. The operator must be running.
 func unshare(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
 	t.Helper()
 	ctx := context.Background()
@@ -48,10 +48,10 @@ func namespace(t *testing.T, cluster *env.Cluster, name string, annotations map[
 	return object
 }
 
-// application is a running pod that uses claims.
-func application(t *testing.T, cluster *env.Cluster, namespace, name string, claims ...string) *corev1.Pod {
+// application is a running pod that uses PVCs.
+func application(t *testing.T, cluster *env.Cluster, namespace, name string, pvcs ...string) *corev1.Pod {
 	t.Helper()
-	pod := env.Application(namespace, name, "", claims...)
+	pod := env.Application(namespace, name, "", pvcs...)
 	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(pod) })
 	return cluster.RunPod(t, pod)
 }
@@ -66,7 +66,7 @@ func as(t *testing.T, cluster *env.Cluster, user string, groups ...string) clien
 	return other
 }
 
-// edit changes a file system ID past the admission policy, as it was possible with an older definition.
+// edit changes a file system ID past the admission policy, as it was possible with an older CRD.
 func edit(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume, id string) {
 	t.Helper()
 	patch := env.Merge(fmt.Sprintf(`{"spec":{"fileSystemID":%q}}`, id))

@@ -36,7 +36,7 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 		return r.IsWrite() && !strings.HasPrefix(r.Object.Name, "efs.csi.aws.com.") && r.Response.Code != http.StatusConflict
 	})
 	if len(writes) != 3*len(all) {
-		t.Errorf("%d writes, want a volume, a claim and a status each:\n%s", len(writes), env.Describe(writes))
+		t.Errorf("%d writes, want a volume, a PVC and a status each:\n%s", len(writes), env.Describe(writes))
 	}
 	row := func(namespace string, arguments ...string) string {
 		t.Helper()
@@ -48,9 +48,9 @@ func TestTheWalkThroughOfTheManual(t *testing.T) {
 		t.Errorf("SharedVolume: %s", got)
 	}
 	if got := row("proj2", "pvc", "pvc-sv1"); !strings.HasPrefix(got, "pvc-sv1 Bound pv-proj2-sv1 1Gi RWX efs-sc ") {
-		t.Errorf("claim: %s", got)
+		t.Errorf("PVC: %s", got)
 	}
-	// Pods of one namespace share a claim, one pod uses several, another namespace the same access point.
+	// Pods of one namespace share a PVC, one pod uses several, another namespace the same access point.
 	application(t, cluster, "proj2", "one", "pvc-sv1")
 	pod := application(t, cluster, "default", "two", "pvc-sv1", "pvc-sv2")
 	application(t, cluster, "default", "three", "pvc-sv1")
@@ -66,15 +66,15 @@ func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	operate(t, cluster)
 	old := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), old) })
-	claim := env.ClaimOf(old)
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	pvc := env.PVCOf(old)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
 	pod := application(t, cluster, "default", "app", "pvc-sv1")
 	env.Must(t, cluster.Client.Delete(t.Context(), old))
 	env.Eventually(t, "the SharedVolume gone", func() error { return cluster.Gone(t.Context(), old.DeepCopy()) })
-	// Another one of the same name must not get the claim that is on its way out.
+	// Another one of the same name must not get the PVC that is on its way out.
 	next := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "the next one waits", func() error {
-		if err := cluster.Phase(t.Context(), next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "former SharedVolume") {
+		if err := cluster.Phase(t.Context(), next, v1alpha1.Pending); err != nil || !strings.Contains(next.Status.Message, "previous SharedVolume") {
 			return fmt.Errorf("%w %q", err, next.Status.Message)
 		}
 		return nil
@@ -107,20 +107,20 @@ func TestNamesThatCollideOrAreTooLong(t *testing.T) {
 	env.Must(t, cluster.Ready(t.Context(), all[1]))
 }
 
-// Volumes and claims of others stay theirs, and nobody gets ours.
+// Volumes and PVCs of others stay theirs, and nobody gets ours.
 func TestNothingIsStolen(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	namespace(t, cluster, "thief", nil)
-	volume, claim, _ := env.Workload()
+	volume, pvc, _ := env.Workload()
 	volume.Name = "pv-default-sv1"
 	env.Scene{Cluster: cluster, T: t}.Keep(volume)
-	// These ask for volumes that are still to be made: one from another namespace, one with the name of our claim.
+	// These ask for volumes that are still to be made: one from another namespace, one with the name of our PVC.
 	_, foreign, _ := env.Workload()
 	foreign.Namespace, foreign.Spec.VolumeName = "thief", "pv-default-sv2"
 	env.Scene{Cluster: cluster, T: t}.Keep(foreign)
-	claim.Name, claim.Spec.VolumeName = "pvc-taken", "pv-default-taken"
-	env.Scene{Cluster: cluster, T: t}.Keep(claim)
+	pvc.Name, pvc.Spec.VolumeName = "pvc-taken", "pv-default-taken"
+	env.Scene{Cluster: cluster, T: t}.Keep(pvc)
 
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
@@ -134,7 +134,7 @@ func TestNothingIsStolen(t *testing.T) {
 	wanted := share(t, cluster, "default", "sv2")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), wanted) })
 	if wanted.Status.VolumeName != foreign.Spec.VolumeName {
-		t.Errorf("volume %s, so that the foreign claim has asked for nothing", wanted.Status.VolumeName)
+		t.Errorf("volume %s, so that the foreign PVC has asked for nothing", wanted.Status.VolumeName)
 	}
 	taken := share(t, cluster, "default", "taken")
 	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), taken, v1alpha1.Failed) })
@@ -144,14 +144,14 @@ func TestNothingIsStolen(t *testing.T) {
 	// What came later is bound: so the first ones have been looked at.
 	later := share(t, cluster, "thief", "later")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), later) })
-	for _, theirs := range []*corev1.PersistentVolumeClaim{foreign, claim} {
+	for _, theirs := range []*corev1.PersistentVolumeClaim{foreign, pvc} {
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
 		if theirs.Status.Phase == corev1.ClaimBound {
-			t.Errorf("claim %s/%s of somebody else got our volume", theirs.Namespace, theirs.Name)
+			t.Errorf("PVC %s/%s of somebody else got our volume", theirs.Namespace, theirs.Name)
 		}
 	}
 	// It recovers by itself when the cause has gone.
-	env.Scene{Cluster: cluster, T: t}.Drop(claim)
+	env.Scene{Cluster: cluster, T: t}.Drop(pvc)
 	env.Must(t, env.AwaitFor(t.Context(), 2*time.Minute, "Ready", func() error { return cluster.Ready(t.Context(), taken) }))
 }
 
@@ -176,24 +176,24 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 			return whole()
 		})
 	}
-	claim, volume := env.ClaimOf(sv), env.VolumeOf(sv)
-	damage("another claim", claim, func() error { return cluster.Client.Delete(t.Context(), claim) })
+	pvc, volume := env.PVCOf(sv), env.VolumeOf(sv)
+	damage("another PVC", pvc, func() error { return cluster.Client.Delete(t.Context(), pvc) })
 	damage("another volume", volume, func() error { return cluster.Client.Delete(t.Context(), volume) })
-	// A volume that is taken away by force is made again for the claim that is there, and its pods go on.
-	pod := application(t, cluster, "default", "app", claim.Name)
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	used := claim.UID
+	// A volume that is taken away by force is made again for the PVC that is there, and its pods go on.
+	pod := application(t, cluster, "default", "app", pvc.Name)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	used := pvc.UID
 	damage("another volume under a pod", volume, func() error {
 		return errors.Join(cluster.Client.Delete(t.Context(), volume), patch(cluster, volume, `{"metadata":{"finalizers":null}}`))
 	})
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	if claim.UID != used {
-		t.Error("the claim was replaced under a pod")
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	if pvc.UID != used {
+		t.Error("the PVC was replaced under a pod")
 	}
 	env.Must(t, cluster.Running(t.Context(), pod))
-	// A volume that does not know its claim any more would make Kubernetes give the claim up.
+	// A volume that does not know its PVC any more would make Kubernetes give the PVC up.
 	for _, ref := range []string{`null`, `{"uid":null}`} {
-		damage("a claim reference", volume, func() error { return patch(cluster, volume, `{"spec":{"claimRef":`+ref+`}}`) })
+		damage("a PVC reference", volume, func() error { return patch(cluster, volume, `{"spec":{"claimRef":`+ref+`}}`) })
 	}
 	// Deleted politely, it waits for the pod, and the message says so.
 	env.Must(t, cluster.Client.Delete(t.Context(), volume))
@@ -207,16 +207,16 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 		return nil
 	})
 	env.Must(t, cluster.Running(t.Context(), pod))
-	env.Must(t, cluster.Client.Delete(t.Context(), claim))
+	env.Must(t, cluster.Client.Delete(t.Context(), pvc))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	env.Eventually(t, "both made again", whole)
 	// Marks that others remove come back, and so does what keeps the data.
 	for _, field := range []string{"labels", "ownerReferences"} {
-		damage(field, claim, func() error { return patch(cluster, claim, `{"metadata":{"`+field+`":null}}`) })
+		damage(field, pvc, func() error { return patch(cluster, pvc, `{"metadata":{"`+field+`":null}}`) })
 		env.Eventually(t, field+" put back", func() error {
-			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-			if len(claim.Labels) != 3 || len(claim.OwnerReferences) != 1 {
-				return fmt.Errorf("claim %v %v", claim.Labels, claim.OwnerReferences)
+			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+			if len(pvc.Labels) != 3 || len(pvc.OwnerReferences) != 1 {
+				return fmt.Errorf("PVC %v %v", pvc.Labels, pvc.OwnerReferences)
 			}
 			return nil
 		})
@@ -233,7 +233,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	})
 }
 
-func TestAnEditThatAnOlderDefinitionLetThroughIsUndone(t *testing.T) {
+func TestAnEditThatAnOlderCRDLetThroughIsUndone(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)
 	sv := share(t, cluster, "default", "sv1")
@@ -249,7 +249,7 @@ func TestAnEditThatAnOlderDefinitionLetThroughIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	env.Eventually(t, "an event that says so", func() error { return cluster.Told(t.Context(), sv, "IDsRestored", "put back") })
+	env.Eventually(t, "an event that says so", func() error { return cluster.HasEvent(t.Context(), sv, "IDsRestored", "put back") })
 }
 
 // A namespace goes with all its SharedVolumes, and their volumes go with it.

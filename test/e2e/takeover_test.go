@@ -18,11 +18,11 @@ import (
 )
 
 // A take-over needs rights of its own. What it must do, and must never do, is tested in test/takeover.
-func TestATakeOverNeedsNoOtherRights(t *testing.T) {
+func TestAMigrationNeedsNoOtherRBAC(t *testing.T) {
 	cluster := clean(t)
-	definition, err := cluster.DefinitionUID(t.Context())
+	crd, err := cluster.CRDUID(t.Context())
 	env.Must(t, err)
-	old := predecessors.Community(env.OperatorNamespace, definition)
+	old := predecessors.Community(env.OperatorNamespace, crd)
 	// The one that OpenShift ships, on no node.
 	idle := &appsv1.DaemonSet{}
 	for _, object := range predecessors.OpenShift(env.OperatorNamespace) {

@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Application is a pod that uses claims. Without a node, the scheduler chooses one.
-func Application(namespace, name, node string, claims ...string) *corev1.Pod {
+// Application is a pod that uses PVCs. Without a node, the scheduler chooses one.
+func Application(namespace, name, node string, pvcs ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1"}}},
 	}
-	for _, claim := range claims {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	for _, pvc := range pvcs {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: pvc, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 		}})
 	}
 	return pod

@@ -41,8 +41,8 @@ func Content(object *unstructured.Unstructured) map[string]any {
 
 // Bystanders are objects that look much like the driver's and are not.
 func Bystanders() []client.Object {
-	volume, claim, _ := Workload()
-	return []client.Object{volume, claim, &storagev1.StorageClass{
+	volume, pvc, _ := Workload()
+	return []client.Object{volume, pvc, &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: "efs-dynamic", Labels: map[string]string{"app.kubernetes.io/managed-by": OperatorName}},
 		Provisioner: "efs.csi.aws.com",
 	}, &corev1.ConfigMap{
@@ -69,7 +69,7 @@ func Workload() (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, *corev
 			}},
 		},
 	}
-	claim := &corev1.PersistentVolumeClaim{
+	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, StorageClassName: &class, VolumeName: volume.Name,
@@ -85,5 +85,5 @@ func Workload() (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, *corev
 			}}},
 		},
 	}
-	return volume, claim, pod
+	return volume, pvc, pod
 }

@@ -53,7 +53,7 @@ func Images() map[string]string {
 	return images
 }
 
-// InstallManifests applies the definition of SharedVolumes, the ServiceAccount, roles and bindings of the operator, and what limits
+// InstallManifests applies the CRD of SharedVolumes, the ServiceAccount, roles and bindings of the operator, and what limits
 // its account, as they are shipped. Namespaces without a list may use
 // SharedVolumes: see SharedVolumesServedBefore.
 func (c *Cluster) InstallManifests(ctx context.Context) error {

@@ -21,7 +21,7 @@ type Pool struct {
 	// Prepare, if set, gives a new cluster what all tests expect.
 	Prepare func(ctx context.Context, cluster *Cluster) error
 	// Judge, if set, looks at all clusters when all tests have run. It is told whether they have passed.
-	Judge func(clusters []*Cluster, passed bool) error
+	Check func(clusters []*Cluster, passed bool) error
 
 	mutex   sync.Mutex
 	free    []*Cluster
@@ -34,8 +34,8 @@ func (p *Pool) Run(m *testing.M) int {
 	code := 1
 	if err == nil {
 		code = m.Run()
-		if p.Judge != nil {
-			err = p.Judge(p.started, code == 0)
+		if p.Check != nil {
+			err = p.Check(p.started, code == 0)
 		}
 	}
 	for _, cluster := range p.started {

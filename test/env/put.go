@@ -60,38 +60,38 @@ func (c *Cluster) putBack(ctx context.Context, manager string, wanted client.Obj
 	return c.Client.Update(ctx, object, client.FieldOwner(manager))
 }
 
-// DefinitionUID is that of the definition of SharedVolumes.
-func (c *Cluster) DefinitionUID(ctx context.Context) (types.UID, error) {
-	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: SharedVolumesCRD}}
-	definition.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	definition.APIVersion = "apiextensions.k8s.io/v1"
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
-		return "", fmt.Errorf("definition of SharedVolumes: %w", err)
+// CRDUID is that of the CRD of SharedVolumes.
+func (c *Cluster) CRDUID(ctx context.Context) (types.UID, error) {
+	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: SharedVolumesCRD}}
+	crd.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	crd.APIVersion = "apiextensions.k8s.io/v1"
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+		return "", fmt.Errorf("CRD of SharedVolumes: %w", err)
 	}
-	return definition.UID, nil
+	return crd.UID, nil
 }
 
-// OfDefinition is the reference by which the community's objects go with the definition of SharedVolumes.
-func OfDefinition(definition types.UID) metav1.OwnerReference {
+// OfCRD is the reference by which the community's objects go with the CRD of SharedVolumes.
+func OfCRD(crd types.UID) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: SharedVolumesCRD, UID: definition,
+		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: SharedVolumesCRD, UID: crd,
 	}
 }
 
-// PutVolume makes a volume of a driver, and a claim that is bound to it.
-func (c *Cluster) PutVolume(ctx context.Context, driver, namespace, claim string) error {
+// PutVolume makes a volume of a driver, and a PVC that is bound to it.
+func (c *Cluster) PutVolume(ctx context.Context, driver, namespace, pvc string) error {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes, none := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ""
-	name := namespace + "-" + claim
+	name := namespace + "-" + pvc
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: claim},
+		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: pvc},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
 			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "vol-" + name},
 		},
 	}}
 	bound := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claim},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pvc},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, StorageClassName: &none, VolumeName: name, Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
@@ -101,7 +101,7 @@ func (c *Cluster) PutVolume(ctx context.Context, driver, namespace, claim string
 			return fmt.Errorf("volume of %s: %w", driver, err)
 		}
 	}
-	return Await(ctx, "claim "+claim+" bound", func() error {
+	return Await(ctx, "PVC "+pvc+" bound", func() error {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(bound), bound); err != nil {
 			return err
 		}

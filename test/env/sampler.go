@@ -43,9 +43,9 @@ type Sampler struct {
 	Silent bool
 
 	mutex sync.Mutex
-	// claims are bound to volumes of the driver.
-	claims map[client.ObjectKey]bool
-	pods   map[types.UID]*corev1.Pod
+	// pvcs are bound to volumes of the driver.
+	pvcs map[client.ObjectKey]bool
+	pods map[types.UID]*corev1.Pod
 	// served are the nodes that have had a ready plugin. One that never had any lacks nothing.
 	served map[string]bool
 	// accepted is true once the administrator allows old plugins to go from nodes in use.
@@ -62,7 +62,7 @@ type Sampler struct {
 // NewSampler makes one that has seen nothing.
 func NewSampler(sampled Sampled) *Sampler {
 	return &Sampler{
-		Sampled: sampled, claims: map[client.ObjectKey]bool{},
+		Sampled: sampled, pvcs: map[client.ObjectKey]bool{},
 		pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, ending: map[types.UID]bool{},
 	}
 }
@@ -119,7 +119,7 @@ func (s *Sampler) judgeRemoval(plugin *corev1.Pod) {
 
 func (s *Sampler) usesVolume(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
-		return volume.PersistentVolumeClaim != nil && s.claims[client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}]
+		return volume.PersistentVolumeClaim != nil && s.pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}]
 	})
 }
 
@@ -268,7 +268,7 @@ func (s *Sampler) counts() (replaced, most int) {
 // What it has found by then fails the test.
 func (s *Sampler) Follow(t *testing.T, cluster *Cluster) (stop func()) {
 	t.Helper()
-	Must(t, s.readClaims(t.Context(), cluster))
+	Must(t, s.readPVCs(t.Context(), cluster))
 	// The context of a test ends before its last checks.
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -301,7 +301,7 @@ func (s *Sampler) Follow(t *testing.T, cluster *Cluster) (stop func()) {
 	return stop
 }
 
-func (s *Sampler) readClaims(ctx context.Context, cluster *Cluster) error {
+func (s *Sampler) readPVCs(ctx context.Context, cluster *Cluster) error {
 	volumes := &corev1.PersistentVolumeList{}
 	if err := cluster.Client.List(ctx, volumes); err != nil {
 		return err
@@ -309,7 +309,7 @@ func (s *Sampler) readClaims(ctx context.Context, cluster *Cluster) error {
 	for i := range volumes.Items {
 		spec := volumes.Items[i].Spec
 		if spec.CSI != nil && spec.CSI.Driver == s.Driver && spec.ClaimRef != nil {
-			s.claims[client.ObjectKey{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}] = true
+			s.pvcs[client.ObjectKey{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}] = true
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func controller(name, namespace string) *corev1.Pod {
 	return with(plugin(name, "master-0", "controller", "any"), func(pod *corev1.Pod) { pod.Namespace = namespace })
 }
 
-// user is a running pod of an application that uses the claim.
+// user is a running pod of an application that uses the PVC.
 func user(node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app", UID: types.UID("app-" + node)},
@@ -167,7 +167,7 @@ func TestTheSamplerFindsWhatIsForbidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sample(1, "shop")
-			s.claims[client.ObjectKey{Namespace: "shop", Name: "data"}] = true
+			s.pvcs[client.ObjectKey{Namespace: "shop", Name: "data"}] = true
 			if tc.before != nil {
 				tc.before(s)
 			}

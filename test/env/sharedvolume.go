@@ -26,12 +26,12 @@ const (
 // SharedVolumesServedBefore makes the cluster one in which namespaces without a list may use SharedVolumes, as they could before this
 // operator came. In a new cluster it denies them.
 func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
-	owner, err := c.DefinitionUID(ctx)
+	owner, err := c.CRDUID(ctx)
 	if err != nil {
 		return err
 	}
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{
-		OwnerReferences: []metav1.OwnerReference{OfDefinition(owner)},
+		OwnerReferences: []metav1.OwnerReference{OfCRD(owner)},
 		Name:            SharedVolumesCRD, Labels: map[string]string{"app.kubernetes.io/managed-by": OperatorName},
 		Annotations: map[string]string{sharedvolume.DefaultAnnotation: "Allow"},
 	}}
@@ -47,7 +47,7 @@ func (c *Cluster) SharedVolumesServedBefore(ctx context.Context) error {
 	before := &admissionv1.ValidatingAdmissionPolicy{}
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(policy), before)
 	if err == nil && !slices.ContainsFunc(before.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
-		// It goes with a definition that has gone.
+		// It goes with a CRD that has gone.
 		err = c.Client.Delete(ctx, before, client.Preconditions{UID: &before.UID})
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -76,7 +76,7 @@ func SharedVolume(namespace, name string) *v1alpha1.SharedVolume {
 	}
 }
 
-// CommunityVolume is a SharedVolume with its volume and claim as the community's operator makes them: without a claim reference,
+// CommunityVolume is a SharedVolume with its volume and PVC as the community's operator makes them: without a PVC reference,
 // a UID or an owner, and held by a finalizer. The old shape of a volume has the access point in its mount options.
 func CommunityVolume(namespace, name string, old bool) (*v1alpha1.SharedVolume, *corev1.PersistentVolume, *corev1.PersistentVolumeClaim) {
 	sv := SharedVolume(namespace, name)
@@ -86,28 +86,28 @@ func CommunityVolume(namespace, name string, old bool) (*v1alpha1.SharedVolume, 
 		"openshift.io/aws-efs-operator-shared-volume-owner-namespace": namespace,
 		"openshift.io/aws-efs-operator-shared-volume-owner-name":      name,
 	}
-	volume, claim, _ := Workload()
+	volume, pvc, _ := Workload()
 	volume.Name, volume.Labels = "pv-"+namespace+"-"+name, labels
 	volume.Spec.CSI.VolumeHandle = FileSystem + "::" + AccessPoint
 	if old {
 		volume.Spec.CSI.VolumeHandle, volume.Spec.MountOptions = FileSystem, []string{"tls", "accesspoint=" + AccessPoint}
 	}
-	claim.Namespace, claim.Name, claim.Labels, claim.Spec.VolumeName = namespace, "pvc-"+name, labels, volume.Name
-	return sv, volume, claim
+	pvc.Namespace, pvc.Name, pvc.Labels, pvc.Spec.VolumeName = namespace, "pvc-"+name, labels, volume.Name
+	return sv, volume, pvc
 }
 
-// PutCommunityVolume makes a SharedVolume as the community's operator does and waits until its claim is bound.
+// PutCommunityVolume makes a SharedVolume as the community's operator does and waits until its PVC is bound.
 func (c *Cluster) PutCommunityVolume(ctx context.Context, namespace, name string, old bool) (*v1alpha1.SharedVolume, error) {
-	sv, volume, claim := CommunityVolume(namespace, name, old)
-	if err := c.Put(ctx, CommunityName, sv, volume, claim); err != nil {
+	sv, volume, pvc := CommunityVolume(namespace, name, old)
+	if err := c.Put(ctx, CommunityName, sv, volume, pvc); err != nil {
 		return nil, err
 	}
-	err := Await(ctx, "claim "+claim.Name+" bound", func() error {
-		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+	err := Await(ctx, "PVC "+pvc.Name+" bound", func() error {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(pvc), pvc); err != nil {
 			return err
 		}
-		if claim.Status.Phase != corev1.ClaimBound {
-			return errors.New(string(claim.Status.Phase))
+		if pvc.Status.Phase != corev1.ClaimBound {
+			return errors.New(string(pvc.Status.Phase))
 		}
 		return nil
 	})
@@ -118,22 +118,22 @@ func (c *Cluster) PutCommunityVolume(ctx context.Context, namespace, name string
 		return nil, err
 	}
 	sv.Status = v1alpha1.SharedVolumeStatus{
-		Phase: v1alpha1.Ready, ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: claim.Name},
+		Phase: v1alpha1.Ready, ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: pvc.Name},
 		Message: "left from before",
 	}
 	return sv, c.Client.Status().Update(ctx, sv)
 }
 
-// PairGone checks that the claim and the volume of a SharedVolume have gone.
+// PairGone checks that the PVC and the volume of a SharedVolume have gone.
 func (c *Cluster) PairGone(ctx context.Context, sv *v1alpha1.SharedVolume) error {
-	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
-	if err := errors.Join(c.Client.List(ctx, claims, client.InNamespace(sv.Namespace)), c.Client.List(ctx, volumes)); err != nil {
+	pvcs, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	if err := errors.Join(c.Client.List(ctx, pvcs, client.InNamespace(sv.Namespace)), c.Client.List(ctx, volumes)); err != nil {
 		return err
 	}
-	for i := range claims.Items {
-		for _, owner := range claims.Items[i].OwnerReferences {
+	for i := range pvcs.Items {
+		for _, owner := range pvcs.Items[i].OwnerReferences {
 			if owner.UID == sv.UID {
-				return fmt.Errorf("claim %s is still there", claims.Items[i].Name)
+				return fmt.Errorf("PVC %s is still there", pvcs.Items[i].Name)
 			}
 		}
 	}
@@ -156,22 +156,22 @@ func (c *Cluster) Phase(ctx context.Context, sv *v1alpha1.SharedVolume, want v1a
 	return nil
 }
 
-// Ready checks that a SharedVolume says Ready, and that its claim is bound to its volume, which is for this claim alone.
+// Ready checks that a SharedVolume says Ready, and that its PVC is bound to its volume, which is for this PVC alone.
 func (c *Cluster) Ready(ctx context.Context, sv *v1alpha1.SharedVolume) error {
 	if err := c.Phase(ctx, sv, v1alpha1.Ready); err != nil {
 		return err
 	}
-	claim, volume := ClaimOf(sv), VolumeOf(sv)
+	pvc, volume := PVCOf(sv), VolumeOf(sv)
 	err := errors.Join(
-		c.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim), c.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume))
+		c.Client.Get(ctx, client.ObjectKeyFromObject(pvc), pvc), c.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume))
 	if err != nil {
 		return err
 	}
 	ref := volume.Spec.ClaimRef
 	switch {
-	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != volume.Name:
-		return fmt.Errorf("claim %s is %s to %s, the status says %s", claim.Name, claim.Status.Phase, claim.Spec.VolumeName, volume.Name)
-	case ref == nil || ref.UID != claim.UID:
+	case pvc.Status.Phase != corev1.ClaimBound || pvc.Spec.VolumeName != volume.Name:
+		return fmt.Errorf("PVC %s is %s to %s, the status says %s", pvc.Name, pvc.Status.Phase, pvc.Spec.VolumeName, volume.Name)
+	case ref == nil || ref.UID != pvc.UID:
 		return fmt.Errorf("volume %s is for %v", volume.Name, ref)
 	case !meta.IsStatusConditionTrue(sv.Status.Conditions, "Ready") || !meta.IsStatusConditionTrue(sv.Status.Conditions, "Bound"):
 		return fmt.Errorf("conditions %v", sv.Status.Conditions)
@@ -181,8 +181,8 @@ func (c *Cluster) Ready(ctx context.Context, sv *v1alpha1.SharedVolume) error {
 	return nil
 }
 
-// ClaimOf is the claim that the status names.
-func ClaimOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
+// PVCOf is the PVC that the status names.
+func PVCOf(sv *v1alpha1.SharedVolume) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: sv.Namespace, Name: sv.Status.ClaimRef.Name}}
 }
 

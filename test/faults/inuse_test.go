@@ -19,9 +19,9 @@ func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
 	cluster, through, operator := installed(t)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
-	_, claim, pod := env.Workload()
-	// The volume and its claim are among the bystanders; only the pod that uses them is missing.
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	_, pvc, pod := env.Workload()
+	// The volume and its PVC are among the bystanders; only the pod that uses them is missing.
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
 	env.Must(t, cluster.Client.Create(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
 	env.Eventually(t, "the pod named", func() error { return waits(t, cluster) })

@@ -65,14 +65,14 @@ func moments(random *rand.Rand, count int, phases []*phase) []moment {
 		n, arrives := 1+random.IntN(p.cost), random.IntN(2) == 1
 		all = append(all, moment{phase: p, name: fmt.Sprintf("at request %d, arrives %t", n, arrives), match: env.IsWork, n: n, arrives: arrives})
 		if i == 1 {
-			all = append(all, moment{phase: p, name: "between two writes", match: isTakeover, n: 1, arrives: true, must: true})
+			all = append(all, moment{phase: p, name: "between two writes", match: isMigration, n: 1, arrives: true, must: true})
 		}
 	}
 	return all
 }
 
-// isTakeover is true for the request that moves fields of others to the operator.
-func isTakeover(r *http.Request) bool {
+// isMigration is true for the request that moves fields of others to the operator.
+func isMigration(r *http.Request) bool {
 	return r.Header.Get("Content-Type") == "application/merge-patch+json" && strings.HasSuffix(r.URL.Path, "/daemonsets/efs-csi-node")
 }
 

@@ -72,19 +72,19 @@ func own(t *testing.T) *env.Cluster {
 	return cluster
 }
 
-// bound waits for the controllers that write to a volume and its claim.
+// bound waits for the controllers that write to a volume and its PVC.
 func bound(ctx context.Context, cluster *env.Cluster) error {
-	volume, claim, _ := env.Workload()
+	volume, pvc, _ := env.Workload()
 	err := errors.Join(
 		cluster.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume),
-		cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim))
+		cluster.Client.Get(ctx, client.ObjectKeyFromObject(pvc), pvc))
 	if err != nil {
 		return err
 	}
-	if volume.Status.Phase != corev1.VolumeBound || claim.Status.Phase != corev1.ClaimBound ||
-		len(volume.Finalizers) == 0 || len(claim.Finalizers) == 0 {
-		return fmt.Errorf("volume %s with finalizers %v, claim %s with %v",
-			volume.Status.Phase, volume.Finalizers, claim.Status.Phase, claim.Finalizers)
+	if volume.Status.Phase != corev1.VolumeBound || pvc.Status.Phase != corev1.ClaimBound ||
+		len(volume.Finalizers) == 0 || len(pvc.Finalizers) == 0 {
+		return fmt.Errorf("volume %s with finalizers %v, PVC %s with %v",
+			volume.Status.Phase, volume.Finalizers, pvc.Status.Phase, pvc.Finalizers)
 	}
 	return nil
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// pairs are the volumes and claims of all SharedVolumes, whether these exist or not.
-func pairs(ctx context.Context, cluster *env.Cluster) (volumes, claims int, err error) {
+// pairs are the volumes and PVCs of all SharedVolumes, whether these exist or not.
+func pairs(ctx context.Context, cluster *env.Cluster) (volumes, pvcs int, err error) {
 	owned := client.MatchingLabels{"openshift.io/aws-efs-operator-owned": "true"}
-	volumeList, claimList := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
-	err = errors.Join(cluster.Client.List(ctx, volumeList, owned), cluster.Client.List(ctx, claimList, owned))
-	return len(volumeList.Items), len(claimList.Items), err
+	volumeList, pvcList := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
+	err = errors.Join(cluster.Client.List(ctx, volumeList, owned), cluster.Client.List(ctx, pvcList, owned))
+	return len(volumeList.Items), len(pvcList.Items), err
 }
 
-// settled checks that as many SharedVolumes are Ready as there shall be, each with one volume and one claim, and that nothing is
+// settled checks that as many SharedVolumes are Ready as there shall be, each with one volume and one PVC, and that nothing is
 // left of others.
 func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 	list := &v1alpha1.SharedVolumeList{}
@@ -44,10 +44,10 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 			waits = fmt.Sprintf("%s is %q: %s", list.Items[i].Name, state.Phase, state.Message)
 		}
 	}
-	volumes, claims, err := pairs(ctx, cluster)
-	if err == nil && (len(list.Items) != want || isReady != want || volumes != want || claims != want) {
-		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d claims, want %d of each; %s",
-			len(list.Items), isReady, volumes, claims, want, waits)
+	volumes, pvcs, err := pairs(ctx, cluster)
+	if err == nil && (len(list.Items) != want || isReady != want || volumes != want || pvcs != want) {
+		err = fmt.Errorf("%d SharedVolumes, %d of them Ready, %d volumes and %d PVCs, want %d of each; %s",
+			len(list.Items), isReady, volumes, pvcs, want, waits)
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 	env.Eventually(t, "nothing left", func() error { return settled(t.Context(), cluster, 0) })
 }
 
-// ofSharedVolumes is true for work on them, their volumes and their claims.
+// ofSharedVolumes is true for work on them, their volumes and their PVCs.
 func ofSharedVolumes(r *http.Request) bool {
 	return env.IsWork(r) && (strings.Contains(r.URL.Path, "/sharedvolumes") || strings.Contains(r.URL.Path, "/persistentvolume"))
 }
@@ -173,14 +173,14 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	const name = "sharedvolumes.aws-efs.managed.openshift.io"
 	_, err := cluster.Kubectl(t.Context(), "delete", "crd", name)
 	env.Must(t, err)
-	// The operator is there before the definition.
+	// The operator is there before the CRD.
 	operator := operate(t, cluster, nil, alone)
 	env.Eventually(t, "the operator works", operator.Started)
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
 	env.Must(t, cluster.Client.Create(t.Context(), project))
 	env.Eventually(t, "SharedVolumes served and created", func() error {
-		// The operator decides when it sees the definition, which may have been before.
+		// The operator decides when it sees the CRD, which may have been before.
 		if err := cluster.SharedVolumesServedBefore(t.Context()); err != nil {
 			return err
 		}
@@ -195,21 +195,21 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	env.Must(t, operator.Stop())
 	env.Must(t, errors.Join(cluster.Client.Delete(t.Context(), project), cluster.Client.Delete(t.Context(), env.SharedVolume("default", "sv2"))))
 	env.Eventually(t, "the namespace gone without an operator", func() error { return cluster.Gone(t.Context(), project) })
-	env.Eventually(t, "claims gone without an operator", func() error {
-		if _, claims, err := pairs(t.Context(), cluster); err != nil || claims != 1 {
-			return fmt.Errorf("%d claims (%w)", claims, err)
+	env.Eventually(t, "PVCs gone without an operator", func() error {
+		if _, pvcs, err := pairs(t.Context(), cluster); err != nil || pvcs != 1 {
+			return fmt.Errorf("%d PVCs (%w)", pvcs, err)
 		}
 		return nil
 	})
 	operate(t, cluster, nil, alone)
 	env.Eventually(t, "volumes swept", func() error { return settled(t.Context(), cluster, 1) })
-	// The definition goes with all SharedVolumes and with the policies, and comes back.
+	// The CRD goes with all SharedVolumes and with the policies, and comes back.
 	_, err = cluster.Kubectl(t.Context(), "delete", "crd", name)
 	env.Must(t, err)
 	env.Eventually(t, "nothing left of SharedVolumes", func() error {
-		volumes, claims, err := pairs(t.Context(), cluster)
-		if err == nil && volumes+claims > 0 {
-			err = fmt.Errorf("%d volumes, %d claims", volumes, claims)
+		volumes, pvcs, err := pairs(t.Context(), cluster)
+		if err == nil && volumes+pvcs > 0 {
+			err = fmt.Errorf("%d volumes, %d PVCs", volumes, pvcs)
 		}
 		policies, listing := cluster.Kubectl(t.Context(), "get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
 		if strings.Contains(policies, name) {
@@ -219,7 +219,7 @@ func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
 	})
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	env.Eventually(t, "SharedVolumes served again", func() error {
-		// The operator decides when it sees the definition, which may have been before.
+		// The operator decides when it sees the CRD, which may have been before.
 		if err := cluster.SharedVolumesServedBefore(t.Context()); err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func collectorKnows(t *testing.T, cluster *env.Cluster) {
 }
 
 // What the API server refuses is told with what to do, and made as soon as it is allowed.
-func TestRefusedPairsAreToldAndMadeLater(t *testing.T) {
+func TestRefusedPairsAreReportedAndMadeLater(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)
 	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
@@ -281,10 +281,10 @@ func TestRefusedPairsAreToldAndMadeLater(t *testing.T) {
 		})
 	}
 	failed(limited, "QuotaExceeded", "ask for a larger quota")
-	// A quota of claims bounds volumes as well.
-	env.Eventually(t, "no volume left of a claim that was refused", func() error {
-		if volumes, claims, err := pairs(t.Context(), cluster); err != nil || volumes+claims > 0 {
-			return fmt.Errorf("%d volumes, %d claims (%w)", volumes, claims, err)
+	// A quota of PVCs bounds volumes as well.
+	env.Eventually(t, "no volume left of a PVC that was refused", func() error {
+		if volumes, pvcs, err := pairs(t.Context(), cluster); err != nil || volumes+pvcs > 0 {
+			return fmt.Errorf("%d volumes, %d PVCs (%w)", volumes, pvcs, err)
 		}
 		return nil
 	})

@@ -126,7 +126,7 @@ func (a accepted) checkEnvironment(variables []corev1.EnvVar) (problems []error)
 	return problems
 }
 
-func TestProgramsWithoutModulesKnowWhatTheyAreTold(t *testing.T) {
+func TestProgramsWithoutModulesKnowTheirFlags(t *testing.T) {
 	lists := readLists(t)
 	checked := map[string]int{}
 	// A mistake is in most variants.

@@ -22,7 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
-// A claim is provisioned, attached, resized, modified, snapshotted, copied and deleted, as far as the sidecars of the driver do that. No
+// A PVC is provisioned, attached, resized, modified, snapshotted, copied and deleted, as far as the sidecars of the driver do that. No
 // request is refused, and none of the rights that the rendered roles give is without use.
 func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 	seen := &usage{held: map[rbac.Right]int{}, idle: map[rbac.Right]int{}}
@@ -100,7 +100,7 @@ func (l *life) live(t *testing.T) {
 	ctx := t.Context()
 	env.Must(t, suite.cluster.Namespace(ctx, l.namespace))
 	t.Cleanup(func() { l.clear(t) })
-	first := l.claim("first", nil)
+	first := l.newPVC("first", nil)
 	if l.does("MODIFY_VOLUME") {
 		l.attributes(t, l.namespace+"-silver", "100")
 		l.attributes(t, l.namespace+"-gold", "200")
@@ -108,22 +108,22 @@ func (l *life) live(t *testing.T) {
 	}
 	l.create(t, first)
 	l.use(t, "first")
-	l.eventually(t, "the first claim is bound", func() error { return l.bound(ctx, "first") })
+	l.eventually(t, "the first PVC is bound", func() error { return l.bound(ctx, "first") })
 	if l.does("PUBLISH_UNPUBLISH_VOLUME") {
 		l.eventually(t, "the first volume is attached", func() error { return l.attached(ctx, 1) })
 	}
 	if l.does("EXPAND_VOLUME") {
 		for _, size := range []string{"2Gi", "3Gi"} {
-			l.change(t, "first", func(claim *corev1.PersistentVolumeClaim) {
-				claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+			l.change(t, "first", func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
 			})
-			l.eventually(t, "the first claim has "+size, func() error { return l.status(ctx, "first", size, "") })
+			l.eventually(t, "the first PVC has "+size, func() error { return l.status(ctx, "first", size, "") })
 		}
-		l.eventually(t, "the resizer says what it does", func() error { return l.told(ctx, l.namespace, "Resizing") })
+		l.eventually(t, "the resizer says what it does", func() error { return l.hasEvent(ctx, l.namespace, "Resizing") })
 	}
 	if l.does("MODIFY_VOLUME") {
-		l.change(t, "first", func(claim *corev1.PersistentVolumeClaim) {
-			claim.Spec.VolumeAttributesClassName = new(l.namespace + "-gold")
+		l.change(t, "first", func(pvc *corev1.PersistentVolumeClaim) {
+			pvc.Spec.VolumeAttributesClassName = new(l.namespace + "-gold")
 		})
 		l.eventually(t, "the first volume has other attributes", func() error { return l.status(ctx, "first", "3Gi", l.namespace+"-gold") })
 	}
@@ -132,18 +132,18 @@ func (l *life) live(t *testing.T) {
 		l.create(t, l.snapshot("copy", "first"))
 		l.eventually(t, "the snapshot is ready", func() error { return l.ready(ctx, "copy") })
 		group := snapshotv1.GroupVersion().Group
-		l.create(t, l.claim("restored", &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "copy"}))
+		l.create(t, l.newPVC("restored", &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "copy"}))
 		l.use(t, "restored")
-		l.eventually(t, "the restored claim is bound", func() error { return l.bound(ctx, "restored") })
+		l.eventually(t, "the restored PVC is bound", func() error { return l.bound(ctx, "restored") })
 	}
 	if l.does("CLONE_VOLUME") {
-		l.create(t, l.claim("cloned", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "first"}))
+		l.create(t, l.newPVC("cloned", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "first"}))
 		l.use(t, "cloned")
-		l.eventually(t, "the cloned claim is bound", func() error { return l.bound(ctx, "cloned") })
+		l.eventually(t, "the cloned PVC is bound", func() error { return l.bound(ctx, "cloned") })
 	}
-	l.create(t, l.claim("impossible", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "missing"}))
+	l.create(t, l.newPVC("impossible", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "missing"}))
 	l.use(t, "impossible")
-	l.eventually(t, "the provisioner says what is wrong", func() error { return l.told(ctx, l.namespace, "ProvisioningFailed") })
+	l.eventually(t, "the provisioner says what is wrong", func() error { return l.hasEvent(ctx, l.namespace, "ProvisioningFailed") })
 	l.end(t, snapshots)
 }
 
@@ -159,8 +159,8 @@ func (l *life) create(t *testing.T, object client.Object) {
 	env.Must(t, suite.cluster.Client.Create(t.Context(), object))
 }
 
-// claim asks for a gibibyte of the driver's class, or for a copy.
-func (l *life) claim(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
+// newPVC asks for a gibibyte of the driver's class, or for a copy.
+func (l *life) newPVC(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
 	size := "1Gi"
 	if source != nil {
 		size = "3Gi"
@@ -174,18 +174,18 @@ func (l *life) claim(name string, source *corev1.TypedLocalObjectReference) *cor
 	}
 }
 
-// use makes a pod with a claim, on the node that has the driver. It is scheduled by the real scheduler.
-func (l *life) use(t *testing.T, claim string) {
+// use makes a pod with a PVC, on the node that has the driver. It is scheduled by the real scheduler.
+func (l *life) use(t *testing.T, pvc string) {
 	t.Helper()
 	l.create(t, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: claim},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: pvc},
 		Spec: corev1.PodSpec{
 			NodeSelector: map[string]string{corev1.LabelHostname: l.node},
 			Containers: []corev1.Container{{
 				Name: "application", Image: "registry.example/application", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 			}}},
 		},
 	})
@@ -205,10 +205,10 @@ func (l *life) attributes(t *testing.T, name, value string) {
 	})
 }
 
-func (l *life) snapshot(name, claim string) *unstructured.Unstructured {
+func (l *life) snapshot(name, pvc string) *unstructured.Unstructured {
 	object := l.object("VolumeSnapshot", name)
 	object.Object["spec"] = map[string]any{
-		"volumeSnapshotClassName": l.pod.v.first("VolumeSnapshotClass"), "source": map[string]any{"persistentVolumeClaimName": claim},
+		"volumeSnapshotClassName": l.pod.v.first("VolumeSnapshotClass"), "source": map[string]any{"persistentVolumeClaimName": pvc},
 	}
 	return object
 }
@@ -222,38 +222,38 @@ func (l *life) object(kind, name string) *unstructured.Unstructured {
 }
 
 func (l *life) get(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
-	claim := l.claim(name, nil)
-	return claim, suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
+	pvc := l.newPVC(name, nil)
+	return pvc, suite.cluster.Client.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
 }
 
 func (l *life) change(t *testing.T, name string, change func(*corev1.PersistentVolumeClaim)) {
 	t.Helper()
-	claim, err := l.get(t.Context(), name)
+	pvc, err := l.get(t.Context(), name)
 	env.Must(t, err)
-	before := claim.DeepCopy()
-	change(claim)
-	env.Must(t, suite.cluster.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
+	before := pvc.DeepCopy()
+	change(pvc)
+	env.Must(t, suite.cluster.Client.Patch(t.Context(), pvc, client.MergeFrom(before)))
 }
 
 func (l *life) bound(ctx context.Context, name string) error {
-	claim, err := l.get(ctx, name)
-	if err == nil && claim.Status.Phase != corev1.ClaimBound {
-		err = fmt.Errorf("claim %s is %s%s", name, claim.Status.Phase, l.pod.words("csi-provisioner"))
+	pvc, err := l.get(ctx, name)
+	if err == nil && pvc.Status.Phase != corev1.ClaimBound {
+		err = fmt.Errorf("PVC %s is %s%s", name, pvc.Status.Phase, l.pod.words("csi-provisioner"))
 	}
 	return err
 }
 
-// status checks the size of a claim, and its class of attributes if one is given.
+// status checks the size of a PVC, and its class of attributes if one is given.
 func (l *life) status(ctx context.Context, name, size, attributes string) error {
-	claim, err := l.get(ctx, name)
+	pvc, err := l.get(ctx, name)
 	if err != nil {
 		return err
 	}
-	if have := claim.Status.Capacity[corev1.ResourceStorage]; have.String() != size {
-		return fmt.Errorf("claim %s has %s, want %s%s", name, have.String(), size, l.pod.words("csi-resizer"))
+	if have := pvc.Status.Capacity[corev1.ResourceStorage]; have.String() != size {
+		return fmt.Errorf("PVC %s has %s, want %s%s", name, have.String(), size, l.pod.words("csi-resizer"))
 	}
-	if have := claim.Status.CurrentVolumeAttributesClassName; attributes != "" && (have == nil || *have != attributes) {
-		return fmt.Errorf("claim %s has not the attributes %s%s", name, attributes, l.pod.words("csi-resizer"))
+	if have := pvc.Status.CurrentVolumeAttributesClassName; attributes != "" && (have == nil || *have != attributes) {
+		return fmt.Errorf("PVC %s has not the attributes %s%s", name, attributes, l.pod.words("csi-resizer"))
 	}
 	return nil
 }
@@ -328,8 +328,8 @@ func (l *life) clear(t *testing.T) {
 	}
 }
 
-// told checks that a sidecar has reported something twice: it creates the first event and patches it when it happens again.
-func (l *life) told(ctx context.Context, namespace, reason string) error {
+// hasEvent checks that a sidecar has reported something twice: it creates the first event and patches it when it happens again.
+func (l *life) hasEvent(ctx context.Context, namespace, reason string) error {
 	events := &corev1.EventList{}
 	if err := suite.cluster.Client.List(ctx, events, client.InNamespace(namespace)); err != nil {
 		return err

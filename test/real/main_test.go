@@ -87,16 +87,16 @@ func startSnapshotController(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := filepath.Glob(filepath.Join(filepath.Dir(binary), "crds", "snapshot.storage.k8s.io_*.yaml"))
-	if err != nil || len(definitions) != 3 {
-		return nil, fmt.Errorf("bin/real/crds has %d definitions of snapshots, want 3: run 'make bin/real' (%w)", len(definitions), err)
+	crds, err := filepath.Glob(filepath.Join(filepath.Dir(binary), "crds", "snapshot.storage.k8s.io_*.yaml"))
+	if err != nil || len(crds) != 3 {
+		return nil, fmt.Errorf("bin/real/crds has %d CRDs of snapshots, want 3: run 'make bin/real' (%w)", len(crds), err)
 	}
-	for _, file := range definitions {
+	for _, file := range crds {
 		if err := suite.cluster.ApplyFile(ctx, file); err != nil {
 			return nil, err
 		}
 	}
-	_, err = suite.cluster.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, prefixed("-f=", definitions)...)...)
+	_, err = suite.cluster.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, prefixed("-f=", crds)...)...)
 	if err != nil {
 		return nil, err
 	}

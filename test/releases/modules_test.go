@@ -58,8 +58,8 @@ func download(ctx context.Context, modules ...string) (map[string]string, error)
 	return folders, nil
 }
 
-// definitions are the wanted CRDs in folders of a module, as a self-managed cluster of a feature set has them.
-func definitions(module string, wanted []string, set string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// crds are the wanted CRDs in folders of a module, as a self-managed cluster of a feature set has them.
+func crds(module string, wanted []string, set string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -71,9 +71,9 @@ func definitions(module string, wanted []string, set string) ([]*apiextensionsv1
 		if filepath.Ext(path) != ".yaml" {
 			return nil
 		}
-		definition, err := definition(path, wanted, set)
-		if definition != nil {
-			found[definition.Name] = definition
+		crd, err := readCRD(path, wanted, set)
+		if crd != nil {
+			found[crd.Name] = crd
 		}
 		return err
 	})
@@ -97,29 +97,29 @@ func skip(folder string) error {
 	return nil
 }
 
-// definition reads a file, if it has one of the CRDs for a feature set.
-func definition(path string, wanted []string, set string) (*apiextensionsv1.CustomResourceDefinition, error) {
+// readCRD reads a file, if it has one of the CRDs for a feature set.
+func readCRD(path string, wanted []string, set string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	text, err := os.ReadFile(filepath.Clean(path))
 	if err != nil || !bytes.Contains(text, []byte("kind: CustomResourceDefinition")) {
 		return nil, err
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(text, definition); err != nil {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, crd); err != nil {
 		// Patches of CRDs and files with several are not what is looked for.
 		return nil, nil //nolint:nilerr // What is missing in the end is an error.
 	}
 	const annotation = "release.openshift.io/feature-set"
-	sets, limited := definition.Annotations[annotation]
-	profiles := slices.ContainsFunc(slices.Collect(maps.Keys(definition.Annotations)), func(key string) bool {
+	sets, limited := crd.Annotations[annotation]
+	profiles := slices.ContainsFunc(slices.Collect(maps.Keys(crd.Annotations)), func(key string) bool {
 		return strings.HasPrefix(key, "include.release.openshift.io/")
 	})
 	switch {
-	case definition.Kind != "CustomResourceDefinition", !slices.Contains(wanted, definition.Name):
+	case crd.Kind != "CustomResourceDefinition", !slices.Contains(wanted, crd.Name):
 		return nil, nil
 	case limited && !slices.Contains(strings.Split(sets, ","), set):
 		return nil, nil
-	case profiles && definition.Annotations["include.release.openshift.io/self-managed-high-availability"] != "true":
+	case profiles && crd.Annotations["include.release.openshift.io/self-managed-high-availability"] != "true":
 		return nil, nil
 	}
-	return definition, nil
+	return crd, nil
 }

@@ -81,7 +81,7 @@ type scene struct {
 
 // definitionsOf are the CRDs of a release.
 func definitionsOf(r release, set string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	openshift, err := definitions(suite.modules[openshiftModule+"@"+r.api], needed(), set)
+	openshift, err := crds(suite.modules[openshiftModule+"@"+r.api], needed(), set)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func definitionsOf(r release, set string) ([]*apiextensionsv1.CustomResourceDefi
 
 // monitoringOf are the CRDs of a version of prometheus-operator.
 func monitoringOf(version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return definitions(suite.modules[monitoringModule+"@"+version]+"/example/prometheus-operator-crd", monitored(), "Default")
+	return crds(suite.modules[monitoringModule+"@"+version]+"/example/prometheus-operator-crd", monitored(), "Default")
 }
 
 // define replaces CRDs, and returns when the API server holds objects to the new ones.
@@ -100,23 +100,23 @@ func (s *scene) define(t *testing.T, wanted []*apiextensionsv1.CustomResourceDef
 	s.changes++
 	// An API server goes on with an old schema for a moment. That it knows this field says which one it has.
 	mark := fmt.Sprintf("testMark%d", s.changes)
-	for _, definition := range wanted {
-		definition = definition.DeepCopy()
-		for i := range definition.Spec.Versions {
-			root := definition.Spec.Versions[i].Schema.OpenAPIV3Schema
+	for _, crd := range wanted {
+		crd = crd.DeepCopy()
+		for i := range crd.Spec.Versions {
+			root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 			root.Properties[mark] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 		}
-		env.Must(t, s.put(t.Context(), definition))
+		env.Must(t, s.put(t.Context(), crd))
 	}
-	for _, definition := range wanted {
-		env.Eventually(t, "the schema of "+definition.Name, func() error { return s.knows(t.Context(), definition, mark) })
+	for _, crd := range wanted {
+		env.Eventually(t, "the schema of "+crd.Name, func() error { return s.knows(t.Context(), crd, mark) })
 	}
 }
 
 // put creates a CRD, or replaces what another release has made of it.
-func (s *scene) put(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) error {
-	live := newObject(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", definition.Name)
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(definition)
+func (s *scene) put(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	live := newObject(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd.Name)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *scene) put(ctx context.Context, definition *apiextensionsv1.CustomResou
 		return err
 	}
 	live.Object["spec"] = fields["spec"]
-	live.SetAnnotations(definition.Annotations)
+	live.SetAnnotations(crd.Annotations)
 	if err != nil {
 		return s.Client.Create(ctx, live)
 	}
@@ -133,14 +133,14 @@ func (s *scene) put(ctx context.Context, definition *apiextensionsv1.CustomResou
 }
 
 // knows returns nil when the API server knows a field of a CRD, in each version.
-func (s *scene) knows(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, field string) error {
-	for _, version := range definition.Spec.Versions {
+func (s *scene) knows(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, field string) error {
+	for _, version := range crd.Spec.Versions {
 		if !version.Served {
 			continue
 		}
-		kind := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
+		kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
 		namespace := ""
-		if definition.Spec.Scope == apiextensionsv1.NamespaceScoped {
+		if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
 			namespace = "default"
 		}
 		probe := newObject(kind, namespace, "probe")

@@ -48,7 +48,7 @@ func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
 		}
 	}
 	if len(found) != 3 {
-		t.Fatalf("%d policies in config/limits, want those of volumes, claims and the namespace", len(found))
+		t.Fatalf("%d policies in config/limits, want those of volumes, PVCs and the namespace", len(found))
 	}
 	return found
 }

@@ -20,7 +20,7 @@ import (
 
 const ebs = "ebs.csi.aws.com"
 
-func TestDriverOfSomebodyElseIsNotTakenOverUnlessAsked(t *testing.T) {
+func TestDriverOfSomebodyElseIsNotMigratedUnlessAsked(t *testing.T) {
 	s := fresh(t, configv1.AWSPlatformType)
 	theirs := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: ebs, Labels: map[string]string{"who": "somebody"}}}
 	env.Must(t, s.Client.Create(t.Context(), theirs))

@@ -35,7 +35,7 @@ func environment(edit func([]corev1.EnvVar) []corev1.EnvVar) func(*unstructured.
 	}
 }
 
-func TestNonsenseInAClusterCSIDriverIsTold(t *testing.T) {
+func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
 	s := installed(t, configv1.GCPPlatformType)
 	const pd = "pd.csi.storage.gke.io"
 	s.changeDriver(pd, func(driver *operatorv1.ClusterCSIDriver) {

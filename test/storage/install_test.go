@@ -49,7 +49,7 @@ func TestPlatformGetsItsDriverAndReportsVersionsLast(t *testing.T) {
 			if defaults := s.defaultClasses(); len(defaults) != 1 || defaults[0] != class {
 				t.Errorf("the default StorageClasses are %v, want %s", defaults, class)
 			}
-			s.holdsOnlyItsRights(entries[0])
+			s.holdsOnlyItsRBAC(entries[0])
 		})
 	}
 }
@@ -112,8 +112,8 @@ func (s *scene) defaultClasses() []string {
 	return names
 }
 
-// holdsOnlyItsRights checks that nobody is an administrator, and that Secrets of other namespaces are out of reach.
-func (s *scene) holdsOnlyItsRights(entry catalogue.Entry) {
+// holdsOnlyItsRBAC checks that nobody is an administrator, and that Secrets of other namespaces are out of reach.
+func (s *scene) holdsOnlyItsRBAC(entry catalogue.Entry) {
 	s.t.Helper()
 	bindings := &rbacv1.ClusterRoleBindingList{}
 	env.Must(s.t, s.Client.List(s.t.Context(), bindings))

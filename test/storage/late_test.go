@@ -19,7 +19,7 @@ import (
 // While a cluster is installed, storage is there before monitoring is. Lists in place of streams are what older API servers need.
 func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
 	s := fresh(t, configv1.OpenStackPlatformType)
-	definition := s.takeAway("servicemonitors.monitoring.coreos.com")
+	crd := s.takeAway("servicemonitors.monitoring.coreos.com")
 	mark, err := s.Audit.Now()
 	env.Must(t, err)
 	lists := environment(func(all []corev1.EnvVar) []corev1.EnvVar {
@@ -36,7 +36,7 @@ func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
 	}
 	s.reports("servicemonitors", false)
 
-	env.Must(t, s.Client.Create(t.Context(), definition))
+	env.Must(t, s.Client.Create(t.Context(), crd))
 	monitor := &unstructured.Unstructured{}
 	monitor.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"})
 	s.eventually("the operator of the driver is monitored", func() error {
@@ -49,14 +49,14 @@ func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
 // takeAway deletes a CustomResourceDefinition, and returns it as it is to be made again. That happens at the end if the test has not done so.
 func (s *scene) takeAway(name string) *unstructured.Unstructured {
 	s.t.Helper()
-	definition := &unstructured.Unstructured{}
-	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKey{Name: name}, definition))
-	again := definition.DeepCopy()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKey{Name: name}, crd))
+	again := crd.DeepCopy()
 	delete(again.Object, "status")
 	again.Object["metadata"] = map[string]any{"name": name}
-	env.Must(s.t, s.Client.Delete(s.t.Context(), definition))
-	s.eventually(name+" has gone", func() error { return s.Gone(s.t.Context(), definition) })
+	env.Must(s.t, s.Client.Delete(s.t.Context(), crd))
+	s.eventually(name+" has gone", func() error { return s.Gone(s.t.Context(), crd) })
 	s.t.Cleanup(func() {
 		if err := s.Client.Create(context.Background(), again.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
 			s.t.Error(err)

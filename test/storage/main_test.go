@@ -18,7 +18,7 @@ const (
 )
 
 // pool has the clusters of the tests.
-var pool = &env.Pool{Size: 2, Judge: judgeRights}
+var pool = &env.Pool{Size: 2, Check: checkRBAC}
 
 func TestMain(m *testing.M) {
 	programs, err := env.ReleasePrograms(true, release, nextRelease)

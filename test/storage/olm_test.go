@@ -39,23 +39,23 @@ func entryOf(t *testing.T, name string) catalogue.Entry {
 	return catalogue.Entry{}
 }
 
-// former gives the cluster OLM's API and a stand-in for OLM and an operator that it has installed. All of it goes with the test, so that
+// predecessor gives the cluster OLM's API and a stand-in for OLM and an operator that it has installed. All of it goes with the test, so that
 // the others see a cluster without OLM.
-func (s *scene) former(driver, finalizer string) *predecessors.FormerOperator {
+func (s *scene) predecessor(driver, finalizer string) *predecessors.OLMOperator {
 	s.t.Helper()
 	env.Must(s.t, s.ApplyFile(s.t.Context(), "testdata/olm.yaml"))
-	definitions := []string{
+	crds := []string{
 		"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com",
 		"awsebsdrivers.csi.openshift.io", "maniladrivers.csi.openshift.io",
 	}
-	env.Must(s.t, s.Served(s.t.Context(), definitions...))
+	env.Must(s.t, s.Served(s.t.Context(), crds...))
 	s.t.Cleanup(func() {
 		ctx := context.Background()
-		_, err := s.Kubectl(ctx, append([]string{"delete", "crds", "--timeout=1m"}, definitions...)...)
+		_, err := s.Kubectl(ctx, append([]string{"delete", "crds", "--timeout=1m"}, crds...)...)
 		if err != nil {
 			s.t.Error(err)
 		}
-		if err := predecessors.RemoveFormerEBS(ctx, s.Cluster); err != nil {
+		if err := predecessors.RemoveLegacyEBS(ctx, s.Cluster); err != nil {
 			s.t.Error(err)
 		}
 		_, err = s.Kubectl(ctx, "delete", "deployments", "--all", "-n", odd)
@@ -63,19 +63,19 @@ func (s *scene) former(driver, finalizer string) *predecessors.FormerOperator {
 			s.t.Error(err)
 		}
 	})
-	return predecessors.FollowFormerOperator(s.t, s.Cluster, entryOf(s.t, driver), odd, finalizer)
+	return predecessors.FollowOLMOperator(s.t, s.Cluster, entryOf(s.t, driver), odd, finalizer)
 }
 
 // ebs is the EBS operator of OpenShift 4.5.
-func (s *scene) ebs() *predecessors.FormerOperator {
+func (s *scene) ebs() *predecessors.OLMOperator {
 	s.t.Helper()
-	return s.former("ebs.csi.aws.com", "operator.csi.openshift.io")
+	return s.predecessor("ebs.csi.aws.com", "operator.csi.openshift.io")
 }
 
 // manila is the Manila operator of OpenShift 4.5.
-func (s *scene) manila() *predecessors.FormerOperator {
+func (s *scene) manila() *predecessors.OLMOperator {
 	s.t.Helper()
-	return s.former("manila.csi.openstack.org", "finalizer.manila.csi.openshift.io")
+	return s.predecessor("manila.csi.openstack.org", "finalizer.manila.csi.openshift.io")
 }
 
 // settings are those of an administrator who looked for an error.
@@ -95,8 +95,8 @@ func (s *scene) hasSettings(driver string) error {
 
 func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	s := fresh(t, configv1.AWSPlatformType)
-	former := s.ebs()
-	env.Must(t, errors.Join(predecessors.PutFormerEBS(t.Context(), s.Cluster), former.Install(t.Context(), settings()), s.Namespace(t.Context(), "shop")))
+	predecessor := s.ebs()
+	env.Must(t, errors.Join(predecessors.PutLegacyEBS(t.Context(), s.Cluster), predecessor.Install(t.Context(), settings()), s.Namespace(t.Context(), "shop")))
 	t.Cleanup(func() { s.forget("shop") })
 	env.Must(t, s.PutVolume(t.Context(), predecessors.EBSDriver, "shop", "data"))
 	app := s.RunPod(t, env.Application("shop", "web", "worker-0", "data"))
@@ -104,23 +104,23 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	sampler := predecessors.SampleEBS(1, "shop")
 	stop := sampler.Follow(t, s.Cluster)
 	// Somebody keeps the Subscription: nothing after it may go.
-	subscription := former.Subscriptions()[0]
+	subscription := predecessor.Subscriptions()[0]
 	s.hold(subscription, `["example.com/hold"]`)
 
 	s.install(env.Release{Version: release})
 	s.says("AWSEBSOLMOperatorRemovalProgressing", operatorv1.ConditionTrue, "Subscription "+client.ObjectKeyFromObject(subscription).String())
 	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "OLM")
 	env.Must(t, s.hasSettings(predecessors.EBSDriver))
-	configuration := former.Configuration()
+	configuration := predecessor.Configuration()
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration), configuration))
-	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(former.Deployment()), former.Deployment()))
+	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(predecessor.Deployment()), predecessor.Deployment()))
 	if len(configuration.GetFinalizers()) == 0 {
 		t.Error("the finalizer has gone although the operator runs")
 	}
-	env.Must(t, s.Gone(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}))
+	env.Must(t, s.Gone(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: predecessor.Entry.Operator}}))
 	s.hold(subscription, "null")
 
-	s.eventually("the old operator gone", func() error { return former.Gone(t.Context()) })
+	s.eventually("the old operator gone", func() error { return predecessor.Gone(t.Context()) })
 	s.eventually("only the node in use has its old plugin", func() error { return s.oldPlugins("worker-0") })
 	s.says("AWSEBSCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "worker-0 (shop/web)")
 	sampler.Expect(app)
@@ -128,7 +128,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	s.reach(release)
 	env.Must(t, errors.Join(s.oldPlugins(), s.hasSettings(predecessors.EBSDriver)))
 	s.eventually("no rights are left in the old namespace", func() error {
-		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}})
+		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: predecessor.Entry.Operator + "-role"}})
 	})
 	if diff := cmp.Diff(kept, s.identity()); diff != "" {
 		t.Errorf("what has no namespace (-before +after):\n%s", diff)
@@ -148,16 +148,16 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 
 func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 	s := fresh(t, configv1.OpenStackPlatformType)
-	former := s.manila()
+	predecessor := s.manila()
 	old := settings()
 	old["managementState"] = "Removed"
 	yes := true
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: former.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}
-	env.Must(t, errors.Join(former.Install(t.Context(), old), s.Client.Create(t.Context(), driver)))
-	tenant := s.tenantOfOLM(former)
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}
+	env.Must(t, errors.Join(predecessor.Install(t.Context(), old), s.Client.Create(t.Context(), driver)))
+	tenant := s.tenantOfOLM(predecessor)
 	s.install(env.Release{Version: release})
-	s.eventually("the old operator gone", func() error { return former.Gone(t.Context()) })
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}
+	s.eventually("the old operator gone", func() error { return predecessor.Gone(t.Context()) })
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: predecessor.Entry.Operator}}
 	s.eventually("its own operator runs", func() error {
 		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment)
 		if err == nil && deployment.Status.AvailableReplicas != 1 {
@@ -165,7 +165,7 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 		}
 		return err
 	})
-	env.Must(t, s.hasSettings(former.Entry.Name))
+	env.Must(t, s.hasSettings(predecessor.Entry.Name))
 	uid := driver.UID
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(driver), driver))
 	if driver.UID != uid || driver.DeletionTimestamp != nil {
@@ -175,14 +175,14 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 	tenant.keeps(s)
 
 	// Without a configuration the next program leaves everything as it is, also what has the names of the old operator.
-	lookalikes := former.Subscriptions()[:1]
+	lookalikes := predecessor.Subscriptions()[:1]
 	for _, object := range lookalikes {
 		object.SetNamespace(tenantNamespace)
 		env.Must(t, s.Client.Create(t.Context(), object))
 	}
 	tenant.objects = append(tenant.objects, lookalikes...)
 	s.restart()
-	s.repaired(former.Entry.Name)
+	s.repaired(predecessor.Entry.Name)
 	tenant.keeps(s)
 }
 
@@ -192,7 +192,7 @@ const tenantNamespace = "tenant-of-olm"
 // olmTenant is an operator of another package, and a Deployment that claims to be of the old operator and of that one.
 type olmTenant struct{ objects []client.Object }
 
-func (s *scene) tenantOfOLM(former *predecessors.FormerOperator) *olmTenant {
+func (s *scene) tenantOfOLM(predecessor *predecessors.OLMOperator) *olmTenant {
 	s.t.Helper()
 	env.Must(s.t, s.Namespace(s.t.Context(), tenantNamespace))
 	version := &unstructured.Unstructured{}
@@ -201,7 +201,7 @@ func (s *scene) tenantOfOLM(former *predecessors.FormerOperator) *olmTenant {
 	version.SetNamespace(tenantNamespace)
 	version.SetName("important.v1.0.0")
 	env.Must(s.t, s.Client.Create(s.t.Context(), version))
-	deployment := former.Deployment()
+	deployment := predecessor.Deployment()
 	deployment.Namespace = tenantNamespace
 	deployment.Labels["olm.owner"], deployment.Labels["olm.owner.namespace"] = version.GetName(), tenantNamespace
 	deployment.OwnerReferences = []metav1.OwnerReference{predecessors.OwnerOf(version)}
@@ -233,7 +233,7 @@ func (o *olmTenant) keeps(s *scene) {
 func (s *scene) identity() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
-	for _, object := range predecessors.FormerEBS() {
+	for _, object := range predecessors.LegacyEBS() {
 		if object.GetNamespace() == "" {
 			env.Must(s.t, s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))
 			found[fmt.Sprintf("%T %s", object, object.GetName())] = object.GetUID()
@@ -245,7 +245,7 @@ func (s *scene) identity() map[string]types.UID {
 // oldPlugins checks that these nodes, and no others, have a plugin in the old namespace.
 func (s *scene) oldPlugins(nodes ...string) error {
 	pods := &corev1.PodList{}
-	if err := s.Client.List(s.t.Context(), pods, client.InNamespace(predecessors.FormerEBSNamespace)); err != nil {
+	if err := s.Client.List(s.t.Context(), pods, client.InNamespace(predecessors.LegacyEBSNamespace)); err != nil {
 		return err
 	}
 	var have []string
@@ -265,7 +265,7 @@ func (s *scene) hold(object client.Object, finalizers string) {
 	env.Must(s.t, s.Client.Patch(s.t.Context(), object, patch))
 }
 
-// forget deletes the applications of a namespace, with their claims.
+// forget deletes the applications of a namespace, with their PVCs.
 func (s *scene) forget(namespace string) {
 	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
 		if _, err := s.Kubectl(context.Background(), "delete", kind, "--all", "-n", namespace); err != nil {

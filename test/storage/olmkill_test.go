@@ -35,31 +35,31 @@ const moments = 10
 func TestAReplacementOfOLMsOperatorOutlivesKills(t *testing.T) {
 	t.Run("EBS", func(t *testing.T) {
 		s := fresh(t, configv1.AWSPlatformType)
-		former := s.ebs()
-		env.Must(t, predecessors.PutFormerEBS(t.Context(), s.Cluster))
+		predecessor := s.ebs()
+		env.Must(t, predecessors.PutLegacyEBS(t.Context(), s.Cluster))
 		k := s.outside("csi-driver-operator")
-		k.binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.FormerEBSNamespace, Name: former.Entry.Operator + "-role"}}
-		k.driver = predecessors.FormerEBS()
-		k.outlives(former)
+		k.binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: predecessor.Entry.Operator + "-role"}}
+		k.driver = predecessors.LegacyEBS()
+		k.outlives(predecessor)
 	})
 	t.Run("Manila", func(t *testing.T) {
 		s := fresh(t, configv1.OpenStackPlatformType)
-		former := s.manila()
-		driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: former.Entry.Name}}
+		predecessor := s.manila()
+		driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}}
 		env.Must(t, s.Client.Create(t.Context(), driver))
 		k := s.outside("csi-driver-manila-operator")
 		k.driver = []client.Object{driver}
-		k.outlives(former)
+		k.outlives(predecessor)
 	})
 }
 
 // outlives is the test for one operator.
-func (k *killable) outlives(former *predecessors.FormerOperator) {
+func (k *killable) outlives(predecessor *predecessors.OLMOperator) {
 	t := k.t
 	// One that nobody kills shows what the others have to reach, and how many writes that takes.
-	env.Must(t, former.Install(t.Context(), settings()))
+	env.Must(t, predecessor.Install(t.Context(), settings()))
 	var work atomic.Int64
-	match := replaces(former)
+	match := replaces(predecessor)
 	k.through.Set(func(r *http.Request) env.Fault {
 		if match(r) {
 			work.Add(1)
@@ -67,17 +67,17 @@ func (k *killable) outlives(former *predecessors.FormerOperator) {
 		return nil
 	})
 	program := k.start()
-	k.eventually("the operator replaced", func() error { return k.replaced(former) })
+	k.eventually("the operator replaced", func() error { return k.replaced(predecessor) })
 	k.stop(program)
-	cost, want := int(work.Load()), k.end(former)
+	cost, want := int(work.Load()), k.end(predecessor)
 	t.Logf("undisturbed, that takes %d writes", cost)
 	if 2*cost < moments {
 		t.Fatalf("%d writes have fewer than %d moments", cost, moments)
 	}
 
 	for i := range 2 * cost {
-		k.clear(former)
-		env.Must(t, former.Install(t.Context(), settings()))
+		k.clear(predecessor)
+		env.Must(t, predecessor.Install(t.Context(), settings()))
 		at, arrives := 1+i/2, i%2 == 0
 		program, killed := k.startArmed(match, at, arrives)
 		k.eventually(fmt.Sprintf("killed at write %d", at), func() error {
@@ -89,13 +89,13 @@ func (k *killable) outlives(former *predecessors.FormerOperator) {
 		<-program.Done()
 		k.through.Set(nil)
 		program = k.start()
-		k.eventually("the operator replaced", func() error { return k.replaced(former) })
+		k.eventually("the operator replaced", func() error { return k.replaced(predecessor) })
 		k.stop(program)
-		if diff := cmp.Diff(want, k.end(former)); diff != "" {
+		if diff := cmp.Diff(want, k.end(predecessor)); diff != "" {
 			t.Errorf("killed at write %d, which arrives: %t: the end (-undisturbed +killed):\n%s", at, arrives, diff)
 		}
 	}
-	k.clear(former)
+	k.clear(predecessor)
 }
 
 // killable is the cluster-storage-operator as a process whose requests go through a proxy. What it starts is no program, so that
@@ -164,31 +164,31 @@ func (k *killable) stop(program *env.Operator) {
 }
 
 // replaces finds the writes by which an operator that OLM installed is replaced.
-func replaces(former *predecessors.FormerOperator) func(*http.Request) bool {
+func replaces(predecessor *predecessors.OLMOperator) func(*http.Request) bool {
 	parts := []string{
-		"operators.coreos.com/v1alpha1", "csi.openshift.io/v1alpha1", predecessors.FormerEBSNamespace, "/clustercsidrivers/" + former.Entry.Name,
+		"operators.coreos.com/v1alpha1", "csi.openshift.io/v1alpha1", predecessors.LegacyEBSNamespace, "/clustercsidrivers/" + predecessor.Entry.Name,
 	}
 	return func(r *http.Request) bool {
 		return env.IsWrite(r) && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(r.URL.Path, part) })
 	}
 }
 
-func (k *killable) deployment(former *predecessors.FormerOperator) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former.Entry.Operator}}
+func (k *killable) deployment(predecessor *predecessors.OLMOperator) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: predecessor.Entry.Operator}}
 }
 
 // replaced checks that the old operator has gone, and that the new one is there.
-func (k *killable) replaced(former *predecessors.FormerOperator) error {
-	if err := former.Gone(k.t.Context()); err != nil {
+func (k *killable) replaced(predecessor *predecessors.OLMOperator) error {
+	if err := predecessor.Gone(k.t.Context()); err != nil {
 		return err
 	}
-	deployment, ctx := k.deployment(former), k.t.Context()
-	return errors.Join(k.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment), k.hasSettings(former.Entry.Name))
+	deployment, ctx := k.deployment(predecessor), k.t.Context()
+	return errors.Join(k.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment), k.hasSettings(predecessor.Entry.Name))
 }
 
 // made are the objects that the replacement makes.
-func (k *killable) made(former *predecessors.FormerOperator) []client.Object {
-	made := []client.Object{k.deployment(former), env.CR(former.Entry.Name, "")}
+func (k *killable) made(predecessor *predecessors.OLMOperator) []client.Object {
+	made := []client.Object{k.deployment(predecessor), env.CR(predecessor.Entry.Name, "")}
 	if k.binding != nil {
 		made = append(made, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: k.binding.Namespace, Name: k.binding.Name}})
 	}
@@ -196,10 +196,10 @@ func (k *killable) made(former *predecessors.FormerOperator) []client.Object {
 }
 
 // end is what there is at the end: the settings, the rights in the old namespace, what runs there, and the new operator.
-func (k *killable) end(former *predecessors.FormerOperator) map[string]string {
+func (k *killable) end(predecessor *predecessors.OLMOperator) map[string]string {
 	k.t.Helper()
 	found := map[string]string{}
-	for _, object := range k.made(former) {
+	for _, object := range k.made(predecessor) {
 		env.Must(k.t, k.Client.Get(k.t.Context(), client.ObjectKeyFromObject(object), object))
 		var written []any
 		switch object := object.(type) {
@@ -225,9 +225,9 @@ func (k *killable) end(former *predecessors.FormerOperator) map[string]string {
 }
 
 // clear takes away what the replacement has made.
-func (k *killable) clear(former *predecessors.FormerOperator) {
+func (k *killable) clear(predecessor *predecessors.OLMOperator) {
 	k.t.Helper()
-	for _, object := range k.made(former) {
+	for _, object := range k.made(predecessor) {
 		env.Must(k.t, client.IgnoreNotFound(k.Client.Delete(k.t.Context(), object)))
 		k.eventually(object.GetName()+" gone", func() error { return k.Gone(k.t.Context(), object) })
 	}

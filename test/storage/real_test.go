@@ -23,7 +23,7 @@ import (
 
 // The stand-ins follow, make and change what the real programs do, by the facts in test/standin/real.go and catalogue.Made. Requests that are
 // refused fail every test. What only Azure and OpenStack have is looked at in their own tests.
-func TestTheOperatorsOfOthersHaveTheRightsThatTheirProgramsNeed(t *testing.T) {
+func TestExternalOperatorsHaveTheRBACThatTheirProgramsNeed(t *testing.T) {
 	for _, platform := range []configv1.PlatformType{configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType} {
 		t.Run(string(platform), func(t *testing.T) {
 			s := fresh(t, platform)

@@ -102,8 +102,8 @@ func (s *scene) communityGone(ctx context.Context) error {
 	return err
 }
 
-// marked are the objects with which the community's operator, or the end of its definition, would take something of the driver
-// away. Volumes and claims keep the label, by which SharedVolumes find them, and the policies are those of the definition.
+// marked are the objects with which the community's operator, or the end of its CRD, would take something of the driver
+// away. Volumes and PVCs keep the label, by which SharedVolumes find them, and the policies are those of the CRD.
 func (s *scene) marked(ctx context.Context) ([]string, error) {
 	kinds, err := s.Kinds()
 	if err != nil {

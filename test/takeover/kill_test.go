@@ -14,12 +14,12 @@ import (
 
 // The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
 // reached the API server by then, some have not. In the end everything is as if nobody had been killed.
-func TestATakeOverOutlivesKills(t *testing.T) {
+func TestAMigrationOutlivesKills(t *testing.T) {
 	t.Parallel()
 	outlive(t, env.Rounds(t), nil)
 }
 
-func TestATakeOverFromOpenShiftOutlivesKills(t *testing.T) {
+func TestAMigrationFromOpenShiftOutlivesKills(t *testing.T) {
 	t.Parallel()
 	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"))
 }
@@ -104,7 +104,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 		same(t, "the identity of what is adopted", kept, now)
 		after, err := s.data(t.Context())
 		env.Must(t, err)
-		same(t, "SharedVolumes, volumes or claims", data, after)
+		same(t, "SharedVolumes, volumes or PVCs", data, after)
 		stop()
 		if t.Failed() {
 			return
@@ -151,7 +151,7 @@ func operatorEnded(operator *env.Operator) bool {
 }
 
 // An API server that is away is no reason to forget what nodes lack a plugin.
-func TestATakeOverGoesOnAfterAnOutage(t *testing.T) {
+func TestAMigrationGoesOnAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])

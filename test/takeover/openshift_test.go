@@ -19,7 +19,7 @@ import (
 
 // There the ClusterCSIDriver exists already, and our operator takes the place of the other one under its name. Its node pods have
 // another name: they can't be adopted, only followed.
-func TestOpenShiftsDriverIsTakenOver(t *testing.T) {
+func TestOpenShiftsDriverIsMigrated(t *testing.T) {
 	t.Parallel()
 	s := before(t, many, env.OperatorNamespace, append(predecessors.OpenShift(env.OperatorNamespace), administratorsClass())...)
 	s.openShiftCR(t)
@@ -45,7 +45,7 @@ func TestOpenShiftsDriverIsTakenOver(t *testing.T) {
 
 	after, err := s.data(t.Context())
 	env.Must(t, err)
-	same(t, "SharedVolumes, volumes or claims", data, after)
+	same(t, "SharedVolumes, volumes or PVCs", data, after)
 	now, err := s.uids(t.Context(), adopted()...)
 	env.Must(t, err)
 	same(t, "the identity of what is adopted", kept, now)

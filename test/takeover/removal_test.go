@@ -16,7 +16,7 @@ import (
 
 // Whoever deletes the ClusterCSIDriver in the middle of a take-over gets rid of the driver, whosever pods are left of it, but
 // not as long as a pod uses a volume.
-func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
+func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	for name, driver := range map[string][]client.Object{
 		"the community's": nil, "OpenShift's": predecessors.OpenShift("openshift-operators"),
@@ -50,7 +50,7 @@ func TestADriverThatIsHalfTakenOverCanBeRemoved(t *testing.T) {
 }
 
 // Unmanaged means that nothing is touched, and so nothing is taken over. The status tells what the predecessor runs.
-func TestNothingIsTakenOverUnmanaged(t *testing.T) {
+func TestNothingIsMigratedUnmanaged(t *testing.T) {
 	t.Parallel()
 	s := before(t, few, "openshift-operators", predecessors.OpenShift("openshift-operators")...)
 	env.Eventually(t, "the old controller runs", func() error {

@@ -22,7 +22,7 @@ import (
 
 // The steps of the guide for a take-over that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
 // which puts its objects back. Nobody who uses a volume notices.
-func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
+func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
 	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	apps := []*corev1.Pod{s.application(t, "shop", "web", s.workers[0]), s.application(t, "lab", "model", s.workers[1])}
@@ -53,7 +53,7 @@ func TestAFailedTakeOverCanBeRolledBack(t *testing.T) {
 
 	after, err := s.data(t.Context())
 	env.Must(t, err)
-	same(t, "SharedVolumes, volumes or claims", data, after)
+	same(t, "SharedVolumes, volumes or PVCs", data, after)
 	env.Must(t, errors.Join(s.runs(t.Context(), s.daemonSet()), s.holdsOnly(t.Context(), s.workers...)))
 	now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
 	env.Must(t, err)
@@ -122,7 +122,7 @@ func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
 }
 
 // The commands of the guide, while OpenShift's operator does what its source does. No two nodes lack a plugin at a time.
-func TestATakeOverFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
+func TestAMigrationFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
 	t.Parallel()
 	s := before(t, few, env.OperatorNamespace, predecessors.OpenShift(env.OperatorNamespace)...)
 	s.openShiftCR(t)

@@ -72,7 +72,7 @@ func (s *scene) putDriver(t *testing.T, driver []client.Object) {
 // community is the community's driver in the namespace of the operator.
 func (s *scene) community(t *testing.T) []client.Object {
 	t.Helper()
-	uid, err := s.DefinitionUID(t.Context())
+	uid, err := s.CRDUID(t.Context())
 	env.Must(t, err)
 	return predecessors.Community(s.namespace, uid)
 }
@@ -206,8 +206,8 @@ func (s *scene) tells(ctx context.Context, reason string, texts ...string) error
 
 // data are identity, spec and bound state of what holds the users' data.
 func (s *scene) data(ctx context.Context) (map[string]string, error) {
-	shared, volumes, claims := &v1alpha1.SharedVolumeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
-	if err := errors.Join(s.Client.List(ctx, shared), s.Client.List(ctx, volumes), s.Client.List(ctx, claims)); err != nil {
+	shared, volumes, pvcs := &v1alpha1.SharedVolumeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
+	if err := errors.Join(s.Client.List(ctx, shared), s.Client.List(ctx, volumes), s.Client.List(ctx, pvcs)); err != nil {
 		return nil, err
 	}
 	found := map[string]string{}
@@ -224,8 +224,8 @@ func (s *scene) data(ctx context.Context) (map[string]string, error) {
 	for i := range volumes.Items {
 		err = errors.Join(err, note(&volumes.Items[i], volumes.Items[i].Spec, string(volumes.Items[i].Status.Phase)))
 	}
-	for i := range claims.Items {
-		err = errors.Join(err, note(&claims.Items[i], claims.Items[i].Spec, string(claims.Items[i].Status.Phase)))
+	for i := range pvcs.Items {
+		err = errors.Join(err, note(&pvcs.Items[i], pvcs.Items[i].Spec, string(pvcs.Items[i].Status.Phase)))
 	}
 	return found, err
 }

@@ -19,7 +19,7 @@ import (
 
 // The workflow that the enhancement promised: the new operator finds what the old one has left, waits for the ClusterCSIDriver, and
 // takes over node by node, while the applications go on.
-func TestACommunityClusterIsTakenOver(t *testing.T) {
+func TestACommunityClusterIsMigrated(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"openshift-operators", "storage-operators"} {
 		t.Run(namespace, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestACommunityClusterIsTakenOver(t *testing.T) {
 
 			after, err := s.data(t.Context())
 			env.Must(t, err)
-			same(t, "SharedVolumes, volumes or claims", data, after)
+			same(t, "SharedVolumes, volumes or PVCs", data, after)
 			now, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
 			env.Must(t, err)
 			same(t, "the identity of what is adopted", kept, now)
@@ -58,7 +58,7 @@ func TestACommunityClusterIsTakenOver(t *testing.T) {
 				t.Errorf("the sampler saw %d old plugins go, of %d, and %d nodes without", replaced, len(s.workers), most)
 			}
 			s.uninstallOldPackage(t, csv)
-			s.deleteDefinition(t)
+			s.deleteCRD(t)
 		})
 	}
 }
@@ -199,16 +199,16 @@ func (s *scene) uninstallOldPackage(t *testing.T, csv *corev1.ConfigMap) {
 	same(t, "with the old package, the driver", before, after)
 }
 
-// deleteDefinition deletes the definition of SharedVolumes, as users did who uninstalled the community's operator. The garbage
+// deleteCRD deletes the CRD of SharedVolumes, as users did who uninstalled the community's operator. The garbage
 // collector then takes all that names it as owner: two canaries show that it has done so.
-func (s *scene) deleteDefinition(t *testing.T) {
+func (s *scene) deleteCRD(t *testing.T) {
 	t.Helper()
 	before, err := s.uidsOfOperands(t.Context())
 	env.Must(t, err)
-	uid, err := s.DefinitionUID(t.Context())
+	uid, err := s.CRDUID(t.Context())
 	env.Must(t, err)
 	owned := func(namespace string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: "canary", OwnerReferences: []metav1.OwnerReference{env.OfDefinition(uid)}}
+		return metav1.ObjectMeta{Namespace: namespace, Name: "canary", OwnerReferences: []metav1.OwnerReference{env.OfCRD(uid)}}
 	}
 	canaries := []client.Object{&corev1.ConfigMap{ObjectMeta: owned(s.namespace)}, &rbacv1.ClusterRole{ObjectMeta: owned("")}}
 	env.Must(t, s.Put(t.Context(), env.CommunityName, canaries...))
@@ -224,7 +224,7 @@ func (s *scene) deleteDefinition(t *testing.T) {
 	}))
 	after, err := s.uidsOfOperands(t.Context())
 	env.Must(t, err)
-	same(t, "with the definition, the driver", before, after)
+	same(t, "with the CRD, the driver", before, after)
 }
 
 // uidsOfOperands are those of all objects of the driver, and of its StorageClass, which is everybody's.

@@ -17,7 +17,7 @@ import (
 )
 
 // If new pods do not become ready, the old ones of other nodes stay: a bad image must not take the driver from the whole cluster.
-func TestATakeOverThatStallsStopsAndSaysWhere(t *testing.T) {
+func TestAMigrationThatStallsStopsAndSaysWhere(t *testing.T) {
 	t.Parallel()
 	const nodes = 23
 	s := before(t, nodes, "openshift-operators")

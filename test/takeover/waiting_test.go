@@ -16,7 +16,7 @@ import (
 
 // Two operators that look after the same objects would undo each other's work for ever. Which of them is to go is for the
 // administrator to say.
-func TestNothingIsTakenOverWhileTheOldOperatorRuns(t *testing.T) {
+func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 	t.Parallel()
 	const other = "default"
 	for name, tc := range map[string]struct {
@@ -89,7 +89,7 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 	const other = "storage-operators"
 	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))
-	uid, err := s.DefinitionUID(t.Context())
+	uid, err := s.CRDUID(t.Context())
 	env.Must(t, err)
 	operator := s.operate(t)
 	env.Eventually(t, "the operator works", operator.Started)

@@ -27,14 +27,14 @@ import (
 type CSV struct {
 	Name    string
 	Version semver.Version
-	// Owns are the names of the definitions that it owns.
+	// Owns are the names of the CRDs that it owns.
 	Owns []string
 	// NativeAPIs must be served before it is installed.
 	NativeAPIs []metav1.GroupVersionKind
 	// Annotations are those of the ClusterServiceVersion.
 	Annotations map[string]string
-	// Definitions outlive it.
-	Definitions []*unstructured.Unstructured
+	// CRDs outlive it.
+	CRDs []*unstructured.Unstructured
 	// Manifests are the other objects of the bundle. They have no namespace.
 	Manifests []*unstructured.Unstructured
 	// Install has the rights and Deployments, as they are written: what is misspelt goes as far as the API server.
@@ -65,7 +65,7 @@ type csvFields struct {
 	Spec struct {
 		Version      string            `json:"version"`
 		InstallModes []olm.InstallMode `json:"installModes"`
-		Definitions  struct {
+		CRDs         struct {
 			Owned []struct {
 				Name string `json:"name"`
 			} `json:"owned"`
@@ -94,7 +94,7 @@ func ReadBundle(files olm.Files) (CSV, error) {
 				return csv, fmt.Errorf("%s: %w", name, err)
 			}
 		case "CustomResourceDefinition":
-			csv.Definitions = append(csv.Definitions, object)
+			csv.CRDs = append(csv.CRDs, object)
 		default:
 			csv.Manifests = append(csv.Manifests, object)
 		}
@@ -115,7 +115,7 @@ func (v *CSV) read(text []byte) error {
 		return errors.New("UnsupportedOperatorGroup: it does not support AllNamespaces")
 	}
 	v.Name, v.Annotations, v.NativeAPIs, v.Install = fields.Metadata.Name, fields.Metadata.Annotations, spec.NativeAPIs, spec.Install.Spec
-	for _, owned := range spec.Definitions.Owned {
+	for _, owned := range spec.CRDs.Owned {
 		v.Owns = append(v.Owns, owned.Name)
 	}
 	var err error
@@ -123,7 +123,7 @@ func (v *CSV) read(text []byte) error {
 	return err
 }
 
-// Objects are what OLM makes of a bundle in a namespace, but for the definitions: first the account and its rights, then the
+// Objects are what OLM makes of a bundle in a namespace, but for the CRDs: first the account and its rights, then the
 // manifests, then the Deployments, with the environment of the Subscription.
 func (v CSV) Objects(namespace string, environment []corev1.EnvVar) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured

@@ -28,14 +28,14 @@ const (
 // OLM is a stand-in for the Operator Lifecycle Manager (v0) and for the kubelet of the operator's pod.
 //
 // It makes of a bundle what OLM makes of it, in an OperatorGroup of all namespaces: the account, a role and a binding for each
-// permission under generated names, the other manifests with the namespace set, the definitions, and the Deployments with the
+// permission under generated names, the other manifests with the namespace set, the CRDs, and the Deployments with the
 // environment of the Subscription. An upgrade changes in place what both versions have and then removes what only the old one
-// had. An uninstallation removes all but definitions, their objects, and cluster-wide manifests, which nobody owns. Nothing is
-// installed while another ClusterServiceVersion owns the same definition.
+// had. An uninstallation removes all but CRDs, their objects, and cluster-wide manifests, which nobody owns. Nothing is
+// installed while another ClusterServiceVersion owns the same CRD.
 //
 // It has no API: no Subscription, InstallPlan, OperatorGroup, CatalogSource or ClusterServiceVersion is in the cluster, and it acts
 // when it is told to. It does not unpack images, approve, retry or roll back; it does not compare stored objects with a new
-// definition, which internal/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
+// CRD, which internal/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
 // collection. What permissions give in the namespace is a Role and stays one: OLM gives it everywhere in such an OperatorGroup, so
 // that rights which are enough here are enough there.
 //
@@ -138,8 +138,8 @@ func (o *OLM) place(ctx context.Context, wanted *installation, replaces string) 
 	if err := o.serves(wanted.csv); err != nil {
 		return err
 	}
-	for _, definition := range wanted.csv.Definitions {
-		if err := o.define(ctx, definition.DeepCopy()); err != nil {
+	for _, crd := range wanted.csv.CRDs {
+		if err := o.define(ctx, crd.DeepCopy()); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (o *OLM) place(ctx context.Context, wanted *installation, replaces string) 
 	return o.remove(ctx, old, objects)
 }
 
-// conflict refuses a second owner of a definition: all OperatorGroups here are of all namespaces, so that they overlap.
+// conflict refuses a second owner of a CRD: all OperatorGroups here are of all namespaces, so that they overlap.
 func (o *OLM) conflict(wanted *installation, replaces string) error {
 	for _, name := range slices.Sorted(maps.Keys(o.installed)) {
 		other := o.installed[name]
@@ -197,21 +197,21 @@ func (o *OLM) serves(csv CSV) error {
 	return nil
 }
 
-// define makes a definition, or changes it in place.
-func (o *OLM) define(ctx context.Context, definition *unstructured.Unstructured) error {
-	err := o.cluster.Client.Create(ctx, definition, client.FieldOwner(olmManager))
+// define makes a CRD, or changes it in place.
+func (o *OLM) define(ctx context.Context, crd *unstructured.Unstructured) error {
+	err := o.cluster.Client.Create(ctx, crd, client.FieldOwner(olmManager))
 	if apierrors.IsAlreadyExists(err) {
-		live := env.NewObject(definition.GetAPIVersion(), definition.GetKind(), "", definition.GetName())
+		live := env.NewObject(crd.GetAPIVersion(), crd.GetKind(), "", crd.GetName())
 		if err := o.cluster.Client.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
 			return err
 		}
-		definition.SetResourceVersion(live.GetResourceVersion())
-		err = o.cluster.Client.Update(ctx, definition, client.FieldOwner(olmManager))
+		crd.SetResourceVersion(live.GetResourceVersion())
+		err = o.cluster.Client.Update(ctx, crd, client.FieldOwner(olmManager))
 	}
 	if err != nil {
-		return fmt.Errorf("define %s: %w", definition.GetName(), err)
+		return fmt.Errorf("define %s: %w", crd.GetName(), err)
 	}
-	return o.cluster.Served(ctx, definition.GetName())
+	return o.cluster.Served(ctx, crd.GetName())
 }
 
 // remove deletes what goes with a version and is not among the objects to keep. In an upgrade the process has ended before it loses its rights.

@@ -25,11 +25,11 @@ const (
 
 // Community is the driver as the community's operator installs it in a namespace: its objects in the order in which it makes
 // them.
-func Community(namespace string, definition types.UID) []client.Object {
+func Community(namespace string, crd types.UID) []client.Object {
 	named := func(name, namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
 			Name: name, Namespace: namespace, Labels: map[string]string{env.CommunityLabel: "true"},
-			OwnerReferences: []metav1.OwnerReference{env.OfDefinition(definition)},
+			OwnerReferences: []metav1.OwnerReference{env.OfCRD(crd)},
 		}
 	}
 	daemonSet := communityDaemonSet()

@@ -17,13 +17,13 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// FormerVersion is the release of OpenShift whose operators FormerCSO leaves behind.
-const FormerVersion = "4.20.0"
+// LegacyVersion is the release of OpenShift whose operators LegacyCSO leaves behind.
+const LegacyVersion = "4.20.0"
 
-// FormerCSO is what OpenShift's own cluster-storage-operator and its operator of EBS have made, without their reports, in the order in
+// LegacyCSO is what OpenShift's own cluster-storage-operator and its operator of EBS have made, without their reports, in the order in
 // which it is made.
-func FormerCSO() []client.Object {
-	const operator = FormerEBSOperator
+func LegacyCSO() []client.Object {
+	const operator = LegacyEBSOperator
 	in := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: name}
 	}
@@ -60,12 +60,12 @@ func FormerCSO() []client.Object {
 		},
 		&corev1.ConfigMap{ObjectMeta: in("aws-ebs-csi-driver-trusted-ca-bundle"), Data: map[string]string{"ca-bundle.crt": "not real"}},
 		&corev1.ServiceAccount{ObjectMeta: in(EBSController + "-sa")}, &corev1.ServiceAccount{ObjectMeta: in(EBSNode + "-sa")},
-		formerOperatorOfEBS(in(operator)),
-	}, formerWorkloadsOfEBS(in)...)
+		legacyOperatorOfEBS(in(operator)),
+	}, legacyWorkloadsOfEBS(in)...)
 }
 
-// formerOperatorOfEBS rolls out with an overlap, unlike ours. Its image is no program.
-func formerOperatorOfEBS(meta metav1.ObjectMeta) *appsv1.Deployment {
+// legacyOperatorOfEBS rolls out with an overlap, unlike ours. Its image is no program.
+func legacyOperatorOfEBS(meta metav1.ObjectMeta) *appsv1.Deployment {
 	labels, replicas := map[string]string{"name": meta.Name}, int32(1)
 	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -73,18 +73,18 @@ func formerOperatorOfEBS(meta metav1.ObjectMeta) *appsv1.Deployment {
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			ServiceAccountName: meta.Name,
 			Containers: []corev1.Container{{
-				Name: meta.Name, Image: "quay.example/openshift/" + meta.Name + ":" + FormerVersion, Args: []string{"start", "-v=2"},
+				Name: meta.Name, Image: "quay.example/openshift/" + meta.Name + ":" + LegacyVersion, Args: []string{"start", "-v=2"},
 			}},
 		}},
 	}}
 }
 
-func formerWorkloadsOfEBS(in func(string) metav1.ObjectMeta) []client.Object {
+func legacyWorkloadsOfEBS(in func(string) metav1.ObjectMeta) []client.Object {
 	template := func(app string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
 		labels := map[string]string{"app": app}
 		return &metav1.LabelSelector{MatchLabels: labels}, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			ServiceAccountName: app + "-sa", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{Name: "csi-driver", Image: "quay.example/openshift/aws-ebs-csi-driver:" + FormerVersion}},
+			Containers: []corev1.Container{{Name: "csi-driver", Image: "quay.example/openshift/aws-ebs-csi-driver:" + LegacyVersion}},
 		}}
 	}
 	replicas := int32(2)
@@ -96,13 +96,13 @@ func formerWorkloadsOfEBS(in func(string) metav1.ObjectMeta) []client.Object {
 	return []client.Object{deployment, daemonSet}
 }
 
-// PutFormerCSO makes all of FormerCSO, waits until it runs, and puts the reports of OpenShift's operators: everything is well, but for
+// PutLegacyCSO makes all of LegacyCSO, waits until it runs, and puts the reports of OpenShift's operators: everything is well, but for
 // conditions that were left as they were when their controllers ended.
-func PutFormerCSO(ctx context.Context, c *env.Cluster) error {
+func PutLegacyCSO(ctx context.Context, c *env.Cluster) error {
 	if err := errors.Join(c.Namespace(ctx, env.CSONamespace), c.Namespace(ctx, env.OperatorNamespace)); err != nil {
 		return err
 	}
-	if err := c.Put(ctx, env.CSO, FormerCSO()...); err != nil {
+	if err := c.Put(ctx, env.CSO, LegacyCSO()...); err != nil {
 		return err
 	}
 	err := env.Await(ctx, "the driver of OpenShift runs", func() error {
@@ -122,18 +122,18 @@ func PutFormerCSO(ctx context.Context, c *env.Cluster) error {
 	if err != nil {
 		return err
 	}
-	return putFormerReports(ctx, c)
+	return putLegacyReports(ctx, c)
 }
 
-func putFormerReports(ctx context.Context, c *env.Cluster) error {
+func putLegacyReports(ctx context.Context, c *env.Cluster) error {
 	driver := env.CR(EBSDriver, "")
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(driver), driver); err != nil {
 		return err
 	}
-	driver.Status.Conditions = formerConditions(
+	driver.Status.Conditions = legacyConditions(
 		"AWSEBSDriverControllerServiceControllerAvailable", "AWSEBSDriverNodeServiceControllerAvailable",
 	)
-	driver.Status.Conditions = append(driver.Status.Conditions, formerDenials(
+	driver.Status.Conditions = append(driver.Status.Conditions, legacyDenials(
 		"AWSEBSDriverControllerServiceControllerProgressing", "AWSEBSDriverControllerServiceControllerDegraded",
 		"AWSEBSDriverNodeServiceControllerProgressing", "AWSEBSDriverNodeServiceControllerDegraded",
 		"AWSEBSDriverControlPlaneStaticResourcesControllerDegraded", "StorageClassControllerDegraded", "ManagementStateDegraded",
@@ -143,9 +143,9 @@ func putFormerReports(ctx context.Context, c *env.Cluster) error {
 	if err := c.Client.Create(ctx, storage, client.FieldOwner(env.VersionOperator)); err != nil {
 		return err
 	}
-	storage.Status.Conditions = append(formerConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, formerHealthy()...)...),
-		formerDenials(FormerStale()[1:]...)...)
-	storage.Status.Conditions = append(storage.Status.Conditions, formerDenials(
+	storage.Status.Conditions = append(legacyConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, legacyHealthy()...)...),
+		legacyDenials(LegacyStale()[1:]...)...)
+	storage.Status.Conditions = append(storage.Status.Conditions, legacyDenials(
 		"AWSEBSCSIDriverOperatorCRProgressing", "AWSEBSCSIDriverOperatorCRDegraded", "DefaultStorageClassControllerProgressing",
 		"DefaultStorageClassControllerDegraded", "CSIDriverStarterDegraded", "ManagementStateDegraded",
 	)...)
@@ -162,7 +162,7 @@ func putFormerReports(ctx context.Context, c *env.Cluster) error {
 			Type: kind, Status: state, Reason: "AsExpected", LastTransitionTime: now,
 		})
 	}
-	operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: FormerVersion}}
+	operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: LegacyVersion}}
 	for _, object := range []client.Object{driver, storage, operator} {
 		if err := c.Client.Status().Update(ctx, object, client.FieldOwner(env.CSO)); err != nil {
 			return fmt.Errorf("report as OpenShift's operators in %T %s: %w", object, object.GetName(), err)
@@ -171,8 +171,8 @@ func putFormerReports(ctx context.Context, c *env.Cluster) error {
 	return nil
 }
 
-// FormerStale are conditions in the Storage that only OpenShift's operator writes. The first was left True.
-func FormerStale() []string {
+// LegacyStale are conditions in the Storage that only OpenShift's operator writes. The first was left True.
+func LegacyStale() []string {
 	return []string{
 		"VolumeDataSourceValidatorDeploymentControllerProgressing", "VolumeDataSourceValidatorDeploymentControllerDegraded",
 		"VolumeDataSourceValidatorStarterDegraded", "AWSEBSProgressing", "AWSEBSCSIDriverOperatorDegraded", "ConfigObservationDegraded",
@@ -180,15 +180,15 @@ func FormerStale() []string {
 	}
 }
 
-func formerHealthy() []string {
+func legacyHealthy() []string {
 	return []string{"AWSEBSCSIDriverOperatorCRAvailable", "AWSEBSCSIDriverOperatorCRUpgradeable", "DefaultStorageClassControllerAvailable"}
 }
 
-func formerConditions(types ...string) []operatorv1.OperatorCondition {
+func legacyConditions(types ...string) []operatorv1.OperatorCondition {
 	return conditionsWith(operatorv1.ConditionTrue, types)
 }
 
-func formerDenials(types ...string) []operatorv1.OperatorCondition {
+func legacyDenials(types ...string) []operatorv1.OperatorCondition {
 	return conditionsWith(operatorv1.ConditionFalse, types)
 }
 

@@ -17,22 +17,22 @@ import (
 // What the EBS operator of OpenShift 4.5 calls itself and what it makes. OLM ran it anywhere, and it ran the driver in a namespace of
 // the driver's own.
 const (
-	FormerEBSOperator  = "aws-ebs-csi-driver-operator"
-	FormerEBSNamespace = "openshift-aws-ebs-csi-driver"
+	LegacyEBSOperator  = "aws-ebs-csi-driver-operator"
+	LegacyEBSNamespace = "openshift-aws-ebs-csi-driver"
 	EBSDriver          = "ebs.csi.aws.com"
 	EBSNode            = "aws-ebs-csi-driver-node"
 	EBSController      = "aws-ebs-csi-driver-controller"
 )
 
-// FormerEBS is the EBS driver as OpenShift 4.5 ran it: its objects in the order in which they are made. First those that have no
+// LegacyEBS is the EBS driver as OpenShift 4.5 ran it: its objects in the order in which they are made. First those that have no
 // namespace.
-func FormerEBS() []client.Object {
+func LegacyEBS() []client.Object {
 	in := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: FormerEBSNamespace, Name: name}
+		return metav1.ObjectMeta{Namespace: LegacyEBSNamespace, Name: name}
 	}
 	const privileged, lease = "ebs-privileged-role", "aws-ebs-csi-driver-lease-leader-election"
 	subject := func(name string) []rbacv1.Subject {
-		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: FormerEBSNamespace, Name: name}}
+		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: LegacyEBSNamespace, Name: name}}
 	}
 	yes, no, filesystem := true, false, storagev1.FileFSGroupPolicy
 	remove, late := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
@@ -66,10 +66,10 @@ func FormerEBS() []client.Object {
 			ObjectMeta: in(EBSController + "-metrics"),
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": EBSController}, Ports: []corev1.ServicePort{{Name: "m", Port: 443}}},
 		},
-	}, formerEBSWorkloads()...)
+	}, legacyEBSWorkloads()...)
 }
 
-func formerEBSWorkloads() []client.Object {
+func legacyEBSWorkloads() []client.Object {
 	replicas := int32(1)
 	template := func(app, account, argument string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
 		labels := map[string]string{"app": app}
@@ -80,33 +80,33 @@ func formerEBSWorkloads() []client.Object {
 			ServiceAccountName: account, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, Containers: []corev1.Container{container},
 		}}
 	}
-	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: FormerEBSNamespace, Name: EBSNode}}
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: LegacyEBSNamespace, Name: EBSNode}}
 	daemonSet.Spec.Selector, daemonSet.Spec.Template = template(EBSNode, "aws-ebs-csi-driver-node-sa", "node")
 	pod := &daemonSet.Spec.Template.Spec
 	pod.HostNetwork, pod.PriorityClassName = true, "system-node-critical"
 	pod.Volumes = []corev1.Volume{hostPath("socket-dir", "/var/lib/kubelet/plugins/ebs.csi.aws.com/", corev1.HostPathDirectoryOrCreate)}
 	pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "socket-dir", MountPath: "/csi"}}
 	pod.Containers[0].Ports = []corev1.ContainerPort{{Name: "healthz", ContainerPort: 10300, HostPort: 10300, Protocol: corev1.ProtocolTCP}}
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: FormerEBSNamespace, Name: EBSController}}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: LegacyEBSNamespace, Name: EBSController}}
 	deployment.Spec.Replicas = &replicas
 	deployment.Spec.Selector, deployment.Spec.Template = template(EBSController, "aws-ebs-csi-driver-controller-sa", "controller")
 	return []client.Object{daemonSet, deployment}
 }
 
-// PutFormerEBS makes the driver of OpenShift 4.5, as its operator did, and waits until it runs.
-func PutFormerEBS(ctx context.Context, c *env.Cluster) error {
-	if err := c.Namespace(ctx, FormerEBSNamespace); err != nil {
+// PutLegacyEBS makes the driver of OpenShift 4.5, as its operator did, and waits until it runs.
+func PutLegacyEBS(ctx context.Context, c *env.Cluster) error {
+	if err := c.Namespace(ctx, LegacyEBSNamespace); err != nil {
 		return err
 	}
-	if err := c.Put(ctx, FormerEBSOperator, FormerEBS()...); err != nil {
+	if err := c.Put(ctx, LegacyEBSOperator, LegacyEBS()...); err != nil {
 		return err
 	}
 	return env.Await(ctx, "the former driver runs", func() error {
 		daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: FormerEBSNamespace, Name: EBSNode}, daemonSet); err != nil {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: LegacyEBSNamespace, Name: EBSNode}, daemonSet); err != nil {
 			return err
 		}
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: FormerEBSNamespace, Name: EBSController}, deployment); err != nil {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: LegacyEBSNamespace, Name: EBSController}, deployment); err != nil {
 			return err
 		}
 		nodes := daemonSet.Status
@@ -117,20 +117,20 @@ func PutFormerEBS(ctx context.Context, c *env.Cluster) error {
 	})
 }
 
-// IsFormerEBS is true for pods in the namespace that OpenShift 4.5 gave the driver.
-func IsFormerEBS(pod *corev1.Pod) bool { return pod.Namespace == FormerEBSNamespace }
+// IsLegacyEBS is true for pods in the namespace that OpenShift 4.5 gave the driver.
+func IsLegacyEBS(pod *corev1.Pod) bool { return pod.Namespace == LegacyEBSNamespace }
 
 // SampleEBS looks at the EBS driver, and at the applications of projects.
 func SampleEBS(budget int, projects ...string) *env.Sampler {
 	return env.NewSampler(env.Sampled{
-		Driver: EBSDriver, Controller: EBSController, Budget: budget, Projects: projects, IsOld: IsFormerEBS,
+		Driver: EBSDriver, Controller: EBSController, Budget: budget, Projects: projects, IsOld: IsLegacyEBS,
 		IsPlugin: func(pod *corev1.Pod) bool { return pod.Labels["app"] == EBSNode },
 	})
 }
 
-// RemoveFormerEBS deletes what may be left of the driver of OpenShift 4.5 in its namespace, which stays.
-func RemoveFormerEBS(ctx context.Context, c *env.Cluster) error {
-	for _, object := range FormerEBS() {
+// RemoveLegacyEBS deletes what may be left of the driver of OpenShift 4.5 in its namespace, which stays.
+func RemoveLegacyEBS(ctx context.Context, c *env.Cluster) error {
+	for _, object := range LegacyEBS() {
 		if object.GetNamespace() == "" {
 			continue
 		}
@@ -140,7 +140,7 @@ func RemoveFormerEBS(ctx context.Context, c *env.Cluster) error {
 	}
 	return env.Await(ctx, "no pods of the former driver", func() error {
 		pods := &corev1.PodList{}
-		if err := c.Client.List(ctx, pods, client.InNamespace(FormerEBSNamespace)); err != nil {
+		if err := c.Client.List(ctx, pods, client.InNamespace(LegacyEBSNamespace)); err != nil {
 			return err
 		}
 		for i := range pods.Items {

@@ -26,10 +26,10 @@ const (
 	elsewhereName = "default"
 )
 
-// FormerOperator is the operator of a driver that OLM installed in OpenShift 4.5, and a stand-in for both: for OLM, which removes the
+// OLMOperator is the operator of a driver that OLM installed in OpenShift 4.5, and a stand-in for both: for OLM, which removes the
 // operator when its ClusterServiceVersion goes, and for the operator, which removes the driver when its configuration goes. It writes
 // down what must never happen.
-type FormerOperator struct {
+type OLMOperator struct {
 	// Entry is the driver, Namespace where the operator was installed, and Finalizer what it has put on its configuration.
 	Entry                catalogue.Entry
 	Namespace, Finalizer string
@@ -39,11 +39,11 @@ type FormerOperator struct {
 	found   []string
 }
 
-// FollowFormerOperator makes the stand-ins work until the test ends, and fails the test if they saw what must never happen. The kinds
+// FollowOLMOperator makes the stand-ins work until the test ends, and fails the test if they saw what must never happen. The kinds
 // must be there.
-func FollowFormerOperator(t *testing.T, c *env.Cluster, entry catalogue.Entry, namespace, finalizer string) *FormerOperator {
+func FollowOLMOperator(t *testing.T, c *env.Cluster, entry catalogue.Entry, namespace, finalizer string) *OLMOperator {
 	t.Helper()
-	f := &FormerOperator{Entry: entry, Namespace: namespace, Finalizer: finalizer, cluster: c}
+	f := &OLMOperator{Entry: entry, Namespace: namespace, Finalizer: finalizer, cluster: c}
 	// The context of a test ends before its last checks.
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -82,7 +82,7 @@ func versionKind() schema.GroupVersionKind {
 }
 
 // asOLM removes what a ClusterServiceVersion owns, and then lets it go.
-func (f *FormerOperator) asOLM(ctx context.Context, version *unstructured.Unstructured) error {
+func (f *OLMOperator) asOLM(ctx context.Context, version *unstructured.Unstructured) error {
 	if version.GetName() != f.version("").GetName() || version.GetLabels()[copiedLabel] != "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (f *FormerOperator) asOLM(ctx context.Context, version *unstructured.Unstru
 }
 
 // asOperator removes the driver, as the finalizer asks for. It does so as long as anybody could have started it.
-func (f *FormerOperator) asOperator(ctx context.Context, configuration *unstructured.Unstructured) error {
+func (f *OLMOperator) asOperator(ctx context.Context, configuration *unstructured.Unstructured) error {
 	if !slices.Contains(configuration.GetFinalizers(), f.Finalizer) {
 		return nil
 	}
@@ -110,14 +110,14 @@ func (f *FormerOperator) asOperator(ctx context.Context, configuration *unstruct
 	return client.IgnoreNotFound(err)
 }
 
-func (f *FormerOperator) violation(text string) {
+func (f *OLMOperator) violation(text string) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.found = append(f.found, text)
 }
 
 // Install puts the operator with all that OLM has of it, from a mirrored catalog, and its configuration. It waits until it runs.
-func (f *FormerOperator) Install(ctx context.Context, settings map[string]any) error {
+func (f *OLMOperator) Install(ctx context.Context, settings map[string]any) error {
 	if err := f.cluster.Namespace(ctx, f.Namespace); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func OwnerOf(version client.Object) metav1.OwnerReference {
 }
 
 // Gone checks that nothing of the operator is left.
-func (f *FormerOperator) Gone(ctx context.Context) error {
+func (f *OLMOperator) Gone(ctx context.Context) error {
 	for _, object := range append(f.Subscriptions(), f.version(""), f.version(elsewhereName), f.Deployment(), f.Configuration()) {
 		if err := f.cluster.Gone(ctx, object); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (f *FormerOperator) Gone(ctx context.Context) error {
 }
 
 // Subscriptions are two: one of the operator, and one that somebody has made in another namespace and that never installed anything.
-func (f *FormerOperator) Subscriptions() []client.Object {
+func (f *OLMOperator) Subscriptions() []client.Object {
 	var all []client.Object
 	for name, namespace := range map[string]string{"storage-from-our-mirror": f.Namespace, "forgotten": elsewhereName} {
 		one := f.object(schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "Subscription"}, namespace, name+"-"+f.Entry.Operator)
@@ -183,7 +183,7 @@ func (f *FormerOperator) Subscriptions() []client.Object {
 }
 
 // version is the ClusterServiceVersion, or the copy of it in a namespace.
-func (f *FormerOperator) version(copied string) *unstructured.Unstructured {
+func (f *OLMOperator) version(copied string) *unstructured.Unstructured {
 	name := f.Entry.Predecessor.Package + ".v4.5.0-202012"
 	if copied == "" {
 		return f.object(versionKind(), f.Namespace, name)
@@ -194,12 +194,12 @@ func (f *FormerOperator) version(copied string) *unstructured.Unstructured {
 }
 
 // Configuration is the one custom resource of the operator.
-func (f *FormerOperator) Configuration() *unstructured.Unstructured {
+func (f *OLMOperator) Configuration() *unstructured.Unstructured {
 	return f.object(f.Entry.Predecessor.Configuration, "", "cluster")
 }
 
 // Deployment is that of the operator.
-func (f *FormerOperator) Deployment() *appsv1.Deployment {
+func (f *OLMOperator) Deployment() *appsv1.Deployment {
 	name := f.Entry.Predecessor.Deployment
 	labels := map[string]string{"name": name}
 	return &appsv1.Deployment{
@@ -213,7 +213,7 @@ func (f *FormerOperator) Deployment() *appsv1.Deployment {
 	}
 }
 
-func (f *FormerOperator) object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+func (f *OLMOperator) object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	object.SetNamespace(namespace)

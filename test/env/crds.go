@@ -10,7 +10,7 @@ import (
 )
 
 // Served waits until the API server serves the kinds of some CustomResourceDefinitions, given by their names. `kubectl wait` fails if it
-// comes before a new definition has any condition.
+// comes before a new CRD has any condition.
 func (c *Cluster) Served(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if err := Await(ctx, "kinds of "+name+" served", func() error { return c.serves(ctx, name) }); err != nil {
@@ -21,13 +21,13 @@ func (c *Cluster) Served(ctx context.Context, names ...string) error {
 }
 
 func (c *Cluster) serves(ctx context.Context, name string) error {
-	definition := NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
+	crd := NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 		return err
 	}
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {
 		version, _ := entry.(map[string]any)
 		number, _, _ := unstructured.NestedString(version, "name")

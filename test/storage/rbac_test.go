@@ -50,9 +50,9 @@ func allowed(later []env.Request, refused env.Request) bool {
 	})
 }
 
-// judgeRights reads all that the operators have asked for in all tests. No request may have been refused, and if all tests have run,
+// checkRBAC reads all that the operators have asked for in all tests. No request may have been refused, and if all tests have run,
 // each right of the cluster-storage-operator must have been needed by one.
-func judgeRights(clusters []*env.Cluster, passed bool) error {
+func checkRBAC(clusters []*env.Cluster, passed bool) error {
 	var requests []env.Request
 	for _, cluster := range clusters {
 		if err := refused(cluster, 0); err != nil {
@@ -67,7 +67,7 @@ func judgeRights(clusters []*env.Cluster, passed bool) error {
 	if !passed || !rbac.Complete() {
 		return nil
 	}
-	idle, err := idleRights(requests)
+	idle, err := idleRBAC(requests)
 	if err != nil || len(idle) == 0 {
 		return err
 	}
@@ -75,8 +75,8 @@ func judgeRights(clusters []*env.Cluster, passed bool) error {
 		strings.Join(idle, "\n"))
 }
 
-// idleRights are those that none of these requests of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
-func idleRights(requests []env.Request) ([]string, error) {
+// idleRBAC are those that none of these requests of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
+func idleRBAC(requests []env.Request) ([]string, error) {
 	held, err := heldBy(env.CSONamespace, env.CSO)
 	if err != nil {
 		return nil, err

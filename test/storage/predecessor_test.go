@@ -25,22 +25,22 @@ import (
 // OpenShift's own operators ran the driver until the release was applied.
 func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 	s := fresh(t, configv1.AWSPlatformType)
-	t.Cleanup(s.forgetFormerCSO)
-	env.Must(t, predecessors.PutFormerCSO(t.Context(), s.Cluster))
-	kept := s.keptOfFormerCSO()
-	leftovers, open := s.leftoversOfFormerCSO()
+	t.Cleanup(s.forgetLegacyCSO)
+	env.Must(t, predecessors.PutLegacyCSO(t.Context(), s.Cluster))
+	kept := s.keptOfLegacyCSO()
+	leftovers, open := s.leftoversOfLegacyCSO()
 	journal := s.record()
 	s.install(env.Release{Version: release})
 	s.reach(release)
 
 	entries := entriesOf(configv1.AWSPlatformType)
-	for name, uid := range s.keptOfFormerCSO() {
+	for name, uid := range s.keptOfLegacyCSO() {
 		if kept[name] != uid {
 			t.Errorf("%s was made anew", name)
 		}
 	}
 	for _, condition := range s.storage().Status.Conditions {
-		if slices.Contains(predecessors.FormerStale(), condition.Type) {
+		if slices.Contains(predecessors.LegacyStale(), condition.Type) {
 			t.Errorf("condition %s is still there: it is %s", condition.Type, condition.Status)
 		}
 	}
@@ -55,12 +55,12 @@ func TestOperatorsOfOpenShiftAreReplacedWithoutAGap(t *testing.T) {
 	}
 	s.isComplete(entries, 2)
 	journal.checkVersions(t, entries, release)
-	journal.checkFormerCSO(t)
+	journal.checkLegacyCSO(t)
 }
 
-// leftoversOfFormerCSO makes what OpenShift's cluster-storage-operator has and ours has not, some of each kind, and a policy of a name that ours
+// leftoversOfLegacyCSO makes what OpenShift's cluster-storage-operator has and ours has not, some of each kind, and a policy of a name that ours
 // has as well.
-func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPolicy) {
+func (s *scene) leftoversOfLegacyCSO() ([]client.Object, *networkingv1.NetworkPolicy) {
 	s.t.Helper()
 	in := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -76,7 +76,7 @@ func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPo
 		&appsv1.Deployment{ObjectMeta: in(env.CSONamespace, "volume-data-source-validator"), Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "validator", Image: "quay.example/openshift/validator:" + predecessors.FormerVersion}},
+				Containers: []corev1.Container{{Name: "validator", Image: "quay.example/openshift/validator:" + predecessors.LegacyVersion}},
 			}},
 		}},
 		&corev1.ConfigMap{ObjectMeta: in(env.CSONamespace, "cluster-storage-operator-config")},
@@ -92,11 +92,11 @@ func (s *scene) leftoversOfFormerCSO() ([]client.Object, *networkingv1.NetworkPo
 	// An earlier test may have left ours.
 	env.Must(s.t, client.IgnoreNotFound(s.Client.Delete(s.t.Context(), open.DeepCopy())))
 	env.Must(s.t, s.Client.Create(s.t.Context(), open, client.FieldOwner("cluster-version-operator")))
-	return append(leftovers, &rbacv1.Role{ObjectMeta: in(catalogue.Namespace, predecessors.FormerEBSOperator+"-role")}), open
+	return append(leftovers, &rbacv1.Role{ObjectMeta: in(catalogue.Namespace, predecessors.LegacyEBSOperator+"-role")}), open
 }
 
-// checkFormerCSO reads what has happened since OpenShift's operators reported last.
-func (j *journal) checkFormerCSO(t *testing.T) {
+// checkLegacyCSO reads what has happened since OpenShift's operators reported last.
+func (j *journal) checkLegacyCSO(t *testing.T) {
 	t.Helper()
 	waited := false
 	j.read(func(now picture, changed client.Object) {
@@ -115,19 +115,19 @@ func (j *journal) checkFormerCSO(t *testing.T) {
 			}
 		}
 		progressing := env.OperatorCondition(now.operator, configv1.OperatorProgressing).Status == configv1.ConditionTrue
-		waited = waited || progressing && now.versionIn("operator") == predecessors.FormerVersion
+		waited = waited || progressing && now.versionIn("operator") == predecessors.LegacyVersion
 	})
 	if !waited {
 		t.Error("the ClusterOperator was never Progressing at the version of OpenShift's operator")
 	}
 }
 
-// keptOfFormerCSO are the UIDs of what goes on being used. A binding can't be turned to another role, and is made anew; its role was of the
+// keptOfLegacyCSO are the UIDs of what goes on being used. A binding can't be turned to another role, and is made anew; its role was of the
 // namespace, and goes.
-func (s *scene) keptOfFormerCSO() map[string]types.UID {
+func (s *scene) keptOfLegacyCSO() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
-	for _, object := range predecessors.FormerCSO() {
+	for _, object := range predecessors.LegacyCSO() {
 		switch object.(type) {
 		case *rbacv1.RoleBinding, *rbacv1.Role:
 			continue
@@ -154,9 +154,9 @@ func (s *scene) bindsTheRoleOfTheRelease(entry catalogue.Entry) {
 	}
 }
 
-// forgetFormerCSO removes what no other test expects, after the context of the test has ended.
-func (s *scene) forgetFormerCSO() {
-	for _, object := range predecessors.FormerCSO() {
+// forgetLegacyCSO removes what no other test expects, after the context of the test has ended.
+func (s *scene) forgetLegacyCSO() {
+	for _, object := range predecessors.LegacyCSO() {
 		if _, role := object.(*rbacv1.Role); role {
 			if err := client.IgnoreNotFound(s.Client.Delete(context.Background(), object)); err != nil {
 				s.t.Error(err)
