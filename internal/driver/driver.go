@@ -77,8 +77,8 @@ type Driver struct {
 	// CloudCAVariable, if set, says that the driver's cloud may have a CA of its own: it is the environment variable by which the
 	// controller's container gets the file with its certificates. Such a driver has no dashboard.
 	CloudCAVariable string
-	// Metrics, if set, are those of the driver's own container in the controller.
-	Metrics *Metrics
+	// Metrics are those of the driver's own container.
+	Metrics map[Workload]Metrics
 	// Payload, if set, says what a release of OpenShift knows of the driver. Without it, administrators install the driver by OLM.
 	Payload *Payload
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
@@ -134,6 +134,8 @@ type Metrics struct {
 	Name string
 	// Loopback is the port of the plain endpoint, Port the one that Prometheus scrapes.
 	Loopback, Port int32
+	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
+	Flag string
 }
 
 // Credentials is one CredentialsRequest. Its asset is assets/credentials/<Asset> of Driver.Assets.
@@ -298,7 +300,7 @@ func (d Driver) Images() []string {
 		}
 	}
 	add(d.Assets, "assets/*.yaml")
-	if d.Metrics != nil {
+	if len(d.Metrics) > 0 {
 		add(shared, sidecarAsset(rbacProxy))
 	}
 	for _, sidecar := range d.Sidecars {

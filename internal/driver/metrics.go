@@ -1,13 +1,13 @@
 package driver
 
 import (
-	"slices"
-
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/manifest"
 )
 
 // without returns the driver without what this cluster can't have: sidecars that need a kind which is not served, and metrics that
@@ -29,49 +29,66 @@ func (d Driver) without(cfg Config) Driver {
 	return d
 }
 
-// endpoints are the metrics of the driver itself, if it has any, and of its sidecars.
-func (d Driver) endpoints() []Metrics {
+// endpoints are the metrics of the driver in the pods of a workload, if it has any there, and of their sidecars.
+func (d Driver) endpoints(workload Workload) []Metrics {
 	var all []Metrics
-	if d.Metrics != nil {
-		all = append(all, *d.Metrics)
+	if metrics, serves := d.Metrics[workload]; serves {
+		all = append(all, metrics)
 	}
 	for _, sidecar := range d.Sidecars {
-		if sidecar.Metrics != nil {
+		if sidecar.Workload == workload && sidecar.Metrics != nil {
 			all = append(all, *sidecar.Metrics)
 		}
 	}
 	return all
 }
 
-// addMetrics adds all metrics to the driver's Service and ServiceMonitor, and the certificate of the Service to the controller. A driver may
-// have other Services and Deployments.
-func (d Driver) addMetrics(namespace string, objects []client.Object) {
-	service := d.Deployment + "-metrics"
-	for _, object := range objects {
-		if !slices.Contains([]string{d.Deployment, service, d.Deployment + "-monitor"}, object.GetName()) {
-			continue
+// metricsObjects are what lets Prometheus scrape the driver, without the ports.
+func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
+	objects, err := loadFolder(shared, "assets/metrics", values, scheme)
+	for _, of := range []struct {
+		workload            Workload
+		name, rbac, account string
+	}{
+		{Controller, d.Deployment, d.ShortPrefix, d.Prefix + "-controller-sa"},
+		{Node, d.DaemonSet, d.ShortPrefix + "-node", d.Prefix + "-node-sa"},
+	} {
+		if err != nil || (of.workload == Node && len(d.endpoints(Node)) == 0) {
+			break
 		}
-		for _, metrics := range d.endpoints() {
-			switch typed := object.(type) {
-			case *appsv1.Deployment:
-				d.addServingCertificate(&typed.Spec.Template.Spec)
-			case *corev1.Service:
-				typed.Spec.Ports = append(typed.Spec.Ports, metrics.servicePort())
-			case *monitoringv1.ServiceMonitor:
-				typed.Spec.Endpoints = append(typed.Spec.Endpoints, metrics.endpoint(service+"."+namespace+".svc"))
+		var more []client.Object
+		values := values.With(manifest.Values{"SCRAPED": of.name, "SCRAPED_RBAC": of.rbac, "SCRAPED_ACCOUNT": of.account})
+		more, err = loadFolder(shared, "assets/metrics/workload", values, scheme)
+		objects = append(objects, more...)
+	}
+	return objects, err
+}
+
+// addMetrics adds the ports of metrics to the Services and ServiceMonitors.
+func (d Driver) addMetrics(namespace string, objects []client.Object) {
+	for workload, name := range map[Workload]string{Controller: d.Deployment, Node: d.DaemonSet} {
+		service := name + "-metrics"
+		for _, object := range objects {
+			for _, metrics := range d.endpoints(workload) {
+				switch typed := object.(type) {
+				case *corev1.Service:
+					if typed.Name == service {
+						typed.Spec.Ports = append(typed.Spec.Ports, metrics.servicePort())
+					}
+				case *monitoringv1.ServiceMonitor:
+					if typed.Name == name+"-monitor" {
+						typed.Spec.Endpoints = append(typed.Spec.Endpoints, metrics.endpoint(service+"."+namespace+".svc"))
+					}
+				}
 			}
 		}
 	}
 }
 
-// addServingCertificate adds the volume that the proxies in front of the metrics mount, once.
-func (d Driver) addServingCertificate(pod *corev1.PodSpec) {
-	const name = "metrics-serving-cert"
-	if slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool { return volume.Name == name }) {
-		return
-	}
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: d.Deployment + "-metrics-serving-cert"},
+// addServingCertificate adds the volume that the proxies in front of the metrics mount.
+func (p Pods) addServingCertificate(workload string) {
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "metrics-serving-cert", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: workload + "-metrics-serving-cert"},
 	}})
 }
 

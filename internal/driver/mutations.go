@@ -60,6 +60,8 @@ func ReadNodes(verbs ...string) Mutation {
 type Pods struct {
 	// Workload is empty for a Deployment or DaemonSet that is neither the controller nor the node pods.
 	Workload Workload
+	// Name is that of the Deployment or DaemonSet.
+	Name string
 	// Annotations are those of the workload itself.
 	Annotations map[string]string
 	Meta        *metav1.ObjectMeta
@@ -71,9 +73,9 @@ func MutatePods(change func(cfg Config, pods Pods) error) Mutation {
 	return func(d Driver, cfg Config, object client.Object) error {
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
-			return change(cfg, Pods{d.WorkloadOf(object), typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+			return change(cfg, Pods{d.WorkloadOf(object), typed.Name, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
 		case *appsv1.DaemonSet:
-			return change(cfg, Pods{d.WorkloadOf(object), typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
+			return change(cfg, Pods{d.WorkloadOf(object), typed.Name, typed.Annotations, &typed.Spec.Template.ObjectMeta, &typed.Spec.Template.Spec})
 		default:
 			return nil
 		}

@@ -153,9 +153,6 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 		folders = append(folders, "privileged")
 	}
 	folders = append(folders, "objects")
-	if cfg.metrics() {
-		folders = append(folders, "metrics")
-	}
 	if d.followsCloudCA(cfg) {
 		folders = append(folders, "cloudca")
 	}
@@ -166,6 +163,11 @@ func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme)
 	}
 	for _, folder := range folders {
 		if err := add(loadFolder(shared, "assets/"+folder, values, scheme)); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.metrics() {
+		if err := add(d.metricsObjects(values, scheme)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -49,8 +50,10 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	return append(containers, proxy), err
 }
 
-// flag tells a container where to serve its metrics. All CSI sidecars have it, and the drivers that serve any.
-func (m Metrics) flag() string { return fmt.Sprintf("--http-endpoint=localhost:%d", m.Loopback) }
+// flag tells a container where to serve its metrics.
+func (m Metrics) flag() string {
+	return fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)
+}
 
 // proxy is the container in front of metrics.
 func (m Metrics) proxy(cfg Config, values manifest.Values) (corev1.Container, error) {
@@ -103,17 +106,17 @@ func (s Sidecar) objects(values manifest.Values, scheme *runtime.Scheme) ([]clie
 // addSidecars appends the driver's sidecars to its workloads, after the proxy of the driver's own metrics.
 func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client.Object) error {
 	add := func(_ Config, pods Pods) error {
-		if d.Metrics != nil && pods.Workload == Controller {
+		if metrics, serves := d.Metrics[pods.Workload]; serves {
 			container, err := pods.Container(Container)
 			if err != nil {
 				return err
 			}
-			container.Args = append(container.Args, d.Metrics.flag())
-			proxy, err := d.Metrics.proxy(cfg, values)
+			container.Args = append(container.Args, metrics.flag())
+			proxy, err := metrics.proxy(cfg, values)
 			if err != nil {
 				return err
 			}
-			proxy.Name = fmt.Sprintf("kube-rbac-proxy-%d", d.Metrics.Loopback)
+			proxy.Name = fmt.Sprintf("kube-rbac-proxy-%d", metrics.Loopback)
 			pods.Spec.Containers = append(pods.Spec.Containers, proxy)
 		}
 		for _, sidecar := range d.Sidecars {
@@ -125,6 +128,9 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 				return err
 			}
 			pods.Spec.Containers = append(pods.Spec.Containers, containers...)
+		}
+		if len(d.endpoints(pods.Workload)) > 0 {
+			pods.addServingCertificate(pods.Name)
 		}
 		return nil
 	}

@@ -7,8 +7,10 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -44,11 +46,15 @@ func several() driver.Driver {
 		Deployment: "controller", DaemonSet: "node",
 		Assets:   fstest.MapFS{"assets/all.yaml": {Data: []byte(assets)}},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{}),
+		Metrics: map[driver.Workload]driver.Metrics{
+			driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201},
+			driver.Node:       {Name: "driver", Loopback: 8206, Port: 9206, Flag: "--metrics-address"},
+		},
 	}
 }
 
 func TestImagesAreThoseThatAssetsAndSidecarsName(t *testing.T) {
-	want := "DRIVER SYNCER NFS PROVISIONER KUBE_RBAC_PROXY ATTACHER RESIZER SNAPSHOTTER LIVENESS_PROBE NODE_DRIVER_REGISTRAR"
+	want := "DRIVER SYNCER NFS KUBE_RBAC_PROXY PROVISIONER ATTACHER RESIZER SNAPSHOTTER LIVENESS_PROBE NODE_DRIVER_REGISTRAR"
 	if got := strings.ReplaceAll(strings.Join(several().Images(), " "), "_IMAGE", ""); got != want {
 		t.Errorf("images are %s, want %s", got, want)
 	}
@@ -83,17 +89,62 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 			found[typed.Name] = fmt.Sprintf("%d ports", len(typed.Spec.Ports))
 		}
 	}
-	const proxies = "csi-provisioner provisioner-kube-rbac-proxy csi-attacher attacher-kube-rbac-proxy csi-resizer resizer-kube-rbac-proxy " +
+	const sidecars = "csi-provisioner provisioner-kube-rbac-proxy csi-attacher attacher-kube-rbac-proxy csi-resizer resizer-kube-rbac-proxy " +
 		"csi-snapshotter snapshotter-kube-rbac-proxy csi-liveness-probe"
 	want := map[string]string{
-		"controller":         "csi-driver " + proxies + "; proxy true, restricted true, before it true, volumes 1; replicas 2",
-		"node":               "csi-driver csi-node-driver-registrar csi-liveness-probe; proxy true, restricted false, before it false, volumes 0; OnDelete",
+		"controller":         "csi-driver kube-rbac-proxy-8201 " + sidecars + "; proxy true, restricted true, before it true, volumes 1; replicas 2",
+		"node":               "csi-driver kube-rbac-proxy-8206 csi-node-driver-registrar csi-liveness-probe; proxy true, restricted false, before it false, volumes 1; OnDelete",
 		"webhook":            "csi-driver; proxy true, restricted false, before it false, volumes 0; replicas 0",
 		"second":             "csi-driver; proxy true, restricted false, before it false, volumes 0; ",
 		"webhook-service":    "1 ports",
-		"controller-metrics": "4 ports",
+		"controller-metrics": "5 ports",
+		"node-metrics":       "1 ports",
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("workloads and Services (-want +got):\n%s", diff)
+	}
+}
+
+// Node pods have metrics where the driver serves some: behind a proxy of their own, with a Service, a certificate and the RBAC for it.
+func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
+	const name, certificate = "node-metrics", "node-metrics-serving-cert"
+	var found []string
+	for _, object := range golden.Render(t, several(), nil) {
+		switch typed := object.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			if strings.Contains(typed.Name, "proxy") {
+				found = append(found, typed.Name+" of "+typed.Subjects[0].Name+" to "+typed.RoleRef.Name)
+			}
+		case *corev1.Service:
+			if typed.Name == name {
+				found = append(found, fmt.Sprintf("%s of %s: %s %d", typed.Annotations["service.beta.openshift.io/serving-cert-secret-name"],
+					typed.Spec.Selector["app"], typed.Spec.Ports[0].Name, typed.Spec.Ports[0].Port))
+			}
+		case *monitoringv1.ServiceMonitor:
+			for _, endpoint := range typed.Spec.Endpoints {
+				if *endpoint.TLSConfig.ServerName == name+".openshift-cluster-csi-drivers.svc" {
+					found = append(found, typed.Name+" of "+typed.Spec.Selector.MatchLabels["app"]+" at "+endpoint.Port)
+				}
+			}
+		case *appsv1.DaemonSet:
+			for _, volume := range typed.Spec.Template.Spec.Volumes {
+				found = append(found, typed.Name+" mounts "+volume.Secret.SecretName)
+			}
+			found = append(found, strings.Join(typed.Spec.Template.Spec.Containers[0].Args, " "))
+		}
+	}
+	want := []string{
+		"several-kube-rbac-proxy-binding of several-controller-sa to several-kube-rbac-proxy-role",
+		"several-node-kube-rbac-proxy-binding of several-node-sa to several-node-kube-rbac-proxy-role",
+		certificate + " of node: driver-m 9206", "node-monitor of node-metrics at driver-m",
+		"node mounts " + certificate, "--metrics-address=localhost:8206", "",
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("metrics of node pods (-want +got):\n%s", diff)
+	}
+	for _, object := range golden.Render(t, several(), func(cfg *driver.Config) { cfg.Kinds[driver.ServiceMonitorKind()] = false }) {
+		if object.GetName() == name {
+			t.Errorf("%T %s is there although nobody scrapes it", object, name)
+		}
 	}
 }
