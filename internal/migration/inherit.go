@@ -31,7 +31,8 @@ func (m *Migration) Settings(environment map[string]string, cr *operatorv1.Clust
 	if len(kept.Inherited)+len(found) == 0 {
 		return environment
 	}
-	settings := maps.Clone(environment)
+	settings := map[string]string{}
+	maps.Copy(settings, environment)
 	for _, setting := range m.Inheritable {
 		if value := cmp.Or(found[setting.Variable], kept.Inherited[setting.Variable]); value != "" && setting.Check(value) == nil {
 			settings[setting.Variable] = value

@@ -116,6 +116,14 @@ func TestSettingsOfAPredecessorFillWhatTheEnvironmentLeavesOpen(t *testing.T) {
 	}
 }
 
+func TestWhatIsInheritedNeedsNoEnvironment(t *testing.T) {
+	m := newMove(t, awsefs.Driver())
+	setting := m.Inheritable[0]
+	if got := m.Settings(nil, managed(), map[string]string{setting.Variable: "true"}); got[setting.Variable] != "true" {
+		t.Errorf("settings %v", got)
+	}
+}
+
 func TestWhatIsKeptIsNotWrittenOnceMore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kept  string

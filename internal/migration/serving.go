@@ -60,24 +60,3 @@ func (m *Migration) addNodes(ctx context.Context, predecessor *Predecessor, foun
 	}
 	return nil
 }
-
-// SameNamed reads a workload with the name of ours, which a predecessor has left in our namespace and the cache does not show; nil if there is
-// none. It is asked for only where the CSIDriver is not ours yet: without a predecessor it costs no request.
-func SameNamed[T any, P interface {
-	*T
-	client.Object
-}](ctx context.Context, m *Migration, name string) (P, error) {
-	found, err := m.othersCSIDriver(ctx)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	workload := P(new(T))
-	err = m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, workload)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for %s of a predecessor: %w", name, err)
-	}
-	return workload, nil
-}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -46,34 +45,6 @@ func TestWhatAPredecessorServesWhileNothingIsTouched(t *testing.T) {
 	m.live.Refuse(errors.New("no route"), "get Deployment aws-efs-csi-driver-controller")
 	if _, err := m.Serving(t.Context(), managed()); err == nil ||
 		err.Error() != "look for Deployment aws-efs-csi-driver-controller of a predecessor: no route" {
-		t.Error(err)
-	}
-}
-
-// Without a predecessor it costs no request.
-func TestAWorkloadOfOurNameIsLookedForWhereTheCSIDriverIsNotOurs(t *testing.T) {
-	for name, tc := range map[string]struct {
-		objects     []client.Object
-		found, asks bool
-	}{
-		"a foreign CSIDriver, and the workload": {[]client.Object{csiDriver("1"), daemonSetOf(here, "efs-csi-node")}, true, true},
-		"a foreign CSIDriver alone":             {[]client.Object{csiDriver("1")}, false, true},
-		"our CSIDriver":                         {[]client.Object{ours(openshift, csiDriver("1")), daemonSetOf(here, "efs-csi-node")}, false, false},
-		"no CSIDriver":                          {[]client.Object{daemonSetOf(here, "efs-csi-node")}, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newMove(t, awsefs.Driver(), tc.objects...)
-			daemonSet, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node")
-			found := daemonSet != nil && daemonSet.UID != ""
-			if err != nil || found != tc.found || (daemonSet != nil) != tc.found || (len(m.live.Reads) > 0) != tc.asks {
-				t.Errorf("%v, %v, read %v", daemonSet, err, m.live.Reads)
-			}
-		})
-	}
-	m := newMove(t, awsefs.Driver(), csiDriver("1"))
-	m.live.Refuse(errors.New("no route"), "get DaemonSet efs-csi-node")
-	if _, err := SameNamed[appsv1.DaemonSet](t.Context(), m.Migration, "efs-csi-node"); err == nil ||
-		err.Error() != "look for efs-csi-node of a predecessor: no route" {
 		t.Error(err)
 	}
 }

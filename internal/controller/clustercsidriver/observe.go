@@ -2,6 +2,7 @@ package clustercsidriver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -9,6 +10,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -37,7 +39,8 @@ type live struct {
 	daemonSet  *appsv1.DaemonSet
 	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
 	predecessors bool
-	// unready are the pods that are not ready, with the reason.
+	// pods tells which workload has any, whoever has made it; unready are those that are not ready, with the reason.
+	pods    map[driver.Workload]bool
 	unready map[driver.Workload][]string
 	// requests are all CredentialsRequests, by name, and secrets the Secrets of the driver that exist.
 	requests map[string]*cloudcredentialv1.CredentialsRequest
@@ -74,15 +77,14 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	found := seen{live: live}
 	var err error
-	if found.config, found.problems, err = r.config(ctx, cr, live); err == nil {
-		err = r.addPredecessors(ctx, cr, &found)
-	}
-	return found.outcome(err)
+	found.config, found.problems, err = r.config(ctx, cr, live)
+	return found.outcome(errors.Join(err, r.addPredecessors(ctx, cr, &found)))
 }
 
 // readLive reads what there is of the driver, all from the cache.
 func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	found := live{
+		pods:     map[driver.Workload]bool{},
 		unready:  map[driver.Workload][]string{},
 		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
 		secrets:  map[string]foundSecret{},
@@ -95,7 +97,7 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabels{"app": app}); err != nil {
 			return found, fmt.Errorf("list %s pods: %w", workload, err)
 		}
-		found.unready[workload] = status.Unready(pods.Items)
+		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)
 	}
 	for _, credentials := range r.Driver.Credentials {
 		secret, err := r.secret(ctx, credentials.Secret)
@@ -126,13 +128,34 @@ func (r *Reconciler) addPredecessors(ctx context.Context, cr *operatorv1.Cluster
 		return r.addUnmanaged(ctx, cr, &found.live)
 	}
 	var err error
-	if found.holds[driver.Controller] != "" && found.live.deployment == nil {
-		found.live.deployment, err = migration.SameNamed[appsv1.Deployment](ctx, r.Migration, r.Driver.Deployment)
+	if found.isHidden(driver.Controller, found.live.deployment != nil) {
+		found.live.deployment, err = hidden[appsv1.Deployment](ctx, r, r.Driver.Deployment)
 	}
-	if err == nil && found.holds[driver.Node] != "" && found.live.daemonSet == nil {
-		found.live.daemonSet, err = migration.SameNamed[appsv1.DaemonSet](ctx, r.Migration, r.Driver.DaemonSet)
+	if err == nil && found.isHidden(driver.Node, found.live.daemonSet != nil) {
+		found.live.daemonSet, err = hidden[appsv1.DaemonSet](ctx, r, r.Driver.DaemonSet)
 	}
 	return err
+}
+
+// isHidden tells whether a workload that is held has pods although the cache, which has only ours, does not have the workload.
+func (s *seen) isHidden(workload driver.Workload, known bool) bool {
+	return s.holds[workload] != "" && !known && s.live.pods[workload]
+}
+
+// hidden reads a workload with the name of ours; nil if there is none.
+func hidden[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, r *Reconciler, name string) (P, error) {
+	workload := P(new(T))
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, workload)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for %s of a predecessor: %w", name, err)
+	}
+	return workload, nil
 }
 
 // addUnmanaged fills in what a predecessor runs in our namespace while nothing is touched.

@@ -2,6 +2,8 @@ package clustercsidriver
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 func TestWhatThereIsOfTheDriver(t *testing.T) {
@@ -120,37 +123,71 @@ func TestBothWorkloadsAreHeldByWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// The driver of the payload serves before its operator is there.
+// The driver of the payload serves before its operator is there. Its pods are the evidence: a new cluster costs no request.
 func TestWorkloadsOfAPredecessorAreReportedWhileOursAreHeld(t *testing.T) {
-	foreign := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
 	both := driver.Holds{driver.Controller: "wait", driver.Node: "wait"}
+	pods := map[driver.Workload]bool{driver.Controller: true, driver.Node: true}
 	for name, tc := range map[string]struct {
 		removable             bool
 		objects               []client.Object
 		holds                 driver.Holds
-		ours                  live
+		pods                  map[driver.Workload]bool
 		deployment, daemonSet bool
+		asks                  int
 	}{
-		"both":                       {objects: []client.Object{foreign, deployment(), daemonSet()}, holds: both, deployment: true, daemonSet: true},
-		"the controller":             {objects: []client.Object{foreign, deployment()}, holds: both, deployment: true},
-		"none is held":               {objects: []client.Object{foreign, deployment(), daemonSet()}},
-		"the node pods are held":     {objects: []client.Object{foreign, deployment(), daemonSet()}, holds: driver.Holds{driver.Node: "wait"}, daemonSet: true},
-		"no predecessor":             {objects: []client.Object{deployment(), daemonSet()}, holds: both},
-		"a driver that is removable": {removable: true, objects: []client.Object{foreign, deployment(), daemonSet()}, holds: both},
+		"both":                       {false, []client.Object{deployment(), daemonSet()}, both, pods, true, true, 2},
+		"the controller":             {false, []client.Object{deployment()}, both, pods, true, false, 2},
+		"none is held":               {false, []client.Object{deployment(), daemonSet()}, nil, pods, false, false, 0},
+		"the node pods are held":     {false, []client.Object{deployment(), daemonSet()}, driver.Holds{driver.Node: "wait"}, pods, false, true, 1},
+		"only the controller's pods": {false, []client.Object{deployment(), daemonSet()}, both, map[driver.Workload]bool{driver.Controller: true}, true, false, 1},
+		"no pods":                    {false, []client.Object{deployment(), daemonSet()}, both, nil, false, false, 0},
+		"a driver that is removable": {true, []client.Object{deployment(), daemonSet()}, both, pods, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()
 			d.Removable = tc.removable
-			trip := newTrip(t, d, tc.objects...)
+			trip, cluster := newTrip(t, d), newCluster(t, tc.objects...)
+			trip.Live = cluster
 			cr, _ := healthy()
-			found := seen{live: tc.ours, holds: tc.holds}
+			found := seen{live: live{pods: tc.pods}, holds: tc.holds}
 			if err := trip.addPredecessors(t.Context(), cr, &found); err != nil {
 				t.Fatal(err)
 			}
-			if (found.live.deployment != nil) != tc.deployment || (found.live.daemonSet != nil) != tc.daemonSet {
-				t.Errorf("Deployment %v, DaemonSet %v", found.live.deployment, found.live.daemonSet)
+			if (found.live.deployment != nil) != tc.deployment || (found.live.daemonSet != nil) != tc.daemonSet || len(cluster.Reads) != tc.asks {
+				t.Errorf("Deployment %v, DaemonSet %v, reads %v", found.live.deployment, found.live.daemonSet, cluster.Reads)
 			}
 		})
+	}
+	trip := newTrip(t, func() driver.Driver { d := disk(); d.Removable = false; return d }())
+	trip.cluster.Refuse(errors.New("no route"), "get DaemonSet disk-node")
+	cr, _ := healthy()
+	err := trip.addPredecessors(t.Context(), cr, &seen{live: live{pods: pods}, holds: both})
+	if err == nil || err.Error() != "look for disk-node of a predecessor: no route" {
+		t.Error(err)
+	}
+}
+
+// Their pods serve until ours are applied, however many reconciles a hold takes, and although the CSIDriver is ours from the first one on.
+func TestAHoldKeepsAPredecessorsDriverAvailable(t *testing.T) {
+	d := disk()
+	d.Removable = false
+	trip := newTrip(t, d, infrastructure(), driverPod("disk-controller", "n1", ""), driverPod("disk-node", "n1", ""))
+	trip.Live = newCluster(t, deployment(), daemonSet())
+	cr, _ := healthy()
+	for reconcile := range 3 {
+		live, err := trip.readLive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _, _ := trip.reporter.conditions(cr, trip.follow(t.Context(), cr, live))
+		for _, kind := range []string{"DiskDriverControllerServiceControllerAvailable", "DiskDriverNodeServiceControllerAvailable"} {
+			if found := status.Find(all, kind); found == nil || found.Status != operatorv1.ConditionTrue {
+				t.Errorf("reconcile %d: %s is %+v", reconcile+1, kind, found)
+			}
+		}
+	}
+	if !slices.ContainsFunc(trip.cluster.Sent(), func(sent string) bool { return strings.HasPrefix(sent, "apply CSIDriver "+diskName) }) {
+		t.Errorf("the CSIDriver is not adopted: %v", trip.cluster.Sent())
 	}
 }
 
@@ -176,8 +213,8 @@ func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
 			}}
 			cr, _ := healthy()
 			cr.Spec.ManagementState = tc.state
+			tc.ours.unready = map[driver.Workload][]string{}
 			found := tc.ours
-			found.unready = map[driver.Workload][]string{}
 			if err := trip.addUnmanaged(t.Context(), cr, &found); err != nil {
 				t.Fatal(err)
 			}
@@ -189,6 +226,12 @@ func TestAPredecessorsDriverIsReportedWhileNothingIsTouched(t *testing.T) {
 			}
 			if tc.ours.daemonSet != nil && found.daemonSet.Name != "disk-node" {
 				t.Errorf("it replaces ours: %s", found.daemonSet.Name)
+			}
+			// What is wrong with the configuration of the cluster stops no pod.
+			trip.cluster.Refuse(errors.New("no route"), "get Infrastructure")
+			result := trip.look(t.Context(), cr, tc.ours)
+			if result.err == nil || result.seen.live.predecessors != tc.want {
+				t.Errorf("without a configuration it is a predecessor's: %t, error %v", result.seen.live.predecessors, result.err)
 			}
 		})
 	}

@@ -161,8 +161,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	}
 	objects, err := r.memory.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
 	if err != nil {
-		// It stays until the operator or the configuration is changed.
-		return seen.outcome(reconcile.TerminalError(err))
+		return seen.outcome(err)
 	}
 	changes := r.set(ctx, seen, objects)
 	if err := r.readWorkloads(ctx, &seen.live); err != nil {

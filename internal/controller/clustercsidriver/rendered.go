@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
@@ -16,12 +17,13 @@ type rendered struct {
 	objects []client.Object
 }
 
-// render is Driver.Render, or what it gave the last time. The objects are the caller's.
+// render is Driver.Render, or what it gave the last time. The objects are the caller's. An error stays until the operator or the
+// configuration is changed.
 func (r *rendered) render(d driver.Driver, scheme *runtime.Scheme, cfg driver.Config) ([]client.Object, error) {
 	if r.objects == nil || !reflect.DeepEqual(r.cfg, cfg) {
 		objects, err := d.Render(scheme, cfg)
 		if err != nil {
-			return nil, err
+			return nil, reconcile.TerminalError(err)
 		}
 		r.cfg, r.objects = cfg, objects
 	}
