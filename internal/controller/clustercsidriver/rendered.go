@@ -23,7 +23,7 @@ func (r *rendered) render(d driver.Driver, scheme *runtime.Scheme, cfg driver.Co
 	if r.objects == nil || !reflect.DeepEqual(r.cfg, cfg) {
 		objects, err := d.Render(scheme, cfg)
 		if err != nil {
-			return nil, reconcile.TerminalError(err)
+			return nil, reconcile.TerminalError(err) //nolint:wrapcheck // Render says which driver.
 		}
 		r.cfg, r.objects = cfg, objects
 	}
