@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
@@ -82,7 +81,7 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 	}) {
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
-			found[typed.Name] = fmt.Sprintf("%s; replicas %d", shape(typed.Spec.Template.Spec), ptr.Deref(typed.Spec.Replicas, 0))
+			found[typed.Name] = fmt.Sprintf("%s; set replicas %t", shape(typed.Spec.Template.Spec), typed.Spec.Replicas != nil)
 		case *appsv1.DaemonSet:
 			found[typed.Name] = fmt.Sprintf("%s; %s", shape(typed.Spec.Template.Spec), typed.Spec.UpdateStrategy.Type)
 		case *corev1.Service:
@@ -92,9 +91,9 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 	const sidecars = "csi-provisioner provisioner-kube-rbac-proxy csi-attacher attacher-kube-rbac-proxy csi-resizer resizer-kube-rbac-proxy " +
 		"csi-snapshotter snapshotter-kube-rbac-proxy csi-liveness-probe"
 	want := map[string]string{
-		"controller":         "csi-driver kube-rbac-proxy-8201 " + sidecars + "; proxy true, restricted true, before it true, volumes 1; replicas 2",
+		"controller":         "csi-driver kube-rbac-proxy-8201 " + sidecars + "; proxy true, restricted true, before it true, volumes 1; set replicas true",
 		"node":               "csi-driver kube-rbac-proxy-8206 csi-node-driver-registrar csi-liveness-probe; proxy true, restricted false, before it false, volumes 1; OnDelete",
-		"webhook":            "csi-driver; proxy true, restricted false, before it false, volumes 0; replicas 0",
+		"webhook":            "csi-driver; proxy true, restricted false, before it false, volumes 0; set replicas false",
 		"second":             "csi-driver; proxy true, restricted false, before it false, volumes 0; ",
 		"webhook-service":    "1 ports",
 		"controller-metrics": "5 ports",

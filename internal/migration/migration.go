@@ -167,8 +167,7 @@ func (m *Migration) evidence(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	for i := range state.Old {
 		add(&state.Old[i])
 	}
-	isLegacy := func(finalizer string) bool { return slices.Contains(m.Driver.LegacyFinalizers, finalizer) }
-	if slices.ContainsFunc(cr.Finalizers, isLegacy) || m.hasGenerations(cr) {
+	if slices.ContainsFunc(cr.Finalizers, m.Driver.IsLegacy) || m.hasGenerations(cr) {
 		text += "the status is a predecessor's;"
 	}
 	if m.ran {

@@ -10,18 +10,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
 
-// config reads what rendering depends on, but for the inputs of the pods and what predecessors have left. All reads are from the cache.
-// The second value says what of the configuration can't be followed.
-func (r *Reconciler) config(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (driver.Config, []string, error) {
+// config reads what rendering depends on, but for the inputs of the pods. All reads are from the cache. The second value says what of the
+// configuration can't be followed.
+func (r *Reconciler) config(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, state migration.State,
+) (driver.Config, []string, error) {
 	cfg := driver.Config{
 		Namespace: r.Namespace,
 		Images:    r.Environment.Images,
 		RoleARNs:  r.Environment.RoleARNs,
-		Settings:  r.Migration.Settings(r.Environment.Settings, cr, nil),
+		Settings:  r.Migration.Settings(r.Environment.Settings, cr, state.Inherited),
+		Migrating: len(state.Old) > 0,
 		FIPS:      r.Environment.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
@@ -124,7 +125,7 @@ func TestConfigHoldsAllThatRenderingDependsOn(t *testing.T) {
 	trip.Environment.Settings = map[string]string{"SETTING": "value"}
 	cr, _ := healthy()
 	cr.Spec.LogLevel = operatorv1.Debug
-	cfg, problems, err := trip.config(t.Context(), cr, live{})
+	cfg, problems, err := trip.config(t.Context(), cr, live{}, migration.State{})
 	if err != nil || problems != nil {
 		t.Fatal(problems, err)
 	}
@@ -147,7 +148,7 @@ func TestConfigSaysWhatCantBeFollowed(t *testing.T) {
 	d.Check = func(cfg driver.Config) []string { return []string{"the driver can't follow " + cfg.InfrastructureID} }
 	trip := newTrip(t, d, infrastructure(), server)
 	cr, _ := healthy()
-	_, problems, err := trip.config(t.Context(), cr, live{})
+	_, problems, err := trip.config(t.Context(), cr, live{}, migration.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestConfigThatCantBeReadIsAnError(t *testing.T) {
 			trip.Kinds[driver.VolumeSnapshotClassKind()] = true
 			trip.cluster.Refuse(errors.New("no route"), what)
 			cr, _ := healthy()
-			if _, _, err := trip.config(t.Context(), cr, live{}); err == nil || err.Error() != tc.want {
+			if _, _, err := trip.config(t.Context(), cr, live{}, migration.State{}); err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
 		})

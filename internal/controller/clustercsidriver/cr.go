@@ -83,12 +83,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 }
 
 func (r *Reconciler) isOurs(finalizer string) bool {
-	return finalizer == r.Driver.Finalizer() || r.isLegacy(finalizer)
-}
-
-// isLegacy tells whether a predecessor has set a finalizer.
-func (r *Reconciler) isLegacy(finalizer string) bool {
-	return slices.Contains(r.Driver.LegacyFinalizers, finalizer)
+	return finalizer == r.Driver.Finalizer() || r.Driver.IsLegacy(finalizer)
 }
 
 // adopt goes on with the answer to a write instead of the older copy from the cache.

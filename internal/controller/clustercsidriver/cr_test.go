@@ -87,7 +87,7 @@ func TestOnlyFinalizersThatMatchAreDropped(t *testing.T) {
 			cr.Finalizers = tc.have
 			match := trip.isOurs
 			if tc.legacy {
-				match = trip.isLegacy
+				match = trip.Driver.IsLegacy
 			}
 			if err := trip.dropFinalizers(t.Context(), cr, match); err != nil {
 				t.Fatal(err)

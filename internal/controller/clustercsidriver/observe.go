@@ -50,11 +50,10 @@ type live struct {
 // observe reads what rendering, migrating and reporting depend on.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (seen, error) {
 	found := seen{live: live}
-	var err error
-	if found.config, found.problems, err = r.config(ctx, cr, live); err != nil {
-		return found, err
-	}
-	if found.migration, err = r.Migration.Observe(ctx, cr, live.daemonSet); err != nil {
+	var failure, err error
+	found.migration, failure = r.Migration.Observe(ctx, cr, live.daemonSet)
+	found.config, found.problems, err = r.config(ctx, cr, live, found.migration)
+	if err := errors.Join(failure, err); err != nil {
 		return found, err
 	}
 	found.again = found.migration.Again
@@ -62,8 +61,6 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
 		return found, r.addPredecessors(ctx, cr, &found)
 	}
-	found.config.Settings = r.Migration.Settings(r.Environment.Settings, cr, found.migration.Inherited)
-	found.config.Migrating = len(found.migration.Old) > 0
 	if err := r.inputs(ctx, &found); err != nil {
 		return found, err
 	}
@@ -77,7 +74,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	found := seen{live: live}
 	var err error
-	found.config, found.problems, err = r.config(ctx, cr, live)
+	found.config, found.problems, err = r.config(ctx, cr, live, migration.State{})
 	return found.outcome(errors.Join(err, r.addPredecessors(ctx, cr, &found)))
 }
 

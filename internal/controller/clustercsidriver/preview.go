@@ -32,12 +32,10 @@ func (r *Reconciler) Preview(ctx context.Context) (migration.Plan, error) {
 	if err != nil {
 		return migration.Plan{}, err
 	}
-	cfg, problems, err := r.config(ctx, cr, live)
+	cfg, problems, err := r.config(ctx, cr, live, state)
 	if err != nil {
 		return migration.Plan{}, err
 	}
-	cfg.Settings = r.Migration.Settings(r.Environment.Settings, cr, state.Inherited)
-	cfg.Migrating = len(state.Old) > 0
 	// What pods read when they start is taken to be as it was.
 	cfg.DependencyHashes = live.inputsOf()
 	objects, err := r.Driver.Render(r.Client.Scheme(), cfg)

@@ -176,7 +176,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 
 // updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
 func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen) error {
-	if err := r.dropFinalizers(ctx, cr, r.isLegacy); err != nil {
+	if err := r.dropFinalizers(ctx, cr, r.Driver.IsLegacy); err != nil {
 		return err
 	}
 	return r.keepInherited(ctx, cr, seen.migration.Inherited)

@@ -116,7 +116,7 @@ func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) 
 // release drops the finalizers. Those of another operator of the same name are its own to drop while it runs.
 func (r *Reconciler) release(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
 	match, shared := r.isOurs, false
-	if slices.ContainsFunc(cr.Finalizers, r.isLegacy) {
+	if slices.ContainsFunc(cr.Finalizers, r.Driver.IsLegacy) {
 		var err error
 		if shared, err = r.Migration.NamesakeRuns(ctx); err != nil {
 			return outcome{}, err
