@@ -321,7 +321,9 @@ func (d Driver) Finalizer() string {
 }
 
 // IsLegacy tells whether a predecessor has set a finalizer.
-func (d Driver) IsLegacy(finalizer string) bool { return slices.Contains(d.LegacyFinalizers, finalizer) }
+func (d Driver) IsLegacy(finalizer string) bool {
+	return slices.Contains(d.LegacyFinalizers, finalizer)
+}
 
 // CheckImages returns one error that names every missing image variable.
 func (d Driver) CheckImages(images map[string]string) error {
