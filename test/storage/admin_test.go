@@ -52,6 +52,7 @@ func TestAdministratorsHaveTheLastWord(t *testing.T) {
 		{"a deleted ClusterCSIDriver comes back, and nothing goes with it", bringsClusterCSIDriverBack},
 		{"what is the user's in the ClusterCSIDriver stays", keepsUsersFields},
 		{"Unmanaged leaves everything alone", leavesUnmanagedAlone},
+		{"Removed removes nothing", refusesRemoved},
 		{"the log level is followed", followsLogLevel},
 		{"a deleted ClusterOperator comes back", bringsClusterOperatorBack},
 		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
@@ -126,6 +127,18 @@ func leavesUnmanagedAlone(t *testing.T, s *scene) {
 	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
 	s.reach(release)
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(operator), operator))
+}
+
+func refusesRemoved(t *testing.T, s *scene) {
+	before := s.uids()
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Removed })
+	s.says("ManagementStateDegraded", operatorv1.ConditionTrue, "")
+	s.quiet()
+	if diff := cmp.Diff(before, s.uids()); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
+	s.reach(release)
 }
 
 func followsLogLevel(t *testing.T, s *scene) {
