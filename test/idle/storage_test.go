@@ -70,7 +70,7 @@ func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
 		return errors.Join(err, reached())
 	})
 	watches(t, cluster, mark, slices.Concat(always(), withDriver()))
-	waitIdle(t, cluster, env.CSOUser, end, renewals, "with a driver")
+	waitIdle(t, cluster, env.CSOUser, end, span(t), "with a driver")
 	waitIdle(t, cluster, env.DriverOperatorUser(pdOperator), end, 1, "with an installed driver")
 	if memory, known := resident(t, processOf(t, cluster)); known && memory > mostStorageMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostStorageMemory)
