@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
@@ -85,7 +85,7 @@ func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver
 		return nil, err
 	}
 	const hint = "it comes with OpenShift; elsewhere apply its CustomResourceDefinition from github.com/openshift/api first"
-	if err := c.Preflight.Require(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), hint); err != nil {
+	if err := c.Preflight.Require(openshift.ClusterCSIDriverKind(), hint); err != nil {
 		return nil, err
 	}
 	return c.OptionalKinds(d)

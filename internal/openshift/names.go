@@ -30,6 +30,11 @@ func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
 // APIServerKind is the kind with the cluster's TLS profile. It has a version, because it is read unstructured.
 func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
 
+// ClusterCSIDriverKind is the kind with what the user wants of a driver.
+func ClusterCSIDriverKind() schema.GroupVersionKind {
+	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
+}
+
 // CloudCredentialKind is the kind with the mode of the cloud-credential-operator.
 func CloudCredentialKind() schema.GroupKind {
 	return schema.GroupKind{Group: operatorv1.GroupName, Kind: "CloudCredential"}

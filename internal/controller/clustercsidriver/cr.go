@@ -9,12 +9,12 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.
@@ -28,7 +28,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *operatorv1.ClusterCSI
 	if !r.Driver.Removable || slices.Contains(cr.Finalizers, finalizer) {
 		return nil
 	}
-	patch := apply.Target(kind(), cr)
+	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.SetFinalizers([]string{finalizer})
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
 		client.FieldOwner(r.Driver.Operator), client.ForceOwnership)
@@ -43,7 +43,7 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	if migration.Keeps(cr, found) {
 		return nil
 	}
-	patch := apply.Target(kind(), cr)
+	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = migration.ObservedConfig(found)
 	// A field manager of its own: the operator's owns the finalizer.
 	owner := client.FieldOwner(r.Driver.Operator + "-inherited")
@@ -66,7 +66,7 @@ func (r *Reconciler) dropFinalizers(ctx context.Context, cr *operatorv1.ClusterC
 	if err != nil {
 		return fmt.Errorf("encode finalizers: %w", err)
 	}
-	target := apply.Target(kind(), cr)
+	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	if err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -96,10 +96,6 @@ func (r *Reconciler) adopt(cr *operatorv1.ClusterCSIDriver, answer *unstructured
 	return nil
 }
 
-func kind() schema.GroupVersionKind {
-	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
-}
-
 func subject(name string) apply.Subject {
-	return apply.Subject{GroupVersionKind: kind(), ObjectKey: client.ObjectKey{Name: name}}
+	return apply.Subject{GroupVersionKind: openshift.ClusterCSIDriverKind(), ObjectKey: client.ObjectKey{Name: name}}
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 func TestTheClusterCSIDriverIsTheNewestThatIsKnown(t *testing.T) {
@@ -21,7 +23,7 @@ func TestTheClusterCSIDriverIsTheNewestThatIsKnown(t *testing.T) {
 	}
 	written := cr.DeepCopy()
 	written.ResourceVersion, written.Generation = "71", 8
-	written.SetGroupVersionKind(kind())
+	written.SetGroupVersionKind(openshift.ClusterCSIDriverKind())
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(written)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
@@ -51,7 +52,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.metrics.observe(r.driver, wanted.Conditions, result)
 	r.done = append(r.done, result.changes.Done()...)
 	wait, err := r.writer.Write(ctx, status.Report{
-		Target: apply.Target(kind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
+		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		// The next operator must know that the removal has begun, should this one be killed.
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -79,7 +80,7 @@ func (r *Reconciler) writeConditions(
 	for one := range problems() {
 		types = append(types, r.typeOf(one))
 	}
-	target := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
+	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 const (
@@ -235,7 +236,7 @@ func (r *Reconciler) remember(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	for _, key := range keys {
 		list = append(list, key)
 	}
-	patch := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
+	patch := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	patch.Object["spec"] = map[string]any{"observedConfig": map[string]any{"accessPointTags": list}}
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(r.owner()), client.ForceOwnership)
 	if err != nil {

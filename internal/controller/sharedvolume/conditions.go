@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -92,7 +93,7 @@ func (r *AdmissionReconciler) report(
 		}
 	}
 	// The field manager has no other conditions: those of the driver are written by another controller.
-	target := apply.Target(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), cr)
+	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
 }
 

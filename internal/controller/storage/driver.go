@@ -98,7 +98,7 @@ func (r *Reconciler) put(ctx context.Context, target *unstructured.Unstructured,
 
 func (r *Reconciler) driverObject(name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(operatorv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	object.SetGroupVersionKind(openshift.ClusterCSIDriverKind())
 	object.SetName(name)
 	return object
 }

@@ -201,7 +201,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 
 // removeDriver deletes the ClusterCSIDriver, and tells so.
 func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
-	changes := r.delete(ctx, operatorv1.GroupVersion.WithKind("ClusterCSIDriver"), client.ObjectKey{Name: done.entry.Name})
+	changes := r.delete(ctx, openshift.ClusterCSIDriverKind(), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {
 		r.emitRemoved(ctx, w, done)
 	}
