@@ -60,7 +60,7 @@ func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	s.put(t, map[string]string{driver.CloudCAKey: one + one, "cloud.conf": "[Global]"})
 	s.stays(t, one+one)
 	s.put(t, map[string]string{driver.CloudCAKey: "not a certificate"})
-	s.tells(t, "the driver goes on with those that it has")
+	s.tells(t, "the driver goes on with its previous ones")
 	s.stays(t, one+one)
 
 	env.Must(t, s.cluster.Client.Delete(t.Context(), s.cloudConfig()))

@@ -23,12 +23,12 @@ func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err e
 	if err != nil || bundle == "" || isPEM(bundle) {
 		return bundle, "", err
 	}
-	// Without those that it has, the driver would reach nothing.
+	// Without its certificates, the driver would reach nothing.
 	previous, err := r.cloudCAIn(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.CloudCABundle()})
 	if err != nil {
 		return "", "", err
 	}
-	instead := "goes on with those that it has"
+	instead := "goes on with its previous ones"
 	if !isPEM(previous) {
 		previous, instead = "", "does without"
 	}
@@ -49,5 +49,5 @@ func (r *Reconciler) cloudCAIn(ctx context.Context, key client.ObjectKey) (strin
 	return "", nil
 }
 
-// isPEM tells whether a driver could load certificates. One that can't ends at once.
+// isPEM reports whether a driver could load certificates. One that can't ends at once.
 func isPEM(bundle string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) }

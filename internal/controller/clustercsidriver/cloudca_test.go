@@ -42,7 +42,7 @@ func TestCertificatesThatADriverCantLoadAreNotFollowed(t *testing.T) {
 		"some":                    {objects: []client.Object{cloud(certificate)}, want: certificate},
 		"some, without OpenShift": {objects: []client.Object{cloud(certificate)}, unserved: true},
 		"none that can be loaded": {objects: []client.Object{cloud("junk")}, problem: wrong + "does without" + correct},
-		"none, after some":        {objects: []client.Object{cloud("junk"), own(certificate)}, want: certificate, problem: wrong + "goes on with those that it has" + correct},
+		"none, after some":        {objects: []client.Object{cloud("junk"), own(certificate)}, want: certificate, problem: wrong + "goes on with its previous ones" + correct},
 		"none, after others":      {objects: []client.Object{cloud("junk"), own("junk")}, problem: wrong + "does without" + correct},
 		"none any more":           {objects: []client.Object{own(certificate)}},
 	} {

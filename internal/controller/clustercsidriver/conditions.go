@@ -82,7 +82,7 @@ func (c conditioner) conditions(
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
-// them: they are told, and do not degrade.
+// them: they are reported, and do not degrade.
 func (c conditioner) notFollowed(
 	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, problems []string,
 ) []operatorv1.OperatorCondition {

@@ -68,7 +68,7 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 	if infrastructure == nil {
 		return fmt.Errorf("the Infrastructure %s is missing: every OpenShift cluster has it; restore it", openshift.Singleton)
 	}
-	// Whoever has an Infrastructure has OpenShift's service CA.
+	// A cluster with an Infrastructure has OpenShift's service CA.
 	cfg.ServingCertificates = true
 	cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 	cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology

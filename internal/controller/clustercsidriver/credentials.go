@@ -55,7 +55,7 @@ func missing(available, progressing operatorv1.OperatorCondition) error {
 	return errors.New(available.Message)
 }
 
-// provisioned tells whether the cloud-credential-operator has followed a request as it is now.
+// provisioned reports whether the cloud-credential-operator has followed a request as it is now.
 func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 	return request != nil && request.Status.Provisioned && request.Status.LastSyncGeneration == request.Generation
 }

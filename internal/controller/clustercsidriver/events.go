@@ -27,12 +27,12 @@ const (
 	eventAnotherCopy    = "AnotherCopyWorks"
 )
 
-// tell records events for what differs between two statuses, and for what was done to a driver that was available.
-func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
+// emit records events for what differs between two statuses, and for what was done to a driver that was available.
+func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition, changes apply.ChangeSet) {
 	if isTrue(before, status.Available) && isTrue(after, status.Available) {
-		r.tellChanges(cr, changes)
+		r.emitChanges(cr, changes)
 	}
-	r.tellAvailability(cr, before, after)
+	r.emitAvailability(cr, before, after)
 	// The condition of the nodes, as the sum may hold other reasons as well.
 	kind := r.driver.ConditionPrefix + nodeService + status.Progressing
 	if reason(before, kind) == migration.TakingOver && !isTrue(after, kind) {
@@ -55,9 +55,9 @@ func (r *reporter) tell(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 }
 
-// tellChanges tells what was done to the objects. Each is the related object of an event of its own, unless there are many:
+// emitChanges reports what was done to the objects. Each is the related object of an event of its own, unless there are many:
 // events that differ in nothing but their note are counted as one.
-func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
+func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.ChangeSet) {
 	isDrift := func(change apply.Change) bool { return change.Drift }
 	isNoDrift := func(change apply.Change) bool { return !change.Drift }
 	for _, did := range []struct {
@@ -83,8 +83,8 @@ func (r *reporter) tellChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 	}
 }
 
-// tellAvailability tells that the driver came, went, or was taken away.
-func (r *reporter) tellAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
+// emitAvailability reports that the driver came, went, or was removed.
+func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
 	wasAvailable, isAvailable := isTrue(before, status.Available), isTrue(after, status.Available)
 	removed := reason(after, status.Available) == removedReason
 	switch {

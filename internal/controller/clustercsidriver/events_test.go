@@ -92,7 +92,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			trip := newTrip(t, disk())
 			cr, _ := healthy()
-			trip.reporter.tell(cr, tc.before, tc.after, tc.changes)
+			trip.reporter.emit(cr, tc.before, tc.after, tc.changes)
 			if diff := cmp.Diff(tc.want, trip.events.Said); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -23,7 +23,7 @@ func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool
 	return found
 }
 
-// listedGate tells whether a gate is on in the release of this operator. If that is not listed, as while the cluster is updated, the gate must
+// listedGate reports whether a gate is on in the release of this operator. If that is not listed, as while the cluster is updated, the gate must
 // be on in all releases that are.
 func listedGate(releases []configv1.FeatureGateDetails, version string, name configv1.FeatureGateName) (on, listed bool) {
 	has := func(gates []configv1.FeatureGateAttributes) bool {

@@ -20,7 +20,7 @@ const (
 	MetricRemovalBlocking    = "csi_operator_removal_blocking_pods"
 )
 
-// metrics are what the operator tells Prometheus. They have values only where the controller runs: of several operators,
+// metrics are what Prometheus gets of the operator. They have values only where the controller runs: of several operators,
 // in the one that leads.
 type metrics struct {
 	driver                                                             string

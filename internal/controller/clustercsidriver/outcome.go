@@ -38,10 +38,10 @@ type removal struct {
 // outcome is that of a trip that ends before anything is applied.
 func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
 
-// complete tells whether everything was applied, so that all that is there is of this version.
+// complete reports whether everything was applied, so that all that is there is of this version.
 func (o *outcome) complete() bool {
 	return o.err == nil && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }
 
-// sharesStatus tells whether somebody else writes the same conditions.
+// sharesStatus reports whether somebody else writes the same conditions.
 func (o *outcome) sharesStatus() bool { return o.seen.migration.SharesStatus || o.removal.sharesStatus }

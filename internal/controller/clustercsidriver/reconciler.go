@@ -75,7 +75,7 @@ type Reconciler struct {
 type memory struct {
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
-	// leftTo is the ClusterCSIDriver, and the copy of this operator that was told to look after it.
+	// leftTo is the ClusterCSIDriver, and the copy of this operator to which it was left.
 	leftTo   string
 	inUse    inUse
 	rendered rendered
@@ -135,7 +135,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		result = r.install(ctx, cr, live)
 	default:
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
-		// the cluster: nothing is touched, the status tells what runs.
+		// the cluster: nothing is touched, the status says what runs.
 		result = r.look(ctx, cr, live)
 	}
 	result.unwanted = unwanted

@@ -140,7 +140,7 @@ func (r *Reconciler) alreadyRemoved(ctx context.Context, cr *operatorv1.ClusterC
 	return r.ownsNothing(ctx)
 }
 
-// ownsNothing tells whether the cache has no object of the driver that is ours.
+// ownsNothing reports whether the cache has no object of the driver that is ours.
 func (r *Reconciler) ownsNothing(ctx context.Context) (bool, error) {
 	owned, err := r.applier.Owned(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Reconciler) ownsNothing(ctx context.Context) (bool, error) {
 	return len(owned) == 0, nil
 }
 
-// begun tells whether a removal may go on without another look at the pods: because an administrator wants it so, or
+// begun reports whether a removal may go on without another look at the pods: because an administrator wants it so, or
 // because the node pods are being deleted already and to stop half way would help nobody. That somebody else has deleted
 // the DaemonSet is no reason.
 func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
@@ -179,7 +179,7 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// protect keeps the driver as it is while pods use it, and tells which. Only an unmanaged driver is not kept up.
+// protect keeps the driver as it is while pods use it, and names these. Only an unmanaged driver is not kept up.
 func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, users []volume.User) outcome {
 	pods := volume.Pods(users)
 	var kept outcome

@@ -57,13 +57,13 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {
-		r.tell(cr, have.Conditions, wanted.Conditions, r.done)
+		r.emit(cr, have.Conditions, wanted.Conditions, r.done)
 		r.done = nil
 	}
 	return status.MinRequeue(again, wait), err
 }
 
-// isStale tells of a condition that a predecessor has left, and that nobody would ever update.
+// isStale reports whether a predecessor has left a condition that nobody would ever update.
 func (r *reporter) isStale(condition operatorv1.OperatorCondition) bool {
 	return slices.Contains(r.driver.LegacyConditions, condition.Type)
 }

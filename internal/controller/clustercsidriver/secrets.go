@@ -52,7 +52,7 @@ func (r *Reconciler) secret(ctx context.Context, name string) (foundSecret, erro
 	}, nil
 }
 
-// minting tells whether the cloud-credential-operator makes keys of their own for the requests of this cluster. In default mode it
+// minting reports whether the cloud-credential-operator makes keys of their own for the requests of this cluster. In default mode it
 // decides that by what the administrator's keys may do, and says it on each Secret. The Secrets that the driver needs in any case are
 // asked for first and show it. As long as none is there, requests that were made before stay: what is not known removes nothing.
 func (r *Reconciler) minting(mode operatorv1.CloudCredentialsMode, live live) driver.Minting {

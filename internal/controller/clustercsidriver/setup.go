@@ -62,7 +62,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			build = build.WatchesRawSource(events)
 		}
 	}
-	// Without a ClusterCSIDriver there is no event, but something to tell.
+	// Without a ClusterCSIDriver there is no event, but something to report.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
 		return nil
@@ -136,7 +136,7 @@ func (r *Reconciler) request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
 }
 
-// serves tells whether the cluster has a kind; only that of optional kinds is in question.
+// serves reports whether the cluster has a kind; only that of optional kinds is in question.
 func (r *Reconciler) serves(kind schema.GroupKind) bool {
 	_, optional := watch.OptionalKinds(r.Driver)[kind]
 	return !optional || r.Kinds[kind]

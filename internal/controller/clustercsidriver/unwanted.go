@@ -21,7 +21,7 @@ type removalWish struct {
 	stale bool
 }
 
-// notWanted tells whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
+// notWanted reports whether the driver is to be removed because the cluster is of another platform. Somebody may have set the annotation by
 // mistake, so the Infrastructure has to say so as well; one that can't be read says nothing.
 func (r *Reconciler) notWanted(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (removalWish, error) {
 	if _, annotated := cr.Annotations[openshift.NotWantedAnnotation]; !annotated || r.Driver.Removable || cr.DeletionTimestamp != nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) confirmed(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return platform, err == nil && !newest, err
 }
 
-// isNewest tells whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may
+// isNewest reports whether the cluster has the ClusterCSIDriver with the same content. Two caches lag by themselves: the Infrastructure may
 // be new, and the administrator's last word not there yet.
 func (r *Reconciler) isNewest(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	list := &operatorv1.ClusterCSIDriverList{}

@@ -93,7 +93,7 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 		"one that goes": {fails: map[string]error{"points " + regional: answer("FileSystemNotFound")},
 			asked:   []string{"list", "targets " + regional, "points " + regional, "targets " + oneZone, "points " + oneZone},
 			targets: 2, points: 1, systems: 2, complete: true},
-		"no answer at all":  {fails: map[string]error{"list": errors.New("no route")}, asked: []string{"list"}, err: "look at AWS: no route"},
+		"no answer at all":  {fails: map[string]error{"list": errors.New("no route")}, asked: []string{"list"}, err: "check AWS: no route"},
 		"no answer in half": {fails: map[string]error{"points": errors.New("no route")}, asked: []string{"list", "targets " + regional, "points " + regional}, targets: 1, systems: 3, err: "no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestWhatAPollMayNotReadIsLeftOut(t *testing.T) {
 			var actions []string
 			for action, text := range denied {
 				actions = append(actions, action)
-				if want := action + " of x: AccessDeniedException: as the test says"; text != want && text != "look at AWS: "+want {
+				if want := action + " of x: AccessDeniedException: as the test says"; text != want && text != "check AWS: "+want {
 					t.Errorf("it says %q", text)
 				}
 			}

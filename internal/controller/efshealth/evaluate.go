@@ -45,7 +45,7 @@ type finding struct {
 	// fileSystem and object are labels of the metric. The object is a StorageClass, a zone, a volume, an access point or an IAM action.
 	fileSystem, object string
 	message            string
-	// alone tells that the file system has no mount target in any zone with nodes.
+	// alone says that the file system has no mount target in any zone with nodes.
 	alone bool
 	// minor findings are of nothing but SharedVolumes, which any developer can make; they come last.
 	minor bool
@@ -89,7 +89,7 @@ func rank(one finding) int {
 	return 0
 }
 
-// key is what tells findings apart; numbers in messages change.
+// key identifies a finding, without the numbers in its message, which change.
 func (f finding) key() finding {
 	return finding{problem: f.problem, fileSystem: f.fileSystem, object: f.object}
 }
@@ -124,7 +124,7 @@ func missing(used uses, seen *snapshot, about circumstances) []finding {
 func missingPoints(used uses, seen *snapshot) []finding {
 	var found []finding
 	listed := map[string]bool{}
-	// Whoever else names an access point, its absence matters to all others than SharedVolumes first.
+	// Besides SharedVolumes others may name an access point: its absence matters to these first.
 	for _, one := range slices.Concat(used.of(false), used.of(true)) {
 		points := seen.points[one.fileSystem]
 		if one.remote || one.accessPoint == "" || points == nil || points.ids[one.accessPoint] || !seen.asked[one.accessPoint] || listed[one.accessPoint] {

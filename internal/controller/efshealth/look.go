@@ -29,7 +29,7 @@ const (
 	mostWoken = 100
 )
 
-// known is what SharedVolumes are told. Its mutex is held while AWS is asked, so that many ask once.
+// known is what SharedVolumes learn of AWS. Its mutex is held while AWS is asked, so that many ask once.
 type known struct {
 	mutex sync.Mutex
 	// cloud is nil while nobody looks at AWS, decided true once somebody has found out whether.
@@ -51,7 +51,7 @@ type known struct {
 // absence is when an ID was asked for, and AWS did not know it.
 type absence struct{ first, last time.Time }
 
-// use changes how AWS is reached, nil for not at all, and tells whether that is new. Other credentials are mostly a renewal: what was
+// use changes how AWS is reached, nil for not at all, and reports whether that is new. Other credentials are mostly a renewal: what was
 // known goes on to hold.
 func (k *known) use(cloud Cloud) bool {
 	k.mutex.Lock()
@@ -67,7 +67,7 @@ func (k *known) use(cloud Cloud) bool {
 	return true
 }
 
-// fail says that AWS has not answered: whoever asks next need not try at once.
+// fail says that AWS has not answered: the next call need not try at once.
 func (k *known) fail(at time.Time) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -81,7 +81,7 @@ func (k *known) settle() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Look tells what AWS has of a share, and nothing if nobody knows. It asks AWS if the file system is not in the last list, which is
+// Look says what AWS has of a share, and nothing if nobody knows. Look asks AWS if the file system is not in the last list, which is
 // made anew at most every few seconds, and takes a few seconds at most.
 func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	r.awaitFirst(ctx)
@@ -122,7 +122,7 @@ func (k *known) list(ctx context.Context, fileSystem string, now time.Time) bool
 	before, isAbsent := k.absent[fileSystem]
 	switch {
 	case k.systems != nil && isAbsent && now.Sub(before.first) > time.Minute && now.Sub(before.last) < atMost:
-		// Whoever waits for it has waited.
+		// A SharedVolume that waits for it has waited.
 		return true
 	case now.Sub(k.failed) < silence:
 		return false
@@ -242,7 +242,7 @@ func (r *Reconciler) wake(ids ...string) {
 	}
 }
 
-// Events tell of what is new. The name of the object is the ID of a file system, empty for all.
+// Events say what is new. The name of the object is the ID of a file system, empty for all.
 func (r *Reconciler) Events(handle handler.EventHandler) source.Source {
 	return source.Channel(r.changes, handle)
 }

@@ -27,14 +27,14 @@ type snapshot struct {
 	points  map[string]*points
 	// asked are the file systems and access points that were used when AWS was asked.
 	asked map[string]bool
-	// complete tells that the access points of all file systems that are used were read.
+	// complete says that the access points of all file systems that are used were read.
 	complete bool
 }
 
 // points are the access points of a file system.
 type points struct {
 	ids map[string]bool
-	// owned are the tags of those that this cluster has made.
+	// owned are the tags of the access points that this cluster has made.
 	owned map[string]aws.Tags
 }
 
@@ -79,7 +79,7 @@ func (r *Reconciler) poll(ctx context.Context, cloud Cloud, used uses, ownerTag 
 	return found, nil
 }
 
-// lacks tells whether a volume that was too young to be looked for needs what AWS does not list.
+// lacks reports whether a volume that was too young to be looked for needs what AWS does not list.
 func (s *snapshot) lacks(one volume) bool {
 	_, exists := s.systems[one.fileSystem]
 	points := s.points[one.fileSystem]
@@ -90,7 +90,7 @@ func (s *snapshot) lacks(one volume) bool {
 func listSystems(ctx context.Context, cloud Cloud) (map[string]string, error) {
 	list, err := cloud.FileSystems(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("look at AWS: %w", err)
+		return nil, fmt.Errorf("check AWS: %w", err)
 	}
 	systems := make(map[string]string, len(list))
 	for _, system := range list {

@@ -57,7 +57,7 @@ type Reconciler struct {
 	// Controller and Node are the credentials of the driver's pods; Secrets has a cache for each, by name.
 	Controller, Node driver.Credentials
 	Secrets          map[string]cache.Cache
-	// HasInfrastructure tells whether the cluster serves that kind.
+	// HasInfrastructure reports whether the cluster serves that kind.
 	HasInfrastructure bool
 	// Region is used where no Infrastructure names one.
 	Region string
@@ -67,7 +67,7 @@ type Reconciler struct {
 	Off bool
 	// Connect makes a client for AWS. It sends nothing.
 	Connect func(ctx context.Context, options aws.Options) (Cloud, error)
-	// Tags are those that access points of this cluster are to have, without the one that says whose they are.
+	// Tags are to be on the access points of this cluster, without the one that says whose they are.
 	Tags func(infraID string, wanted []configv1.AWSResourceTag) map[string]string
 	// OwnerTag is the key of the tag that says which cluster has made an access point.
 	OwnerTag func(infraID string) string
@@ -82,13 +82,13 @@ type Reconciler struct {
 
 	metrics *metrics
 	changes chan event.GenericEvent
-	// first is closed when the first look at AWS is over.
+	// first is closed when the first check of AWS is over.
 	first     chan struct{}
 	firstOnce sync.Once
 
 	// connection is how AWS is reached at present.
 	connection connection
-	// renewed is true until SharedVolumes have been told that it has changed.
+	// renewed is true until SharedVolumes have got the change of what is known.
 	renewed bool
 	// schedule says when the next poll is due. seen is what the last one found, denied what the credentials may not do.
 	schedule schedule
@@ -97,7 +97,7 @@ type Reconciler struct {
 	// tags is how bringing tags goes.
 	tags   tagger
 	writer *status.Writer
-	// emitted are the findings that events have told of.
+	// emitted are the findings that had an event.
 	emitted map[finding]bool
 
 	// known is what Look answers from.
@@ -180,7 +180,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	return status.MinRequeue(max(r.schedule.wait(fingerprint, r.Now()), time.Second), again), err
 }
 
-// follow does what follows from the last poll: tags, conditions, events, metrics, and what SharedVolumes are told.
+// follow does what follows from the last poll: tags, conditions, events, metrics, and what SharedVolumes learn.
 func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver, used uses, place place) (time.Duration, error) {
 	var tags tagging
 	var tagErr error
@@ -200,7 +200,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return status.MinRequeue(tags.again, wait), errors.Join(tagErr, err)
 }
 
-// besideAnother tells whether an operator runs that this one does not work beside.
+// besideAnother reports whether an operator runs that this one does not work beside.
 func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
 	for _, predecessor := range r.Predecessors {
 		if running, err := predecessor.Running(ctx); err != nil || running != "" {
@@ -210,7 +210,7 @@ func (r *Reconciler) besideAnother(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// stop is for as long as nobody looks at AWS. SharedVolumes are told.
+// stop is for as long as nobody checks AWS. SharedVolumes learn that.
 func (r *Reconciler) stop() {
 	r.forget()
 	r.reach(nil)
@@ -238,7 +238,7 @@ func (r *Reconciler) pollNow(ctx context.Context, cloud Cloud, used uses, place 
 		if seen.systems == nil {
 			r.known.fail(r.Now())
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "could not look at AWS", "again", r.schedule.pause.String())
+		ctrl.LoggerFrom(ctx).Error(err, "could not check AWS", "again", r.schedule.pause.String())
 		return
 	}
 	r.schedule.done(seen.fingerprint, seen.at)
@@ -266,7 +266,7 @@ func isManaged(cr *operatorv1.ClusterCSIDriver) bool {
 	return cr.Spec.ManagementState == operatorv1.Managed || cr.Spec.ManagementState == ""
 }
 
-// isMendedInAWS tells whether what mends a problem happens where nothing tells the operator.
+// isMendedInAWS reports whether what mends a problem happens where the operator gets no event.
 func isMendedInAWS(one problem) bool {
 	return !slices.Contains([]problem{oneZoneStorageClass, accessPointsUnused}, one)
 }

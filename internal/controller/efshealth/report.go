@@ -16,20 +16,20 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// mostListed is how many findings of a kind a condition tells in full.
+// mostListed is how many findings of a kind a condition lists in full.
 const mostListed = 10
 
-// report writes the conditions if they are new, and tells of new findings. It returns when to come again.
+// report writes the conditions if they are new, and emits new findings. It returns when to come again.
 func (r *Reconciler) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found []finding) (time.Duration, error) {
 	wait, err := r.writeConditions(ctx, cr, r.conditions(cr, found))
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	r.tell(cr, found)
+	r.emit(cr, found)
 	return 0, nil
 }
 
-// evaluated tells whether it can be said that there is no such problem.
+// evaluated reports whether it can be said that there is no such problem.
 func (r *Reconciler) evaluated(one problem) bool {
 	answered := r.seen != nil && r.seen.systems != nil
 	switch one {
@@ -84,8 +84,8 @@ func (r *Reconciler) writeConditions(
 	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, types)
 }
 
-// tell records an event for each finding that no event and no condition has told of, and one when all of a kind have gone.
-func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
+// emit records an event for each finding that no event and no condition has reported, and one when all of a kind have gone.
+func (r *Reconciler) emit(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	is, news, worth := map[finding]bool{}, map[problem][]string{}, problems()
 	gone := maps.Clone(worth)
 	for _, one := range found {
@@ -112,7 +112,7 @@ func (r *Reconciler) tell(cr *operatorv1.ClusterCSIDriver, found []finding) {
 	r.emitted = is
 }
 
-// isIn tells whether a condition tells of a finding, perhaps with other numbers.
+// isIn reports whether a condition has a finding, perhaps with other numbers.
 func isIn(condition *operatorv1.OperatorCondition, one finding) bool {
 	if condition == nil || condition.Status != operatorv1.ConditionTrue {
 		return false

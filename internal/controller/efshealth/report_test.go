@@ -142,7 +142,7 @@ func TestAConditionNamesTenAndCountsTheRest(t *testing.T) {
 	}
 }
 
-// Events tell of what is new, a restart of the operator is no news.
+// Events report what is new, a restart of the operator is no news.
 func TestAnEventTellsOnce(t *testing.T) {
 	missing := finding{problem: fileSystemMissing, fileSystem: "fs-1", object: "PersistentVolume/a", message: "file system fs-1 is not there: PersistentVolume/a"}
 	unused := finding{problem: accessPointsUnused, fileSystem: "fs-1", message: "no volume uses 2 access points of file system fs-1"}
@@ -179,11 +179,11 @@ func TestAnEventTellsOnce(t *testing.T) {
 			}
 			cr := &operatorv1.ClusterCSIDriver{}
 			cr.Status.Conditions = tc.before
-			r.tell(cr, tc.found)
+			r.emit(cr, tc.found)
 			if diff := cmp.Diff(tc.want, eventsOf(t, r), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
-			r.tell(cr, tc.found)
+			r.emit(cr, tc.found)
 			if again := eventsOf(t, r); len(again) > 0 && name != "it has gone" {
 				t.Errorf("told again: %v", again)
 			}
@@ -195,7 +195,7 @@ func TestNothingIsReportedAsMendedThatCannotBeSeen(t *testing.T) {
 	r, _ := newReconciler(t)
 	cr := &operatorv1.ClusterCSIDriver{}
 	cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("AWSEFSFileSystemMissing", true, "", "x")}
-	r.tell(cr, nil)
+	r.emit(cr, nil)
 	if got := eventsOf(t, r); len(got) > 0 {
 		t.Errorf("it says %v", got)
 	}

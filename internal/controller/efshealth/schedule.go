@@ -11,7 +11,7 @@ import (
 const (
 	// atMost is how often AWS is asked at most: while something is wrong that is mended there, and when something has changed.
 	atMost = 10 * time.Minute
-	// seldom is how often AWS is asked while nothing has changed in the cluster: what is wrong in AWS does not tell.
+	// seldom is how often AWS is asked while nothing has changed in the cluster: a problem in AWS causes no event.
 	seldom = time.Hour
 	// firstPause is the pause after a failure, which doubles up to atMost.
 	firstPause  = time.Minute

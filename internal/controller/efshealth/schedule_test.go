@@ -74,16 +74,16 @@ func TestOneFailureIsChance(t *testing.T) {
 func TestTheReasonWhyAWSDoesNotAnswerSaysWhatToDo(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Source: &net.TCPAddr{Port: 40001}, Addr: &net.TCPAddr{Port: 443}, Err: errors.New("connection refused")}
 	call := func(err error) error {
-		return fmt.Errorf("look at AWS: %w", &aws.Error{Action: "elasticfilesystem:DescribeFileSystems", Err: err})
+		return fmt.Errorf("check AWS: %w", &aws.Error{Action: "elasticfilesystem:DescribeFileSystems", Err: err})
 	}
 	for _, tc := range []struct {
 		err  error
 		want string
 	}{
-		{call(answer("ExpiredToken")), "look at AWS: elasticfilesystem:DescribeFileSystems: ExpiredToken: as the test says: the credentials are not valid " +
+		{call(answer("ExpiredToken")), "check AWS: elasticfilesystem:DescribeFileSystems: ExpiredToken: as the test says: the credentials are not valid " +
 			"(any more); renew the Secret"},
 		{call(dial), "no connection: dial: connection refused"},
-		{call(answer("InternalServerError")), "look at AWS: elasticfilesystem:DescribeFileSystems: InternalServerError: as the test says"},
+		{call(answer("InternalServerError")), "check AWS: elasticfilesystem:DescribeFileSystems: InternalServerError: as the test says"},
 	} {
 		var s schedule
 		if s.failed(at, tc.err, false); s.problem != tc.want {

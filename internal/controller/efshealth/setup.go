@@ -121,7 +121,7 @@ func (r *Reconciler) isOurs(object client.Object) bool {
 	return ours
 }
 
-// matters tells whether an update changes what is kept of an object.
+// matters reports whether an update changes what is kept of an object.
 func (r *Reconciler) matters(before, after client.Object) bool {
 	switch is := after.(type) {
 	case *corev1.Node:

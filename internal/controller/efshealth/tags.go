@@ -56,11 +56,11 @@ type tagging struct {
 
 // observed is what the operator keeps in spec.observedConfig of the ClusterCSIDriver.
 type observed struct {
-	// AccessPointTags are the keys that were brought to access points: those that the Infrastructure no longer has must go.
+	// AccessPointTags are the keys that were brought to access points. Keys that the Infrastructure no longer has must go.
 	AccessPointTags []string `json:"accessPointTags,omitempty"`
 }
 
-// bringTags gives the access points of this cluster the tags of the Infrastructure, and takes off those that it had before. Others'
+// bringTags gives the access points of this cluster the tags of the Infrastructure, and takes off its previous ones. Others'
 // access points and tags are left alone. A few are done at a time.
 func (r *Reconciler) bringTags(ctx context.Context, cr *operatorv1.ClusterCSIDriver, cloud Cloud, wanted aws.Tags) (tagging, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -160,7 +160,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 	return left
 }
 
-// tagEach works on each of a batch. It tells how many are done, and whether it makes sense to go on.
+// tagEach works on each of a batch. It returns how many are done, and whether it makes sense to go on.
 func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (done int, goesOn bool) {
 	t, failures := &r.tags, 0
 	t.denied, t.problem = denials{}, ""
@@ -190,7 +190,7 @@ func (r *Reconciler) tagEach(ctx context.Context, cloud Cloud, work []change) (d
 	return done, true
 }
 
-// tagOne brings the tags of one access point to what is wanted, and tells whether all was done. What was denied before is not asked again.
+// tagOne brings the tags of one access point to what is wanted, and reports whether all was done. What was denied before is not asked again.
 func (r *Reconciler) tagOne(ctx context.Context, cloud Cloud, one change) (bool, error) {
 	var err error
 	if len(one.set) > 0 {

@@ -23,18 +23,18 @@ type uses struct {
 	classes []class
 	// zones are those with nodes for the pods of users.
 	zones []string
-	// nodeRole tells whether the node pods have credentials of their own.
+	// nodeRole reports whether the node pods have credentials of their own.
 	nodeRole bool
 }
 
 type volume struct {
 	name, fileSystem, accessPoint string
 	created                       time.Time
-	// placed tells that the volume says where its pods can run.
+	// placed says that the volume names where its pods can run.
 	placed bool
-	// remote tells that it is reached through another account or by its address: what this account has says nothing about it.
+	// remote says that another account or an address leads to it: what this account has says nothing about it.
 	remote bool
-	// shared tells that it is of a SharedVolume.
+	// shared says that it is of a SharedVolume.
 	shared bool
 }
 
@@ -43,7 +43,7 @@ const sharedLabel = "openshift.io/aws-efs-operator-owned"
 
 type class struct {
 	name, fileSystem string
-	// placed tells that its volumes say where their pods can run, or that the mount helper is told the zone.
+	// placed says that its volumes name where their pods can run, or that the mount helper gets the zone.
 	placed bool
 }
 
@@ -104,7 +104,7 @@ func (u uses) of(shared bool) []volume {
 	return slices.DeleteFunc(slices.Clone(u.volumes), func(one volume) bool { return one.shared != shared })
 }
 
-// fileSystems are the IDs of those that are used.
+// fileSystems are the IDs of the file systems that are used.
 func (u uses) fileSystems() []string {
 	ids := map[string]bool{}
 	for _, one := range u.volumes {
@@ -165,7 +165,7 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 	return one, from.Provisioner == driverName && !remote && efs.IsFileSystem(one.fileSystem)
 }
 
-// isZone tells whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer
+// isZone reports whether EFS can have mount targets in a zone: not in Local Zones and the like, whose names are longer
 // (https://docs.aws.amazon.com/efs/latest/ug/accessing-fs.html).
 func isZone(zone, region string) bool {
 	letter, found := strings.CutPrefix(zone, region)

@@ -25,7 +25,7 @@ type limits struct {
 	listed, closed bool
 }
 
-// restricted tells whether somebody limits the namespace.
+// restricted reports whether somebody limits the namespace.
 func (l limits) restricted() bool { return l.listed || l.closed }
 
 // denied says why the namespace may not use a share, and what to do; empty if it may.
@@ -60,7 +60,7 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	return found, err
 }
 
-// unlistedClosed tells whether namespaces without a list may use nothing: the API server and the operator say the same.
+// unlistedClosed reports whether namespaces without a list may use nothing: the API server and the operator say the same.
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}

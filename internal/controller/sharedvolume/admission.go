@@ -89,7 +89,7 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	return status.Requeue(again, err)
 }
 
-// enforce brings the policies up to date, and tells the administrator what is open or outdated. It returns when to come again.
+// enforce brings the policies up to date, and reports to the administrator what is open or outdated. It returns when to come again.
 func (r *AdmissionReconciler) enforce(ctx context.Context, crd *unstructured.Unstructured) (time.Duration, error) {
 	cr, err := find[operatorv1.ClusterCSIDriver](ctx, r.Client, client.ObjectKey{Name: efs.DriverName})
 	if err != nil {
@@ -125,13 +125,13 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 		return err
 	}
 	if closed {
-		// Before the other one: whoever sees that one knows what was decided.
+		// Before the other one: a reader of that one knows what was decided.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
 }
 
-// isClosed tells whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again.
+// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
 		return isClosed(cr.Annotations, byDefault), nil

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// The conditions of the ClusterCSIDriver that tell of SharedVolumes, after the driver's prefix. They are there while something is to
-// be told, and True.
+// The conditions of the ClusterCSIDriver about SharedVolumes, after the driver's prefix. They are there, and True, while
+// there is something to report.
 const (
 	conditionOpen     = "SharedVolumesOpen"
 	conditionOutdated = "SharedVolumeDefinitionOutdated"
@@ -34,7 +34,7 @@ type exposure struct {
 	lists int
 }
 
-// condition tells of an exposure that nobody has decided on, or that lists do not match; nil if there is nothing to tell.
+// condition reports an exposure that nobody has decided on, or that lists do not match; nil if there is none.
 func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	howTo := fmt.Sprintf("To deny what no list allows, give each namespace that uses SharedVolumes its list (annotation %s of the Namespace), "+
 		"then: oc annotate clustercsidriver %s --overwrite %s=%s", AllowedAnnotation, efs.DriverName, UnlistedAnnotation, unlistedDeny)
@@ -59,7 +59,7 @@ func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	return &found
 }
 
-// outdated tells that the CustomResourceDefinition lacks fields; nil if it does not.
+// outdated reports that the CRD lacks fields; nil if it does not.
 func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 	if len(lacks) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 	return found, nil
 }
 
-// ownConditions are the types of the conditions that tell of SharedVolumes.
+// ownConditions are the types of the conditions about SharedVolumes.
 func ownConditions(prefix string) []string {
 	return []string{prefix + conditionOutdated, prefix + conditionOpen}
 }

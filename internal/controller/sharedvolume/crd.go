@@ -31,7 +31,7 @@ func stripCRD(object any) (any, error) {
 	return crd, nil
 }
 
-// missingFields are those that the CRD's schema of the status does not have. Where it takes any field, none is missing.
+// missingFields are what the CRD's schema lacks of the status. Where the schema takes any field, none is missing.
 func missingFields(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, entry := range versions {

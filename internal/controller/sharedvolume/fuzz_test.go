@@ -141,7 +141,7 @@ func anySeen(d *dice, sv *v1alpha1.SharedVolume) seen {
 	}
 }
 
-// isMine tells whether a volume may be given to a SharedVolume: it says so, or it says nothing, and is for the same share or older than
+// isMine reports whether a volume may be given to a SharedVolume: it says so, or it says nothing, and is for the same share or older than
 // any tenant can make believe.
 func isMine(volume *corev1.PersistentVolume, sv *v1alpha1.SharedVolume) bool {
 	uid, marked := volume.Annotations[ownerUIDAnnotation]

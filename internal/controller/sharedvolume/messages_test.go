@@ -56,7 +56,7 @@ func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 				w.usual.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
 				w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
 			},
-			"Failed NotAllowed: the IDs were changed, and the namespace may not use those that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
+			"Failed NotAllowed: the IDs were changed, and the namespace may not use the IDs that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
 				"and make another one",
 		},
 		"about to go": {
@@ -137,7 +137,7 @@ func TestProblemsOfThePVCAreReported(t *testing.T) {
 		"not bound yet": {func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }, "Pending Binding"},
 		"not bound for long": {
 			func(w *seen) { w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience) },
-			"Pending Binding: waiting for Kubernetes to bind PVC pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both tells why it does not",
+			"Pending Binding: waiting for Kubernetes to bind PVC pvc-sv1 to volume pv-ns-sv1; \"oc describe\" of both says why it does not",
 		},
 		"made again, and not allowed": {func(w *seen) { w.pvc, w.limits = nil, notYours() }, "Failed NotAllowed: " + notListed},
 	})

@@ -57,7 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v
 	return found, err
 }
 
-// get reads an object and tells whether it is there.
+// get reads an object and reports whether it is there.
 func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
 	err := reader.Get(ctx, key, into)
 	if client.IgnoreNotFound(err) != nil {
@@ -78,7 +78,7 @@ func find[T any, P interface {
 	return object, nil
 }
 
-// readLive reads the world from the cluster. What AWS has answered still holds.
+// readLive reads the same from the cluster. What AWS has answered still holds.
 func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	before := *found
 	var err error
@@ -138,12 +138,12 @@ func (r *Reconciler) usersOf(ctx context.Context, owner *v1alpha1.SharedVolume) 
 	return found, nil
 }
 
-// uses tells whether a pod holds a PVC. Kubernetes counts every pod that has a node, also if it has finished.
+// uses reports whether a pod holds a PVC. Kubernetes counts every pod that has a node, also if it has finished.
 func uses(pod *corev1.Pod, pvc string) bool {
 	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
 
-// seek looks for the PVC in the cluster. The world is read anew from there if it is found.
+// seek looks for the PVC in the cluster. If the PVC is there, all is read anew from the cluster.
 func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
 	found.sought = true
 	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}, &corev1.PersistentVolumeClaim{})
@@ -153,7 +153,7 @@ func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	return err
 }
 
-// put brings the answer to a write into the world, so that nobody has to wait for the cache.
+// put brings the answer to a write into what was read, so that nobody has to wait for the cache.
 func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	switch changed := object.(type) {
 	case *v1alpha1.SharedVolume:
@@ -169,7 +169,7 @@ func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	}
 }
 
-// drop takes a volume that was deleted out of the world.
+// drop takes a volume that was deleted out of what was read.
 func (w *seen) drop(name string) {
 	if w.usual != nil && w.usual.Name == name {
 		w.usual = nil

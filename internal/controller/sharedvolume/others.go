@@ -11,7 +11,7 @@ import (
 type OtherOperator interface {
 	// Running names its Deployment, "namespace/name"; empty if it does not run.
 	Running(ctx context.Context) (string, error)
-	// HasLeft tells whether its driver is there still, in the namespace of this operator.
+	// HasLeft reports whether its driver is there still, in the namespace of this operator.
 	HasLeft(ctx context.Context) (bool, error)
 	// Events are those of its Deployment.
 	Events(handle handler.EventHandler) source.Source
@@ -39,7 +39,7 @@ const (
 )
 
 // running names the Deployment of one that runs, "namespace/name", and the reason of the event that says so; empty if none does. Of a
-// copy that serves SharedVolumes no event tells: nothing is left undone.
+// copy that serves SharedVolumes there is no event: nothing is left undone.
 func (o Others) running(ctx context.Context) (deployment, reason string, err error) {
 	if deployment, err = o.Community.Running(ctx); err != nil || deployment != "" {
 		return deployment, eventLeftToCommunity, err

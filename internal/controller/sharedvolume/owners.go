@@ -23,7 +23,7 @@ func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
 	return nil
 }
 
-// isVolumeOf tells whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
+// isVolumeOf reports whether a volume was made for this very SharedVolume, by us or by the community's operator, which knew
 // names only and left the PVC reference to Kubernetes.
 func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != owner.Namespace || ref.Name != pvcName(owner.Name)) {
@@ -35,8 +35,8 @@ func isVolumeOf(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) b
 	return isLabelled(volume, owner) && (hadVolume(volume, owner) || isFor(volume, owner))
 }
 
-// hadVolume tells whether this volume was made for this very SharedVolume before volumes had a UID annotation. A new SharedVolume
-// must not get what is left of another one of its name, unless it asks for the same share. Whoever writes a SharedVolume writes its
+// hadVolume reports whether this volume was made for this very SharedVolume before volumes had a UID annotation. A new SharedVolume
+// must not get what is left of another one of its name, unless it asks for the same share. The author of a SharedVolume writes its
 // finalizers, and a backup brings its status back: only the API server sets the creation time, and an owner is older than its
 // volume. Both times are in whole seconds.
 func hadVolume(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
@@ -49,7 +49,7 @@ func isFor(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	return known && is == shareIn(owner)
 }
 
-// isOfPrevious tells whether a volume was made for another SharedVolume of the same name.
+// isOfPrevious reports whether a volume was made for another SharedVolume of the same name.
 func isOfPrevious(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume) bool {
 	uid, found := volume.Annotations[ownerUIDAnnotation]
 	return found && uid != string(owner.UID) && isLabelled(volume, owner)
@@ -59,12 +59,12 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 	return k8slabels.SelectorFromSet(labels(owner)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
-// isPVCOf tells whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.
+// isPVCOf reports whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.
 func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return isOwned(pvc, owner) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
-// isPVCOfPrevious tells whether a PVC was made for another SharedVolume of the same name; it goes with its owner.
+// isPVCOfPrevious reports whether a PVC was made for another SharedVolume of the same name; it goes with its owner.
 func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
 	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner)
 }
@@ -90,7 +90,7 @@ type origin struct {
 	uid             types.UID
 }
 
-// originOf reads it from the volume. It is false for volumes that were not made, or not marked, by us, and for those that
+// originOf reads the origin from the volume. It is false for volumes that were not made, or not marked, by us, or that
 // somebody has given to another PVC.
 func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 	from := origin{

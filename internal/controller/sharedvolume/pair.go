@@ -105,7 +105,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 			"SharedVolume when no pod uses its PVC", volume.Name)
 	case is != shareIn(owner) && denied != "" && !areBound(volume, w.pvc):
 		// Who may not use a share does not learn its IDs. Who has it bound knows it.
-		return failed("NotAllowed", "the IDs were changed, and the namespace may not use those that PersistentVolume %s has: delete the "+
+		return failed("NotAllowed", "the IDs were changed, and the namespace may not use the IDs that PersistentVolume %s has: delete the "+
 			"SharedVolume, and make another one", volume.Name)
 	case is != shareIn(owner):
 		return plan{
@@ -117,7 +117,7 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 		// A PVC without our label is not in the cache.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
 	case denied != "" && isUnbound(volume, w.pvc):
-		// It names its PVC by name only: whoever made a PVC of that name would have the share.
+		// The volume names its PVC by name only: any PVC of that name would have the share.
 		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
 	default:
 		if marking := marking(owner, w.pvc, volume); marking != nil {
@@ -132,14 +132,14 @@ func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnbound tells whether a volume of ours was never bound to its PVC, or not since that was made anew. Nobody can use it, so
+// isUnbound reports whether a volume of ours was never bound to its PVC, or not since that was made anew. Nobody can use it, so
 // that it can be deleted.
 func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
 	return ours && volume.Spec.ClaimRef.UID == "" && isLetGo(volume) && !wasBound(pvc)
 }
 
-// wasBound tells whether Kubernetes has ever bound a PVC.
+// wasBound reports whether Kubernetes has ever bound a PVC.
 func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.Status.Phase != corev1.ClaimPending && pvc.Status.Phase != ""
 }
@@ -252,7 +252,7 @@ func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	return waiting(w, pvc, volume)
 }
 
-// areApart tells whether a volume is for another PVC than the one that is there. Without a UID it is open to that PVC, but
+// areApart reports whether a volume is for another PVC than the one that is there. Without a UID it is open to that PVC, but
 // no more if that was bound before.
 func areApart(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	uid := volume.Spec.ClaimRef.UID
@@ -262,7 +262,7 @@ func areApart(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 	return (uid != "" && pvc.UID != uid) || (uid == "" && pvc.Status.Phase == corev1.ClaimLost)
 }
 
-// waiting is what is so when there is nothing left to do.
+// waiting is the plan when there is nothing left to do.
 func waiting(w seen, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) plan {
 	age := w.now.Sub(pvc.CreationTimestamp.Time)
 	if !w.pvcMade.IsZero() {
@@ -279,7 +279,7 @@ func waiting(w seen, pvc *corev1.PersistentVolumeClaim, volume *corev1.Persisten
 	default:
 		return plan{
 			phase: v1alpha1.Pending, reason: "Binding",
-			message: fmt.Sprintf("waiting for Kubernetes to bind PVC %s to volume %s; \"oc describe\" of both tells why it does not",
+			message: fmt.Sprintf("waiting for Kubernetes to bind PVC %s to volume %s; \"oc describe\" of both says why it does not",
 				pvc.Name, volume.Name),
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// patience is how long Kubernetes may take to bind a PVC before the status tells that it is waited for: longer than it
+// patience is how long Kubernetes may take to bind a PVC before the status reports the wait: longer than it
 // takes for 10,000 at once, or each of them would cost two writes more.
 const patience = 10 * time.Minute
 
@@ -72,7 +72,7 @@ type plan struct {
 	bound           bool
 	// volume is the name of the volume, once it is known.
 	volume string
-	// mountable is what AWS tells about mounting it; nil if that stays as it was told before.
+	// mountable is what AWS says about mounting it; nil if that stays as it was reported before.
 	mountable *mountability
 	// look is what to find out before anything else.
 	look look
@@ -172,7 +172,7 @@ func failed(reason, format string, args ...any) plan {
 	return plan{phase: v1alpha1.Failed, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// noDriverMessage tells a developer why a bound PVC is of no use yet.
+// noDriverMessage says to a developer why a bound PVC is of no use yet.
 const noDriverMessage = "the PVC is bound, but pods can't use it before the EFS driver is installed: ask an administrator of the " +
 	"cluster to create the ClusterCSIDriver " + efs.DriverName
 

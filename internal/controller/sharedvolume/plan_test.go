@@ -156,7 +156,7 @@ func TestTheNextStep(t *testing.T) {
 		}), "create volume " + other, v1alpha1.Pending, ""},
 		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *seen) {
 			w.pvc, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
-		}), "nothing", v1alpha1.Failed, "may not use those"},
+		}), "nothing", v1alpha1.Failed, "may not use the IDs"},
 		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *seen) {
 			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "restore IDs sv1", v1alpha1.Pending, ""},

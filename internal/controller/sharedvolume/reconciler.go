@@ -39,7 +39,7 @@ type Reconciler struct {
 	Owner  string
 	// Others are the operators that it never works beside.
 	Others Others
-	// Policies tells whether the cluster has admission policies.
+	// Policies reports whether the cluster has admission policies.
 	Policies bool
 	// Shares knows AWS; nil if nobody does.
 	Shares Shares
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.writer.Behind(owner); wait > 0 {
-		// Its event comes, and nothing is written and told twice.
+		// Its event comes, and nothing is written and emitted twice.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if running, reason, err := r.Others.running(ctx); err != nil || running != "" {
@@ -114,7 +114,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.left.Delete(key)
 }
 
-// leaveAlone only tells that a SharedVolume is another operator's business as long as that runs. It tells so once.
+// leaveAlone only reports, once, that a SharedVolume is another operator's business as long as that runs.
 func (r *Reconciler) leaveAlone(owner *v1alpha1.SharedVolume, running, reason string) {
 	if running == "" {
 		return
@@ -179,7 +179,7 @@ func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, 
 	return err
 }
 
-// costs tells whether a plan needs requests beyond the status.
+// costs reports whether a plan needs requests beyond the status.
 func costs(step plan) bool { return step.do != nil || step.look != 0 && step.look != lookShare }
 
 // find looks for what a plan needs to know.
@@ -214,7 +214,7 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	return err
 }
 
-// isRefusal tells whether the API server does not want an object as it is, or not now.
+// isRefusal reports whether the API server does not want an object as it is, or not now.
 func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsInvalid(err)
 }
@@ -235,7 +235,7 @@ func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return errors.Join(refusal, err)
 }
 
-// mayLack tells whether a PVC of the namespace was refused not long ago.
+// mayLack reports whether a PVC of the namespace was refused not long ago.
 func (r *Reconciler) mayLack(namespace string) bool {
 	last, refused := r.refusals.Load(namespace)
 	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*fair.LongestPause) {
@@ -294,7 +294,7 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isCreation tells whether a change makes a new object.
+// isCreation reports whether a change makes a new object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
 // patch changes some fields of an object as it was read.
@@ -317,7 +317,7 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	return r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, encoded), client.FieldOwner(r.Owner))
 }
 
-// isTransient tells whether an error says nothing about the SharedVolume, and goes without anybody's help.
+// isTransient reports whether an error says nothing about the SharedVolume, and goes without anybody's help.
 func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

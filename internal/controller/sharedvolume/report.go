@@ -37,7 +37,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	r.metrics.observe(owner)
 	stored := trim(wanted, found.lacks)
 	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(stored, before.Status) {
-		// There is nothing to tell either.
+		// There is nothing to emit either.
 		return nil
 	}
 	have, err := fieldsOf(before.Status, found.lacks)
@@ -54,7 +54,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 		return err
 	}
 	r.metrics.observeReady(before, owner, r.Now())
-	r.tell(before, owner)
+	r.emit(before, owner)
 	return nil
 }
 
@@ -125,8 +125,8 @@ func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.Shar
 	return wanted
 }
 
-// tell records events for what differs between two statuses.
-func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
+// emit records events for what differs between two statuses.
+func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady)
 	isNews := was == nil || was.Reason != is.Reason
@@ -134,7 +134,7 @@ func (r *Reconciler) tell(before, after *v1alpha1.SharedVolume) {
 	case after.Status.Phase == v1alpha1.Failed && isNews:
 		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
 	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase != v1alpha1.Ready && was != nil:
-		// That it is Ready for the first time is no news, if nothing was told before.
+		// That it is Ready for the first time is no news, if nothing was reported before.
 		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone; the PVC is bound")
 	}
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)

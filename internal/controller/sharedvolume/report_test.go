@@ -146,7 +146,7 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 		},
 	} {
 		events := &canned.Events{}
-		(&Reconciler{Events: events}).tell(tc.before, tc.after)
+		(&Reconciler{Events: events}).emit(tc.before, tc.after)
 		if diff := cmp.Diff(tc.want, events.Said); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

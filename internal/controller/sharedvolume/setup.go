@@ -54,7 +54,7 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 	return options
 }
 
-// Strip keeps of a SharedVolume what a plan depends on: whoever writes one must not decide how much memory it takes. What is of
+// Strip keeps of a SharedVolume what a plan depends on: its author must not decide how much memory it takes. What is of
 // another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
 func Strip(object any) (any, error) {
 	if found, ok := object.(*v1alpha1.SharedVolume); ok {
@@ -138,7 +138,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(manager).Named("sharedvolume").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter(), NewQueue: fair.Queue(workers)}).
 		For(&v1alpha1.SharedVolume{}).
-		// The pair, whoever changes it.
+		// The pair, also if others change it.
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofPVC)).
 		// What a namespace may use.
@@ -198,7 +198,7 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// limiter spaces tries after errors. What the API server refuses may be allowed soon, and nothing tells when.
+// limiter spaces tries after errors. What the API server refuses may be allowed soon, without an event.
 func limiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -26,7 +26,7 @@ const (
 	unlistedDeny  = "Deny"
 )
 
-// isClosed tells whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default.
+// isClosed reports whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default.
 func isClosed(annotations map[string]string, byDefault string) bool {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {
@@ -37,10 +37,10 @@ func isClosed(annotations map[string]string, byDefault string) bool {
 
 // precedent is what the cluster has of SharedVolumes when the default is decided. No tenant can make any of it.
 type precedent struct {
-	// policy is that of SharedVolumes, nil if there is none; closed tells whether namespaces without a list are shut out.
+	// policy is that of SharedVolumes, nil if there is none; closed reports whether namespaces without a list are shut out.
 	policy *admissionv1.ValidatingAdmissionPolicy
 	closed bool
-	// community tells whether the community's operator runs or its driver is still there, bound whether a SharedVolume's volume is.
+	// community reports whether the community's operator runs or its driver is still there, bound whether a SharedVolume's volume is.
 	community, bound bool
 }
 
@@ -61,7 +61,7 @@ func (p precedent) byDefault() string {
 	}
 }
 
-// decide tells what namespaces without a list may use if nobody says. What was decided once holds, also if somebody deletes the policy.
+// decide says what namespaces without a list may use if no setting does. What was decided once holds, also if somebody deletes the policy.
 func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string, error) {
 	policy, err := find[admissionv1.ValidatingAdmissionPolicy](ctx, r.Client, client.ObjectKey{Name: crdName})
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *AdmissionReconciler) decide(ctx context.Context, crd types.UID) (string
 	return r.decided, nil
 }
 
-// hasBound tells whether a volume of a SharedVolume is bound. They are watched only once SharedVolumes are served, and this is asked once.
+// hasBound reports whether a volume of a SharedVolume is bound. They are watched only once SharedVolumes are served, and this is asked once.
 func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	found := false
 	err := volume.EachPage(ctx, r.Live, &corev1.PersistentVolumeList{}, func(page *corev1.PersistentVolumeList) {
@@ -100,7 +100,7 @@ func (r *AdmissionReconciler) hasBound(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// hasCommunity tells whether the community's operator runs, or its driver is still there.
+// hasCommunity reports whether the community's operator runs, or its driver is still there.
 func (r *AdmissionReconciler) hasCommunity(ctx context.Context) (bool, error) {
 	running, err := r.Others.Community.Running(ctx)
 	if err != nil || running != "" {

@@ -56,7 +56,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	return ctrl.Result{}, nil
 }
 
-// isLetGo tells whether no PVC holds the volume: Kubernetes has released it from the one that it was bound to, or it was
+// isLetGo reports whether no PVC holds the volume: Kubernetes has released it from the one that it was bound to, or it was
 // never bound to any.
 func isLetGo(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
@@ -73,9 +73,9 @@ func isLetGo(volume *corev1.PersistentVolume) bool {
 	}
 }
 
-// isNeeded asks the cache first, which costs nothing, then the cluster. It tells as well when to ask again.
+// isNeeded asks the cache first, which costs nothing, then the cluster. It also returns when to ask again.
 func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *corev1.PersistentVolume) (bool, time.Duration, error) {
-	// Nobody tells when a PVC goes that does not carry our label, and so is found in the cluster only.
+	// There is no event when a PVC goes that does not carry our label, and so is found in the cluster only.
 	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
@@ -88,14 +88,14 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 	return false, 0, nil
 }
 
-// exists tells whether the SharedVolume of a volume is there.
+// exists reports whether the SharedVolume of a volume is there.
 func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, from origin) (bool, error) {
 	owner := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: from.name}, owner)
 	return there && owner.UID == from.uid, err
 }
 
-// hasPVC tells whether the PVC that a volume is for is there. One that was never bound names its PVC by name only. A PVC that
+// hasPVC reports whether the PVC that a volume is for is there. One that was never bound names its PVC by name only. A PVC that
 // waits is not reason enough to keep it: it may be that of a new tenant, who would get the share of the one before.
 func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	pvc, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef

@@ -113,7 +113,7 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC finds the SharedVolume of a PVC: the one that its name tells, which may be cut, and its owners.
+// ofPVC finds the SharedVolume of a PVC: the one in its name, which may be cut, and its owners.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

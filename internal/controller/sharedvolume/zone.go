@@ -26,11 +26,11 @@ const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 // listing is how long AWS may take to list a new file system.
 const listing = time.Minute
 
-// Shares tells what AWS has of shares.
+// Shares says what AWS has of shares.
 type Shares interface {
-	// Look tells what AWS has of a share. It asks AWS only about file systems that nobody has asked about, and takes a few seconds at most.
+	// Look says what AWS has of a share. Look asks AWS only about file systems that nobody has asked about, and takes a few seconds at most.
 	Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement
-	// Events tell that what AWS has, or where nodes are, has changed. The name of the object is the ID of the file system; empty for all.
+	// Events say that what AWS has, or where nodes are, has changed. The name of the object is the ID of the file system; empty for all.
 	Events(handle handler.EventHandler) source.Source
 }
 
@@ -54,7 +54,7 @@ const (
 	reasonOneZone  = "OneZone"
 )
 
-// evaluate tells what the status says about mounting; nil means that nobody has asked AWS yet.
+// evaluate returns what the status says about mounting; nil means that nobody has asked AWS yet.
 func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
@@ -115,7 +115,7 @@ func confining(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVo
 	}
 }
 
-// isAwaited tells whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
+// isAwaited reports whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
 // volume that is made before its zone is known has no affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing

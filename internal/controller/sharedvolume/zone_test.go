@@ -356,7 +356,7 @@ func TestAnEventTellsOnceThatPodsCannotMount(t *testing.T) {
 		w := pair(sv, nil)
 		w.placement = placement
 		sv.Status = statusOf(sv, w, next(sv, w))
-		r.tell(before, sv)
+		r.emit(before, sv)
 	}
 	for _, placement := range []efs.Placement{{}, notFound, notFound, oneZone, oneZone, noNode, notFound, regional, {}} {
 		now(placement)

@@ -18,7 +18,7 @@ const (
 	absent decision = "Absent"
 	// wanted drivers are started and kept up.
 	wanted decision = "Wanted"
-	// kept drivers are here, and it can't be told whether they are wanted: they are only looked at.
+	// kept drivers are here, and nobody knows whether they are wanted: they are only looked at.
 	kept decision = "Kept"
 	// unwanted drivers are here and are to go.
 	unwanted decision = "Unwanted"
@@ -30,7 +30,7 @@ type choice struct {
 	decision decision
 	// why explains decisions that are not a matter of course.
 	why string
-	// problem is what somebody has to put right, because it keeps the driver from being judged.
+	// problem is what somebody has to put right before the driver can be evaluated.
 	problem string
 }
 

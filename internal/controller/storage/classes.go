@@ -59,7 +59,7 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 }
 
-// mismatched tells of each driver with VolumeAttributesClasses whether these name different parameters. Drivers refuse to change a volume from
+// mismatched says of each driver with VolumeAttributesClasses whether these name different parameters. Drivers refuse to change a volume from
 // a class to one with other parameters: what the new one does not name would stay as it was.
 func (w *seen) mismatched() map[string]bool {
 	first, found := map[string][]string{}, map[string]bool{}

@@ -55,7 +55,7 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	return 0, nil
 }
 
-// ownOf are the conditions that a ClusterOperator has of those that are to be written.
+// ownOf are the conditions of a ClusterOperator that this program writes.
 func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
 	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
 		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil
@@ -82,7 +82,7 @@ func (r *reporter) ensureOperator(ctx context.Context, w *seen) (*configv1.Clust
 	return operator, nil
 }
 
-// related are the objects that whoever asks what is wrong with storage has to look at.
+// related are the objects that show what is wrong with storage.
 func related(namespace string, scope Scope, results []result) []configv1.ObjectReference {
 	found := []configv1.ObjectReference{
 		{Resource: "namespaces", Name: namespace},

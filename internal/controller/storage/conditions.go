@@ -177,7 +177,7 @@ func failed(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// starterConditions say which drivers can't be judged, and that it is not for them that a cluster can't be updated.
+// starterConditions say which drivers can't be evaluated, and that it is not for them that a cluster can't be updated.
 func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
@@ -237,7 +237,7 @@ func noDriver(w *seen, choices []choice) string {
 	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
 }
 
-// patient tells of which conditions a ClusterOperator waits with being degraded: those that the operators of others report at once.
+// patient names the conditions for which a ClusterOperator waits with being degraded: External operators report them at once.
 func patient(entries []catalogue.Entry) func(kind string) bool {
 	return func(kind string) bool {
 		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {

@@ -39,7 +39,7 @@ func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return all, again
 }
 
-// wasAvailable tells whether a condition was about a driver that worked, and not about one that was waited for or disabled.
+// wasAvailable reports whether a condition was about a driver that worked, and not about one that was waited for or disabled.
 func wasAvailable(condition *operatorv1.OperatorCondition) bool {
 	return condition != nil && condition.Status == operatorv1.ConditionTrue &&
 		condition.Reason != driverDisabled && condition.Reason != waitForOperator
@@ -88,7 +88,7 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
 }
 
-// asked tells whether an administrator wants the driver to be gone. Of the drivers that may be disabled, that of vSphere is removed then, and its
+// asked reports whether an administrator wants the driver to be gone. Of the drivers that may be disabled, that of vSphere is removed then, and its
 // operator reports that it is disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go).
 func asked(done *result) bool {
 	return done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Removed
@@ -143,7 +143,7 @@ func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	return "", 0
 }
 
-// reached tells whether a driver and its operator are at the release's version, by the conditions of the driver.
+// reached reports whether a driver and its operator are at the release's version, by the conditions of the driver.
 func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) bool {
 	waits, _ := waitsForVersion(w, done)
 	prefix := done.entry.Condition + crConditions

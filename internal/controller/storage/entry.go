@@ -47,7 +47,7 @@ type result struct {
 	again time.Duration
 }
 
-// held says that the driver is not started, for a reason that another condition than those of its operator tells.
+// held says that the driver is not started, for a reason in another condition than its operator's.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
 // follow does for one entry what was chosen. Whatever goes wrong stays with it.
@@ -79,7 +79,7 @@ func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	r.run(ctx, w, done, "")
 }
 
-// settled tells whether nothing of the operator that OLM installed is left.
+// settled reports whether nothing of the operator that OLM installed is left.
 func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	found, err := r.predecessors.Remove(ctx, done.entry)
 	if err == nil && found.Done {
@@ -112,7 +112,7 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 		entry.Name, entry.Name, managedAnnotation), nil
 }
 
-// isThirdParty tells whether a CSIDriver that exists is neither of an operator of the cluster nor to be taken over by one.
+// isThirdParty reports whether a CSIDriver that exists is neither of an operator of the cluster nor to be adopted by one.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 	if driver == nil || driver.Labels[openshift.ManagedByLabel] == entry.Operator {
 		return false

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// onceMark is in Storage.status.generations with each driver that may be disabled and has been available. Nothing else would tell
+	// onceMark is in Storage.status.generations with each driver that may be disabled and has been available. Nothing else would say
 	// after a restart that such a driver is broken.
 	onceMark        = "available"
 	driversResource = "clustercsidrivers"
@@ -84,7 +84,7 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 	return others, stale
 }
 
-// belongsToOthers tells of a condition in the Storage that another program writes it. Own are those of this program.
+// belongsToOthers reports whether another program writes a condition in the Storage. Own are those of this program.
 func (m *memory) belongsToOthers(w *seen, kind string, own map[string]bool) bool {
 	switch {
 	case own[kind]:

@@ -17,7 +17,7 @@ const (
 	MetricCondition = "cluster_storage_operator_condition"
 )
 
-// metrics are what this program tells Prometheus. They have values only where the controller runs: of several copies, in the one that
+// metrics are what Prometheus gets of this program. They have values only where the controller runs: of several copies, in the one that
 // leads.
 type metrics struct {
 	classes                     prometheus.Gauge

@@ -160,7 +160,7 @@ func (w *seen) platform() configv1.PlatformType { return w.facts(nil).platform()
 // platformProblem says why the platform is not known.
 func (w *seen) platformProblem() string { return w.facts(nil).problem() }
 
-// isOurs tells whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
+// isOurs reports whether this program, in whatever version, has made or changed a ClusterCSIDriver. One that an administrator made on a
 // platform for which the driver is not meant is none of our business.
 func isOurs(driver *operatorv1.ClusterCSIDriver) bool {
 	return driver != nil && slices.ContainsFunc(driver.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {

@@ -115,7 +115,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 		// One driver's lasting error must not keep another one's from being retried.
 		return ctrl.Result{}, errors.Join(passing...)
 	case len(lasting) > 0 && again == 0:
-		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is told already.
+		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is reported already.
 	case len(lasting) > 0:
 		// The queue does not retry a terminal error, but there is something else to look at.
 		ctrl.LoggerFrom(ctx).Error(errors.Join(lasting...), "not retried before something changes")

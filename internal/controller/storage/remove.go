@@ -51,7 +51,7 @@ type volumes struct {
 }
 
 // remove takes away a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
-// is in the cluster: whoever goes on after a restart finds the same place. The ClusterCSIDriver is the last to go.
+// is in the cluster: after a restart the operator finds the same place. The ClusterCSIDriver is the last to go.
 func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	entry := done.entry
 	if done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Unmanaged {
@@ -81,7 +81,7 @@ func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 		return
 	}
 	if !ready {
-		// Its operator must be there to do it. Whatever else becomes of the driver is its ClusterCSIDriver's to tell.
+		// Its operator must be there to do it. Whatever else becomes of the driver is its ClusterCSIDriver's to report.
 		r.run(ctx, w, done, string(w.platform()))
 		done.removal = removal{left: 1, message: "waiting for Deployment " + entry.Operator + " to remove the driver: see ClusterCSIDriver " +
 			entry.Name + progressOf(done.driver)}
@@ -103,7 +103,7 @@ func (r *Reconciler) hold(ctx context.Context, w *seen, done *result, reason, me
 	done.removal = removal{waits: true, reason: reason, message: message}
 }
 
-// spared tells whether the operator or a part of the driver is still there, for which volumes that have just been made are not too late.
+// spared reports whether the operator or a part of the driver is still there, for which volumes that have just been made are not too late.
 func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	if done.deployment != nil {
 		return true, nil
@@ -121,12 +121,12 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	return false, nil
 }
 
-// byOperator tells whether the driver's operator removes the driver itself. It does so only for another platform.
+// byOperator reports whether the driver's operator removes the driver itself. It does so only for another platform.
 func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }
 
-// isRemoved tells whether an operator has reported that its driver is gone.
+// isRemoved reports whether an operator has reported that its driver is gone.
 func isRemoved(driver *operatorv1.ClusterCSIDriver) bool {
 	if driver == nil || driver.Status.Version != "" || driver.Annotations[openshift.NotWantedAnnotation] == "" {
 		return false
@@ -186,7 +186,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	done.removal = removal{done: true}
 }
 
-// removeWorkloads deletes what a driver consists of, if its operator did not. Its StorageClasses and its rights stay.
+// removeWorkloads deletes what a driver consists of, if its operator did not. Its StorageClasses and its RBAC stay.
 func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.ChangeSet {
 	var changes apply.ChangeSet
 	for _, workload := range done.entry.Workloads {
@@ -199,7 +199,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.Ch
 	return r.delete(ctx, storagev1.SchemeGroupVersion.WithKind("CSIDriver"), client.ObjectKey{Name: done.entry.Name})
 }
 
-// removeDriver deletes the ClusterCSIDriver, and tells so.
+// removeDriver deletes the ClusterCSIDriver, and reports that.
 func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) apply.ChangeSet {
 	changes := r.delete(ctx, openshift.ClusterCSIDriverKind(), client.ObjectKey{Name: done.entry.Name})
 	if len(changes.With(apply.Deleted)) > 0 {
@@ -258,7 +258,7 @@ func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (
 	return found, nil
 }
 
-// emitRemoved says what a removed driver leaves, which only an administrator can judge.
+// emitRemoved says what a removed driver leaves, which only an administrator can evaluate.
 func (r *Reconciler) emitRemoved(ctx context.Context, w *seen, done *result) {
 	note := fmt.Sprintf("driver %s is removed, because %s", done.entry.Name, done.why)
 	if classes := w.classesOf(done.entry.Name); len(classes) > 0 {

@@ -51,7 +51,7 @@ func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	return own, nil
 }
 
-// hasConflicts tells whether there are pods that the next version would not start. Nobody who has not looked says so.
+// hasConflicts reports whether there are pods that the next version would not start. Nobody who has not looked says so.
 func (r *Reconciler) hasConflicts(ctx context.Context) (bool, error) {
 	found := &corev1.ConfigMap{}
 	err := r.Conflicts.Get(ctx, conflictsName(), found)

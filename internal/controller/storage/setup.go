@@ -91,7 +91,7 @@ func Look(
 	return scope, nil
 }
 
-// startedBefore tells of an entry whether this program, in whatever version, has started it.
+// startedBefore reports whether this program, in whatever version, has started an entry.
 func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogue.Entry) bool, error) {
 	drivers := &operatorv1.ClusterCSIDriverList{}
 	if err := live.List(ctx, drivers); err != nil {
@@ -115,10 +115,10 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 // optional kinds come with the monitoring of the cluster, which is installed later or not at all.
 func optional(kind schema.GroupKind) bool { return kind == catalogue.ServiceMonitorKind() }
 
-// has tells whether an entry is in the scope.
+// has reports whether an entry is in the scope.
 func (s Scope) has(entry catalogue.Entry) bool { return s.objects[entry.Name] != nil }
 
-// serves tells whether the cluster has a kind; only that of optional kinds is in question.
+// serves reports whether the cluster has a kind; only that of optional kinds is in question.
 func (s Scope) serves(kind schema.GroupKind) bool { return !optional(kind) || s.Kinds[kind] }
 
 // namespaced are the kinds of the objects, with the namespaces in which they are; that of kinds without one is empty.
@@ -143,7 +143,7 @@ type watched struct {
 	all  bool
 	// namespaces to look in; none for cluster-scoped kinds.
 	namespaces []string
-	// other, if set, is the only object that is looked at in another namespace, whosever it is.
+	// other, if set, is the only object that is looked at in another namespace, whether ours or not.
 	other client.ObjectKey
 	// restarts marks a CRD: the program starts anew when its kind is served.
 	restarts bool
@@ -201,7 +201,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	return list, nil
 }
 
-// readsCloudConfig tells whether an operator is given a copy of how the cloud is reached.
+// readsCloudConfig reports whether an operator is given a copy of how the cloud is reached.
 func (s Scope) readsCloudConfig() bool {
 	return slices.ContainsFunc(s.Entries, func(entry catalogue.Entry) bool { return entry.CloudConfig })
 }
