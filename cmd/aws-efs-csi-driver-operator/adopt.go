@@ -75,7 +75,7 @@ func parseAdopt(args []string) (adoptOptions, error) {
 	case flags.NArg() > 0:
 		return options, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case !*dryRun:
-		return options, errors.New("adopt only tells what would be done, so it wants --dry-run; the operator does it when ClusterCSIDriver " +
+		return options, errors.New("adopt only says what would be done, so it wants --dry-run; the operator does it when ClusterCSIDriver " +
 			"efs.csi.aws.com is created")
 	case options.output != "text" && options.output != "json":
 		return options, fmt.Errorf("-o %s: must be text or json", options.output)

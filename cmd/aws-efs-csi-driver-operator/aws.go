@@ -58,7 +58,7 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	return systems, systems.SetupWithManager(mgr)
 }
 
-// fipsEndpoints tells whether the operator calls FIPS endpoints: where the driver's pods do. Unlike them, it knows whether the Secret has
+// fipsEndpoints reports whether the operator calls FIPS endpoints: where the driver's pods do. Unlike them, it knows whether the Secret has
 // keys or a role.
 func fipsEndpoints(started clustercsidriver.Environment, options aws.Options) bool {
 	cfg := driver.Config{

@@ -1,6 +1,6 @@
 package main
 
-// The rights of the operator. controller-gen writes config/rbac/role.yaml from these markers; the namespace there is the
+// The RBAC of the operator. controller-gen writes config/rbac/role.yaml from these markers; the namespace there is the
 // default one. Names narrow every right that is not list or watch; for creation that works because a server-side apply
 // names its object.
 //
@@ -52,11 +52,11 @@ package main
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
 //
-// The dashboard of OpenShift's console, in openshift-config-managed. OLM gives rights in the operator's own namespace or
+// The dashboard of OpenShift's console, in openshift-config-managed. OLM gives RBAC in the operator's own namespace or
 // everywhere, so names narrow those for other namespaces.
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=aws-efs-csi-driver-dashboard,verbs=get;list;watch;create;patch;delete
 //
-// Who may read the operator's metrics is decided by the API server. The rights for that are among those of the driver's
+// Who may read the operator's metrics is decided by the API server. The RBAC for that is in the driver's
 // pods below.
 //
 // Credentials are asked for in the namespace of the cloud-credential-operator. CredentialsRequests hold no secrets.
@@ -90,7 +90,7 @@ package main
 // A removal looks for pods that use the driver's volumes.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 //
-// Kubernetes lets nobody grant what they do not hold. These are the rights of the driver's pods and of the cluster's
+// Kubernetes lets nobody grant what they do not hold. This is the RBAC of the driver's pods and of the cluster's
 // Prometheus; the operator itself does not use them, except to read storage classes and volumes.
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=privileged,verbs=use
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create

@@ -98,9 +98,9 @@ func serveSharedVolumes(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, 
 type cluster struct {
 	singleNode bool
 	kinds      map[schema.GroupKind]bool
-	// constraints tells whether pods are admitted by SecurityContextConstraints.
+	// constraints reports whether pods are admitted by SecurityContextConstraints.
 	constraints bool
-	// sharedVolumes and policies tell whether the API server has SharedVolumes, and admission policies.
+	// sharedVolumes and policies say whether the API server has SharedVolumes, and admission policies.
 	sharedVolumes, policies bool
 }
 

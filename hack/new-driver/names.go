@@ -41,7 +41,7 @@ type names struct {
 	Unlisted bool
 }
 
-// OLM tells whether administrators install the driver, and can remove it.
+// OLM reports whether administrators install the driver, and can remove it.
 func (n names) OLM() bool { return n.Delivery == withOLM }
 
 // Operator, DaemonSet and Deployment follow from the prefix.

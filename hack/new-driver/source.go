@@ -50,7 +50,7 @@ func read(name string, text []byte, function string) (source, error) {
 	return s, nil
 }
 
-// uses tells whether the file has a meaning for this word already.
+// uses reports whether the file has a meaning for this word already.
 func (s source) uses(word string) bool {
 	found := false
 	ast.Inspect(s.file, func(node ast.Node) bool {
@@ -61,7 +61,7 @@ func (s source) uses(word string) bool {
 	return found
 }
 
-// numbers adds those that a Go file has, such as ports, to found.
+// numbers adds the numbers of a Go file, such as ports, to found.
 func numbers(name string, text []byte, found map[int]bool) error {
 	return inspect(name, text, func(node ast.Node) bool {
 		literal, isLiteral := node.(*ast.BasicLit)

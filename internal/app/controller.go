@@ -77,7 +77,7 @@ func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches 
 	return nil
 }
 
-// fipsMode tells whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
+// fipsMode reports whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
 // operator's own node does, as all nodes of a cluster are installed in the same mode.
 func fipsMode(variable string) (bool, error) {
 	switch variable {

@@ -18,7 +18,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 	}
 }
 
-// Ended returns what start has returned, or nil if that comes of the end of the context: whoever ends a program before it has begun gets
+// Ended returns what start has returned, or nil if that comes of the end of the context: ending a program before it has begun is
 // what was asked for.
 func Ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

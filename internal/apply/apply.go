@@ -38,9 +38,9 @@ type Applier struct {
 	Inventory []Subject
 	// CreateOnly are kinds of which an existing object that is not ours is left alone.
 	CreateOnly map[schema.GroupKind]bool
-	// Ours, if set, tells of an object of such a kind that somebody else has made whether it is taken over all the same.
+	// Ours, if set, reports whether to adopt an object of such a kind although somebody else has made it.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are kinds of which an object is deleted and made anew to change an immutable field, beside those that always are.
+	// RecreateOnImmutable are kinds of which an object is deleted and made anew to change an immutable field, beside the kinds that always are.
 	// An immutable field of all others is kept as it is where the kind is CreateOnly.
 	RecreateOnImmutable map[schema.GroupKind]bool
 	// KeepAlive are kinds of which no object is deleted to be made anew, for the moment.
@@ -97,7 +97,7 @@ func (a *Applier) look(ctx context.Context, object client.Object) (change Change
 	return change, desired, live
 }
 
-// Preview tells what Set would do, and changes nothing. Adopted objects are Configured ones that are not ours yet.
+// Preview returns what Set would do, and changes nothing. Adopted objects are Configured ones that are not ours yet.
 func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSet {
 	changes := make(ChangeSet, 0, len(objects))
 	for _, object := range objects {
@@ -120,7 +120,7 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare tells whether a live object is as it is to be, and what others have changed or added.
+// compare reports whether a live object is as it is to be, and what others have changed or added.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
@@ -143,8 +143,8 @@ func (a *Applier) replace(ctx context.Context, desired, live *unstructured.Unstr
 }
 
 // write brings one object to the desired state, if it is not there yet. What the first apply leaves, because others
-// manage it, is taken over and removed by a second one. In that order the API server never has to check a takeover of
-// rights that the operator does not hold: the first apply has already replaced the rules.
+// manage it, is adopted and removed by a second one. In that order the API server never has to check an adoption of
+// RBAC that the operator does not hold: the first apply has already replaced the rules.
 func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
 	action := Created
 	if live != nil {
@@ -180,7 +180,7 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 		// What is left on an object that the cache does not show yet is dealt with when it does.
 		return action, nil
 	}
-	if err := a.takeOverLeft(ctx, desired, applied, left); err != nil {
+	if err := a.adoptLeft(ctx, desired, applied, left); err != nil {
 		return Failed, err
 	}
 	if _, err := a.patch(ctx, desired); err != nil {
@@ -189,9 +189,9 @@ func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstruc
 	return action, nil
 }
 
-// takeOverLeft takes over what an apply has left, once more after another apply if somebody has written the object since: Kubernetes writes the
+// adoptLeft adopts what an apply has left, once more after another apply if somebody has written the object since: Kubernetes writes the
 // status of an admission policy right after each change.
-func (a *Applier) takeOverLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
+func (a *Applier) adoptLeft(ctx context.Context, desired, applied *unstructured.Unstructured, left othersFields) error {
 	err := a.adopt(ctx, applied, left)
 	if !apierrors.IsConflict(err) {
 		return err

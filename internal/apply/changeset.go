@@ -90,7 +90,7 @@ func (s ChangeSet) With(actions ...Action) ChangeSet {
 // Done keeps the changes that were made.
 func (s ChangeSet) Done() ChangeSet { return s.With(Created, Configured, Deleted) }
 
-// Log tells what was done, not what was found in order.
+// Log logs what was done, not what was found in order.
 func (s ChangeSet) Log(ctx context.Context) {
 	for _, change := range s.Done() {
 		ctrl.LoggerFrom(ctx).Info(string(change.Action), "object", change.Subject.String())

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// contains tells whether live has everything that desired has. Maps may hold more, because the API server adds
+// contains reports whether live has everything that desired has. Maps may hold more, because the API server adds
 // defaults; lists must have the same length and order. What others added is found in the managed fields instead.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
@@ -78,10 +78,10 @@ func keepImmutable(desired, live *unstructured.Unstructured) {
 	}
 }
 
-// runsPods tells whether pods are started from an object.
+// runsPods reports whether pods are started from an object.
 func runsPods(subject Subject) bool { return subject.Group == appsv1.GroupName }
 
-// isUnfit tells whether the API server itself refuses an object, because a field can't be changed for instance. A policy of the
+// isUnfit reports whether the API server itself refuses an object, because a field can't be changed for instance. A policy of the
 // cluster may refuse as well, with the same reason but without a field; it would not let the object be made anew either.
 func isUnfit(err error) bool {
 	var answer apierrors.APIStatus
@@ -91,7 +91,7 @@ func isUnfit(err error) bool {
 	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// aggregated tells whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
+// aggregated reports whether a ClusterRole collects the rules of others. Only an administrator may change such a role, and
 // the controller-manager would write its rules back for ever; it has to be made anew.
 func aggregated(live *unstructured.Unstructured) bool {
 	_, found := live.Object["aggregationRule"]

@@ -24,7 +24,7 @@ type othersFields map[int]*fieldpath.Set
 
 func (f othersFields) empty() bool { return len(f) == 0 }
 
-// Owns tells whether the object is ours: our label and our field manager.
+// Owns reports whether the object is ours: our label and our field manager.
 func (a *Applier) Owns(object client.Object) bool {
 	return a.labelled(object) && a.applied(object)
 }
@@ -33,7 +33,7 @@ func (a *Applier) labelled(object client.Object) bool {
 	return labels.SelectorFromSet(labels.Set(a.Labels)).Matches(labels.Set(object.GetLabels()))
 }
 
-// applied tells whether our field manager applied the object.
+// applied reports whether our field manager applied the object.
 func (a *Applier) applied(object client.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), a.isOurs)
 }
@@ -75,7 +75,7 @@ func ownedBy(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	return owned, nil
 }
 
-// isFormerLabel tells whether a field is the mark of an owner before this one.
+// isFormerLabel reports whether a field is the mark of an owner before this one.
 func (a *Applier) isFormerLabel(path string) bool {
 	return slices.ContainsFunc(a.PredecessorLabels, func(label string) bool { return path == ".metadata.labels."+label })
 }
@@ -106,7 +106,7 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	})
 }
 
-// adopt makes this owner the manager of the foreign fields. The apply that follows does not name them, so the API
+// adopt makes this owner the manager of the fields of others. The apply that follows does not name them, so the API
 // server removes them or sets them back to their defaults. The hash goes in the same request: if the apply does not
 // follow, because the operator is killed for instance, the next reconcile sees that something is left to do.
 func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, theirs othersFields) error {
@@ -125,12 +125,12 @@ func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, th
 	}
 	target := live.DeepCopy()
 	if err := a.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("take over fields that others changed: %w", err)
+		return fmt.Errorf("adopt fields that others changed: %w", err)
 	}
 	return nil
 }
 
-// reassign moves the foreign fields from the entries of others to ours.
+// reassign moves their fields from the entries of others to ours.
 func (a *Applier) reassign(live *unstructured.Unstructured, theirs othersFields) ([]metav1.ManagedFieldsEntry, error) {
 	ours := &fieldpath.Set{}
 	mine := metav1.ManagedFieldsEntry{

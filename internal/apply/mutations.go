@@ -61,7 +61,7 @@ func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured
 	return cached
 }
 
-// Pending tells whether the cache has still to show something that was written.
+// Pending reports whether the cache has still to show something that was written.
 func (w *MutationCache) Pending() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -50,7 +50,7 @@ func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstru
 	}), err
 }
 
-// Remove deletes the objects of the Inventory that match, in reverse order, and returns those that are still there. It reads from
+// Remove deletes the objects of the Inventory that match, in reverse order, and returns the rest of them. It reads from
 // the cluster, by name, and takes what has our field manager or our label: somebody may have wiped one of them. An empty
 // answer means that nothing is left.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
@@ -74,7 +74,7 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 	return changes
 }
 
-// removable tells whether an object with a name of the Inventory is to be removed. One of a CreateOnly kind may be somebody else's,
+// removable reports whether an object with a name of the Inventory is to be removed. One of a CreateOnly kind may be somebody else's,
 // so that the label, which anybody can write, is not enough.
 func (a *Applier) removable(found *unstructured.Unstructured) bool {
 	return a.applied(found) || (a.labelled(found) && !a.CreateOnly[found.GroupVersionKind().GroupKind()])

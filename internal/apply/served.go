@@ -35,14 +35,14 @@ func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	}
 }
 
-// serves tells whether objects of a CustomResourceDefinition are served in a version.
+// serves reports whether objects of a CustomResourceDefinition are served in a version.
 func serves(crd *unstructured.Unstructured, version string) bool {
 	return IsEstablished(crd) && hasEntry(crd, func(one map[string]any) bool {
 		return one["name"] == version && one["served"] == true
 	}, "spec", "versions")
 }
 
-// IsEstablished tells whether the kind of a CustomResourceDefinition is served.
+// IsEstablished reports whether the kind of a CustomResourceDefinition is served.
 func IsEstablished(crd *unstructured.Unstructured) bool {
 	return hasEntry(crd, func(condition map[string]any) bool {
 		return condition["type"] == "Established" && condition["status"] == "True"

@@ -115,7 +115,7 @@ func (c *Client) retryer(options Options) sdk.RetryerV2 {
 	}
 }
 
-// isCutOff tells whether the end of an answer is missing.
+// isCutOff reports whether the end of an answer is missing.
 func isCutOff(err error) sdk.Ternary {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return sdk.TrueTernary

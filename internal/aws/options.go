@@ -79,7 +79,7 @@ func (o *Options) sts(to *sts.Options) {
 	o.endpoint("sts", &to.BaseEndpoint, &to.EndpointOptions.UseFIPSEndpoint)
 }
 
-// endpoint chooses the endpoint of a service: of the environment, of the options, or by region. The SDK refuses FIPS for those that
+// endpoint chooses the endpoint of a service: of the environment, of the options, or by region. The SDK refuses FIPS for endpoints that
 // somebody named.
 func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpointState) {
 	if url := o.Endpoints[service]; *named == nil && url != "" {
@@ -91,7 +91,7 @@ func (o *Options) endpoint(service string, named **string, fips *sdk.FIPSEndpoin
 	case o.FIPS:
 		*fips = sdk.FIPSEndpointStateEnabled
 	case o.Secret != nil:
-		// Whoever has a Secret has decided, and the variable of the environment is a wish for the driver.
+		// The owner of a Secret has decided, and the variable of the environment is a wish for the driver.
 		*fips = sdk.FIPSEndpointStateDisabled
 	}
 }

@@ -79,7 +79,7 @@ func fromProfile(settings map[string]string) (Secret, error) {
 	return Secret{RoleARN: role}, nil
 }
 
-// followed are the settings that lead to credentials outside of the Secret. Whoever may write the Secret must not make the operator run a
+// followed are the settings that lead to credentials outside of the Secret. A writer of the Secret must not make the operator run a
 // program, open a file or ask another server, so that none is followed.
 func followed() []string {
 	return []string{

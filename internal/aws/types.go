@@ -66,7 +66,7 @@ type Identity struct {
 	Account, ARN string
 }
 
-// Identifier tells whose credentials are used. Every identity may ask that.
+// Identifier says whose credentials are used. Every identity may ask that.
 type Identifier interface {
 	Identity(ctx context.Context) (Identity, error)
 }
@@ -74,7 +74,7 @@ type Identifier interface {
 // Reader reads what is in EFS. Nothing that it does changes anything.
 type Reader interface {
 	FileSystems(ctx context.Context) ([]FileSystem, error)
-	// FileSystem reads one; IsNotFound tells if there is none.
+	// FileSystem reads one; if there is none, IsNotFound is true of the error.
 	FileSystem(ctx context.Context, id string) (FileSystem, error)
 	// AccessPoints lists those of a file system, or of all with the ID "".
 	AccessPoints(ctx context.Context, fileSystem string) ([]AccessPoint, error)
@@ -91,7 +91,7 @@ type NetworkReader interface {
 	Subnets(ctx context.Context, tagKey string, ids ...string) ([]Subnet, error)
 }
 
-// Deleter deletes. None of it looks at tags: whoever calls it must have done that.
+// Deleter deletes, and looks at no tags: its caller must have done that.
 type Deleter interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 	DeleteMountTarget(ctx context.Context, id string) error
@@ -102,7 +102,7 @@ type Deleter interface {
 // NewFileSystem says what file system to create. It is encrypted, with the key that AWS has for EFS, and not
 // backed up.
 type NewFileSystem struct {
-	// Token is what AWS tells two requests for the same file system by: at most 64 characters.
+	// Token makes AWS recognize two requests for the same file system: at most 64 characters.
 	Token string
 	// Zone makes it a One Zone file system; empty for a regional one.
 	Zone string

@@ -42,7 +42,7 @@ func New(scheme *runtime.Scheme, objects ...client.Object) *Cluster {
 	return &Cluster{scheme: scheme, Objects: objects}
 }
 
-// Refuse lets requests fail from now on: those that a text names, with or without the namespace, or begins. Without a text all fail.
+// Refuse lets requests fail from now on whose text is given, with or without the namespace, or begins so. Without a text all fail.
 func (c *Cluster) Refuse(err error, requests ...string) {
 	c.Fail = func(asked string) error {
 		short := asked
@@ -157,7 +157,7 @@ func itemOf(list client.ObjectList, kind schema.GroupVersionKind, object client.
 	return item, convert(object, item)
 }
 
-// selects tells whether the options of a list select an object. Of fields they may name those by which our programs select.
+// selects reports whether the options of a list select an object. Of fields they may name those by which our programs select.
 func selects(options client.ListOptions, object client.Object) bool {
 	has := fields.Set{"metadata.name": object.GetName()}
 	if pod, ok := object.(*corev1.Pod); ok {

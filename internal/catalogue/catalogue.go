@@ -45,16 +45,16 @@ type Entry struct {
 	Image string
 	// Images maps variables of the operator's environment to those of the cluster-storage-operator's.
 	Images map[string]string
-	// Bindings are the rights of the operator in namespaces, beside those everywhere.
+	// Bindings are the RBAC of the operator in namespaces, beside that everywhere.
 	Bindings []Binding
-	// Secrets are those that the cloud-credential-operator makes for the driver.
+	// Secrets are made by the cloud-credential-operator for the driver.
 	Secrets []Secret
 	// Workloads are the Deployments and DaemonSets of the driver, by which a driver that nobody wants any more is removed where its
 	// operator can't do it.
 	Workloads []Workload
 	// CloudConfig says that the operator reads a copy of ConfigMap cloud-provider-config of namespace openshift-config, if there is one.
 	CloudConfig bool
-	// External is what only an External operators is told.
+	// External is what only the operators of External drivers get.
 	External External
 	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
 	Predecessor *Predecessor
@@ -125,7 +125,7 @@ type Predecessor struct {
 	Namespace string
 }
 
-// ClusterRole is the name of the ClusterRole with the operator's rights everywhere.
+// ClusterRole is the name of the ClusterRole with the operator's RBAC everywhere.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 
 // AccountOf is who gets the role of a binding.

@@ -80,7 +80,7 @@ func with(variables map[string]string, name, ours string) map[string]string {
 	return variables
 }
 
-// own are the rights of an operator in the namespace of all drivers, and those in further ones.
+// own is the RBAC of an operator in the namespace of all drivers, and in further ones.
 func own(further ...Binding) []Binding {
 	return append([]Binding{{Namespace: Namespace, Role: "role"}}, further...)
 }

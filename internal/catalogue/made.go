@@ -15,7 +15,7 @@ type Made struct {
 	Roles map[string][]rbacv1.PolicyRule
 	// Bindings are its ClusterRoleBindings: the name of each, and that of the ClusterRole.
 	Bindings map[string]string
-	// Account is the ServiceAccount of the driver's controller, in whose name the rights are used.
+	// Account is the ServiceAccount of the driver's controller, which has this RBAC.
 	Account Account
 }
 

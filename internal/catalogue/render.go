@@ -177,7 +177,7 @@ func copyOfCloudConfig(data map[string]string) client.Object {
 	}
 }
 
-// rank orders kinds: places and identity first, then rights, then what pods refer to.
+// rank orders kinds: places and identity first, then RBAC, then what pods refer to.
 func rank(object client.Object) int {
 	order := []string{
 		"Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Service", "ServiceMonitor", deployment,

@@ -15,10 +15,10 @@ const (
 	accessPointPrefix = "fsap-"
 )
 
-// IsFileSystem tells whether a text is the ID of a file system by AWS's pattern, fs-[0-9a-f]{8,40}.
+// IsFileSystem reports whether a text is the ID of a file system by AWS's pattern, fs-[0-9a-f]{8,40}.
 func IsFileSystem(text string) bool { return isID(fileSystemPrefix, text) }
 
-// IsAccessPoint tells whether a text is the ID of an access point by AWS's pattern, fsap-[0-9a-f]{8,40}.
+// IsAccessPoint reports whether a text is the ID of an access point by AWS's pattern, fsap-[0-9a-f]{8,40}.
 func IsAccessPoint(text string) bool { return isID(accessPointPrefix, text) }
 
 func isID(prefix, text string) bool {
@@ -26,7 +26,7 @@ func isID(prefix, text string) bool {
 	return isPlain(prefix, text) && digits >= 8 && digits <= 40
 }
 
-// isPlain tells whether a text is a prefix and hexadecimal digits, however many. It holds neither colons nor commas, so that it can't become
+// isPlain reports whether a text is a prefix and hexadecimal digits, however many. It holds neither colons nor commas, so that it can't become
 // more of a handle or a mount option than an ID.
 func isPlain(prefix, text string) bool {
 	digits, found := strings.CutPrefix(text, prefix)
@@ -38,7 +38,7 @@ type Share struct {
 	FileSystem, AccessPoint string
 }
 
-// Valid tells whether both IDs are plain. Old SharedVolumes have IDs of fewer digits than AWS's; the API server holds new ones to AWS's pattern.
+// Valid reports whether both IDs are plain. Old SharedVolumes have IDs of fewer digits than AWS's; the API server holds new ones to AWS's pattern.
 func (s Share) Valid() bool {
 	return isPlain(fileSystemPrefix, s.FileSystem) && isPlain(accessPointPrefix, s.AccessPoint)
 }
@@ -106,7 +106,7 @@ func accessPointOptions(volume *corev1.PersistentVolume) []string {
 	return named
 }
 
-// ListedIn tells whether a list of shares, separated by commas, has this one: "fs-ID" is all access points of a file system, "fs-ID/fsap-ID"
+// ListedIn reports whether a list of shares, separated by commas, has this one: "fs-ID" is all access points of a file system, "fs-ID/fsap-ID"
 // one, and "*" everything. The admission policies of SharedVolumes say the same in CEL.
 func (s Share) ListedIn(list string) bool {
 	for entry := range strings.SplitSeq(list, ",") {

@@ -93,11 +93,11 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// token is what AWS tells by whether the file system exists already. No ID and no name has a slash, so two shares never have the
+// token makes AWS recognize a file system that exists already. No ID and no name has a slash, so two shares never have the
 // same.
 func (o *Options) token() string { return o.InfraID + "/" + o.Name }
 
-// groupName is what EC2 tells by whether the security group exists already. It must not begin with sg-, as an ID could.
+// groupName makes EC2 recognize a security group that exists already. It must not begin with sg-, as an ID could.
 func (o *Options) groupName() string { return "efs/" + o.token() }
 
 func (o *Options) tags() aws.Tags {

@@ -23,7 +23,7 @@ const (
 	namespaceTriesPerSecond, mostNamespaceTries = 5, 50
 )
 
-// Pacer spaces out the tries of objects that fail. Whoever makes thousands of them can't keep the API server busy, nor hold up
+// Pacer spaces out the tries of objects that fail. The author of thousands of them can't keep the API server busy, nor hold up
 // other namespaces.
 type Pacer struct {
 	// refusals are reasons of failures of which only a request shows that they have gone.
@@ -52,7 +52,7 @@ func NewPacer(refusals ...string) *Pacer {
 	return &Pacer{refusals: refusals, all: rate.NewLimiter(triesPerSecond, mostTries), failing: map[string]*tenant{}}
 }
 
-// May tells whether an object may cost requests now. One that fails may if it is due, or if the reason is another one than last time, and if
+// May reports whether an object may cost requests now. One that fails may if it is due, or if the reason is another one than last time, and if
 // its namespace has tries left. What moves, because what it waited for has come, takes no try.
 func (p *Pacer) May(key client.ObjectKey, reason string, moves bool, now time.Time) bool {
 	p.mutex.Lock()

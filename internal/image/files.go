@@ -66,7 +66,7 @@ func checkFiles(files []File) error {
 	return nil
 }
 
-// CheckFile refuses a file that others could change, that gives rights to whoever runs it, or that holds a secret.
+// CheckFile refuses a file that others could change, that gives its user more permissions, or that holds a secret.
 func CheckFile(file File) error {
 	switch {
 	case file.Mode&0o022 != 0:

@@ -105,7 +105,7 @@ func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
 		return err //nolint:wrapcheck // It names the file.
 	}
 	_, err = io.Copy(file, content)
-	// The mode with which a file is made is subject to the umask of whoever runs this.
+	// The mode with which a file is made is subject to the umask of the user.
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 

@@ -26,7 +26,7 @@ import (
 const (
 	// A decision is believed for this long, so that a scrape every 30 s costs two requests every five minutes at most.
 	allowedFor = 5 * time.Minute
-	// A refusal is believed for less long: whoever has just been given the right does not wait.
+	// A refusal is believed for less long: a user who has just been granted access does not wait.
 	refusedFor = 10 * time.Second
 	// knownReaders and knownStrangers bound the memory of both answers. Each has its own, so that no stranger drives a reader out.
 	knownReaders, knownStrangers = 64, 256
@@ -34,7 +34,7 @@ const (
 	reviews = 4
 	// queueing is how long one waits for that, and reviewing how long both questions about one may take. Prometheus waits for 10 s.
 	queueing, reviewing = 3 * time.Second, 5 * time.Second
-	// A source is one address. It is asked about reviewBurst times at once and reviewRate times a second after that: whoever sends junk
+	// A source is one address. It is asked about reviewBurst times at once and reviewRate times a second after that: a sender of junk
 	// uses up only what is its own. A pod has one address.
 	reviewRate, reviewBurst = 1, 20
 	// knownSources bounds the memory of sources.
@@ -97,7 +97,7 @@ func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	code, err := a.decide(request.Context(), source, token, request.URL.Path, strings.ToLower(request.Method))
 	switch {
 	case errors.Is(err, errBusy):
-		// Whoever floods the endpoint must not flood the log.
+		// A client that floods the endpoint must not flood the log.
 		http.Error(response, "Service Unavailable: "+err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		a.log.Error(err, "decide about a request for metrics")
@@ -135,7 +135,7 @@ func (a *access) decide(ctx context.Context, source, token, path, verb string) (
 	return code, nil
 }
 
-// mayAsk tells whether the API server may be asked about one more requester of a source.
+// mayAsk reports whether the API server may be asked about one more requester of a source.
 func (a *access) mayAsk(source string) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -186,7 +186,7 @@ func (a *access) ask(ctx context.Context, token, path, verb string) (int, error)
 	}}
 	answer, err := a.reviews.Create(ctx, question, metav1.CreateOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("review the rights of %s: %w", user.Username, err)
+		return 0, fmt.Errorf("review the access of %s: %w", user.Username, err)
 	}
 	if !answer.Status.Allowed {
 		return http.StatusForbidden, nil

@@ -135,7 +135,7 @@ func (p Preflight) Require(kind schema.GroupVersionKind, hint string) error {
 	return err
 }
 
-// Serves tells whether the cluster has a kind.
+// Serves reports whether the cluster has a kind.
 func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	_, err := p.Mapper.RESTMapping(kind, version)
 	switch {
@@ -148,7 +148,7 @@ func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
 	}
 }
 
-// SingleNode tells whether the control plane is one node; false where it is not known.
+// SingleNode reports whether the control plane is one node; false where it is not known.
 func (p Preflight) SingleNode(ctx context.Context) bool {
 	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
 	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode

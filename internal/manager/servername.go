@@ -24,7 +24,7 @@ type ServerName struct {
 	Namespace, Monitor, Service string
 }
 
-// Start corrects the name once, when the operator leads: whoever installs the ServiceMonitor anew starts the operator anew. It fails for
+// Start corrects the name once, when the operator leads: a new ServiceMonitor comes with a new operator. It fails for
 // nothing, as the driver does not depend on it.
 func (s ServerName) Start(ctx context.Context) error {
 	pauses := wait.Backoff{Duration: time.Second, Factor: 4, Steps: 5}

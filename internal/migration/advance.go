@@ -31,7 +31,7 @@ const (
 
 // Moved is how far a migration is, and what Advance did.
 type Moved struct {
-	// Message is empty when there is nothing to replace. Serving is the number of nodes with a plugin that is ready, whoever has started it.
+	// Message is empty when there is nothing to replace. Serving is the number of nodes with a plugin that is ready, ours or not.
 	Message string
 	Serving int
 	// Stalled means that nothing more is replaced because too many nodes are without a plugin.

@@ -164,7 +164,7 @@ func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, e
 	}), err
 }
 
-// plugins are node pods of the driver in all namespaces, whoever has started them.
+// plugins are node pods of the driver in all namespaces, ours or not.
 func (m *Migration) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := m.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}); err != nil {

@@ -12,12 +12,12 @@ import (
 // write it can replace the operator's program as well.
 const YieldsAnnotation = "operator.openshift.io/yields-to-older-copy"
 
-// yields tells whether a Deployment is a copy of this operator, and not one of the same name that works whatever runs beside it.
+// yields reports whether a Deployment is a copy of this operator, and not one of the same name that works whatever runs beside it.
 func yields(deployment *appsv1.Deployment) bool {
 	return deployment.Spec.Template.Annotations[YieldsAnnotation] == "true"
 }
 
-// isYounger tells whether a Deployment is a copy of this operator that leaves the work to this one. An operator that runs without a
+// isYounger reports whether a Deployment is a copy of this operator that leaves the work to this one. An operator that runs without a
 // Deployment has no copy that is younger.
 func (p *Predecessor) isYounger(all []appsv1.Deployment, deployment *appsv1.Deployment) bool {
 	own := slices.IndexFunc(all, func(one appsv1.Deployment) bool { return one.Namespace == p.Namespace && one.Name == p.Driver.Operator })

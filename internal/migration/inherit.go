@@ -41,7 +41,7 @@ func (m *Migration) Settings(environment map[string]string, cr *operatorv1.Clust
 	return settings
 }
 
-// Keeps tells whether the ClusterCSIDriver keeps settings that were found.
+// Keeps reports whether the ClusterCSIDriver keeps settings that were found.
 func Keeps(cr *operatorv1.ClusterCSIDriver, found map[string]string) bool {
 	var kept inherited
 	return len(found) == 0 || json.Unmarshal(cr.Spec.ObservedConfig.Raw, &kept) == nil && maps.Equal(kept.Inherited, found)
@@ -56,7 +56,7 @@ func ObservedConfig(found map[string]string) map[string]any {
 	return map[string]any{"observedConfig": map[string]any{"inheritedSettings": kept}}
 }
 
-// inherited is what the predecessor's controller in our namespace was told, if it is still the predecessor's.
+// inherited is what the predecessor has set in its controller in our namespace, if it is still the predecessor's.
 func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (map[string]string, error) {
 	if len(m.Inheritable) == 0 {
 		return nil, nil
@@ -79,7 +79,7 @@ func (m *Migration) inherited(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 	return found, nil
 }
 
-// succeeds tells whether a predecessor may have left a controller in our namespace that is not ours yet: it has left its node pods, or
+// succeeds reports whether a predecessor may have left a controller in our namespace that is not ours yet: it has left its node pods, or
 // the generation of its Deployment in the status. All of it is in the cache.
 func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (bool, error) {
 	ours, err := apply.Newest[appsv1.Deployment](ctx, m.applier, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.Deployment})

@@ -112,7 +112,7 @@ func (m *Migration) discardLeft(ctx context.Context, predecessor *Predecessor, l
 	return removed, nil
 }
 
-// RemoveOrphans deletes node pods that a migration has left without a DaemonSet, and returns those that are still there, with the workloads
+// RemoveOrphans deletes node pods that a migration has left without a DaemonSet, and returns the rest of them, with the workloads
 // that a migration has begun to delete: their pods have no other owner before these have gone.
 func (m *Migration) RemoveOrphans(ctx context.Context, state State) (apply.ChangeSet, error) {
 	changes, err := m.ending(ctx, state)
@@ -170,7 +170,7 @@ func terminating(kind schema.GroupVersionKind, object client.Object) apply.Chang
 	return apply.Change{Subject: subject, Action: apply.Terminating, Finalizers: object.GetFinalizers()}
 }
 
-// NamesakeRuns tells whether another operator of this one's name runs, which drops its finalizers itself.
+// NamesakeRuns reports whether another operator of this one's name runs, which drops its finalizers itself.
 func (m *Migration) NamesakeRuns(ctx context.Context) (bool, error) {
 	namesake := m.Predecessor(m.Driver.Operator)
 	if namesake == nil {

@@ -54,11 +54,11 @@ type Migration struct {
 	mine, over map[string]bool
 	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
 	bindingsCleared bool
-	// announced are the DaemonSets of predecessors that an event has told about.
+	// announced are the DaemonSets of predecessors that had an event.
 	announced map[types.UID]bool
 }
 
-// State is what predecessors have left of a driver. It is zero for whoever has none.
+// State is what predecessors have left of a driver. It is zero without predecessors.
 type State struct {
 	// Blocker says what keeps the driver from being applied; empty if nothing does.
 	Blocker string
@@ -76,7 +76,7 @@ type State struct {
 	apart    apart
 }
 
-// Blocked tells whether nothing may be applied.
+// Blocked reports whether nothing may be applied.
 func (s State) Blocked() bool { return s.Blocker != "" }
 
 // Use gives the migration the applier of the driver's objects. Call it before anything else.
@@ -120,7 +120,7 @@ func (m *Migration) pauseFor(state State) time.Duration {
 	return m.patience.Pause(m.Now(), state.Blocker)
 }
 
-// nodePods are the driver's pods on the nodes that match, whoever has started them, in the operator's namespace.
+// nodePods are the driver's pods on the nodes that match, ours or not, in the operator's namespace.
 func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
@@ -200,7 +200,7 @@ func (m *Migration) othersCSIDriver(ctx context.Context) (*storagev1.CSIDriver, 
 	return found, nil
 }
 
-// hasGenerations tells whether a predecessor has left the generation of a Deployment in the status. This operator writes none.
+// hasGenerations reports whether a predecessor has left the generation of a Deployment in the status. This operator writes none.
 func (m *Migration) hasGenerations(cr *operatorv1.ClusterCSIDriver) bool {
 	return slices.ContainsFunc(cr.Status.Generations, func(entry operatorv1.GenerationStatus) bool {
 		return entry.Resource == "deployments" && entry.Namespace == m.Namespace && entry.Name == m.Driver.Deployment

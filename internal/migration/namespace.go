@@ -35,17 +35,17 @@ type apart struct {
 	evidence string
 }
 
-// active tells whether node pods in a namespace are migrated.
+// active reports whether node pods in a namespace are migrated.
 func (m *Migration) active(namespace string) bool { return m.mine[namespace] && !m.over[namespace] }
 
-// lowPriority tells whether the scheduler would evict a predecessor's node pod for one of ours, whoever uses volumes there: ours are critical
+// lowPriority reports whether the scheduler would evict a predecessor's node pod for one of ours, although pods use volumes there: ours are critical
 // for their nodes, and can't run beside it.
 func lowPriority(pod *corev1.Pod) bool {
 	const systemNodeCritical = 2000001000
 	return pod.Spec.Priority == nil || *pod.Spec.Priority < systemNodeCritical
 }
 
-// observeApart reads what there is in the namespaces of predecessors. Where the operator has no rights, because nothing was there when the
+// observeApart reads what there is in the namespaces of predecessors. Where the operator has no RBAC, because nothing was there when the
 // cluster-storage-operator looked, it migrates nothing; its pods stay away from nodes that have one of the old ones all the same.
 func (m *Migration) observeApart(ctx context.Context) (apart, error) {
 	var found apart
@@ -109,7 +109,7 @@ func (m *Migration) askFor(ctx context.Context, namespace string) error {
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "delete", Version: "v1", Resource: "pods"},
 	}}
 	if err := m.Client.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask for the right to take over in namespace %s: %w", namespace, err)
+		return fmt.Errorf("ask for access to namespace %s: %w", namespace, err)
 	}
 	m.mine[namespace] = review.Status.Allowed
 	return nil
@@ -197,7 +197,7 @@ func (m *Migration) clearApart(ctx context.Context, state State) (apply.ChangeSe
 		// To list is a right that is not narrowed to the names of what is ours.
 		bindings := &rbacv1.RoleBindingList{}
 		if err := m.Live.List(ctx, bindings, client.InNamespace(namespace), client.MatchingFields{"metadata.name": m.Driver.NamespaceRole()}); err != nil {
-			return changes, fmt.Errorf("look for the rights in namespace %s: %w", namespace, err)
+			return changes, fmt.Errorf("look for the RBAC in namespace %s: %w", namespace, err)
 		}
 		for i := range bindings.Items {
 			changes = append(changes, apply.Delete(ctx, m.Client, &bindings.Items[i]))

@@ -113,7 +113,7 @@ func TestANamespaceThatCantBeReadIsAnError(t *testing.T) {
 		"get DaemonSet " + ebsNodes: "look for DaemonSet openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-node of a predecessor: no route",
 		"get Deployment " + ebsController: "look for Deployment openshift-aws-ebs-csi-driver/aws-ebs-csi-driver-controller of a predecessor: " +
 			"no route",
-		"create": "ask for the right to take over in namespace openshift-aws-ebs-csi-driver: no route",
+		"create": "ask for access to namespace openshift-aws-ebs-csi-driver: no route",
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := newMove(t, awsebs.Driver(), ebsPod(old, "n", ebsNodes))

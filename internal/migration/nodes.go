@@ -73,7 +73,7 @@ func (m *Migration) survey(ctx context.Context, daemonSet *appsv1.DaemonSet, des
 	return m.replacer.Survey(ctx, pods, daemonSet, desired)
 }
 
-// message tells how far the migration is, and what it waits for.
+// message says how far the migration is, and what blocks it.
 func (m *Migration) message(f nodes.Fleet) string {
 	loss := m.lossOf()
 	text := fmt.Sprintf("%d of %d nodes still have a pod of the predecessor", len(f.Old), f.Count())

@@ -72,7 +72,7 @@ func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	return state, err
 }
 
-// Plan reads the cluster and changes nothing. The objects are those that would be applied. Only the fields Client, Live, Driver, Namespace,
+// Plan reads the cluster and changes nothing. The objects are what would be applied. Only the fields Client, Live, Driver, Namespace,
 // Predecessors, Inheritable and Now need to be set.
 func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
 	plan := Plan{
@@ -177,7 +177,7 @@ func (m *Migration) previewDeletions(plan *Plan, note string, objects ...client.
 	return nil
 }
 
-// previewNodes tells in which order pods are replaced, and which wait for whom.
+// previewNodes says in which order pods are replaced, and which wait for whom.
 func (m *Migration) previewNodes(ctx context.Context, state State, plan *Plan) error {
 	all := &corev1.NodeList{}
 	if err := m.Live.List(ctx, all, client.MatchingLabels{corev1.LabelOSStable: "linux"}); err != nil {

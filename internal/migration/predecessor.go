@@ -24,7 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
-// accessFor is how long the API server's answer about somebody's rights is believed.
+// accessFor is how long the API server's answer about somebody's access is believed.
 const accessFor = 30 * time.Second
 
 // csvLabel is what OLM puts on the Deployment of an operator that it has installed: the name of the ClusterServiceVersion.
@@ -40,7 +40,7 @@ type Predecessor struct {
 	// Driver is the one that it ran, Namespace that of this operator. A Deployment there with this operator's own name is itself.
 	Driver    driver.Driver
 	Namespace string
-	// Constraints tells whether the cluster has SecurityContextConstraints.
+	// Constraints reports whether the cluster has SecurityContextConstraints.
 	Constraints bool
 
 	cache cache.Cache
@@ -180,7 +180,7 @@ func (p *Predecessor) daemonSets(ctx context.Context) ([]appsv1.DaemonSet, error
 	return found, nil
 }
 
-// HasLeft tells whether its driver is still in the namespace of this operator, not taken over yet. Nobody without rights there can
+// HasLeft reports whether its driver is still in the namespace of this operator, not migrated yet. Nobody without access there can
 // make it look so.
 func (p *Predecessor) HasLeft(ctx context.Context) (bool, error) {
 	found, err := p.daemonSets(ctx)
@@ -259,7 +259,7 @@ func (p *Predecessor) remembered(account client.ObjectKey) (may, known bool) {
 	return may, known
 }
 
-// stripDeployment keeps what tells whether it runs, and who has installed it.
+// stripDeployment keeps what reports whether it runs, and who has installed it.
 func stripDeployment(object any) (any, error) {
 	if deployment, ok := object.(*appsv1.Deployment); ok {
 		deployment.ManagedFields, deployment.Annotations = nil, nil

@@ -176,7 +176,7 @@ func TestWhatNodePodsOfAPredecessorNeed(t *testing.T) {
 	}
 }
 
-// A Deployment of a predecessor is kept in memory as far as it tells whether it runs, and who has installed it.
+// A Deployment of a predecessor is kept in memory as far as it reports whether it runs, and who has installed it.
 func TestLittleIsKeptOfADeployment(t *testing.T) {
 	deployment := operatorOf("op", community)
 	replicas := int32(2)

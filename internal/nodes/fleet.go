@@ -147,7 +147,7 @@ func (f Fleet) Next(accepted bool) []string {
 	return chosen
 }
 
-// Serves tells whether a plugin works for its node.
+// Serves reports whether a plugin works for its node.
 func Serves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && status.PodProblem(pod) == ""
 }

@@ -24,7 +24,7 @@ type Replacer struct {
 	// Live reads from the cluster: a cache that lags would let too many pods go.
 	Live   client.Reader
 	Driver string
-	// IsOld tells whether a node pod is a predecessor's.
+	// IsOld reports whether a node pod is a predecessor's.
 	IsOld func(*corev1.Pod) bool
 	Now   func() time.Time
 

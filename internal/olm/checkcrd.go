@@ -77,7 +77,7 @@ func hasPath(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	return true
 }
 
-// Narrowed tells where a CRD refuses, or no longer serves, what an older one let in: a sentence each.
+// Narrowed says where a CRD refuses, or no longer serves, what an older one let in: a sentence each.
 func Narrowed(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	for _, version := range before.Spec.Versions {
@@ -158,14 +158,14 @@ func rest(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaPr
 	return other
 }
 
-// containsAll tells whether a list has every value of another one. A list of none means every value.
+// containsAll reports whether a list has every value of another one. A list of none means every value.
 func containsAll(list, part []apiextensionsv1.JSON) bool {
 	return len(part) > 0 && !slices.ContainsFunc(part, func(value apiextensionsv1.JSON) bool {
 		return !slices.ContainsFunc(list, func(other apiextensionsv1.JSON) bool { return string(other.Raw) == string(value.Raw) })
 	})
 }
 
-// checkExamples compares the examples with the CRDs of their kinds. Those of kinds that come from elsewhere are held
+// checkExamples compares the examples with the CRDs of their kinds. Those of kinds of others are held
 // against an API server in the tests.
 func checkExamples(b bundle, _ Expected) []error {
 	var problems []error
@@ -232,7 +232,7 @@ func (b bundle) validate(object *unstructured.Unstructured) []string {
 	return []string{"the bundle neither defines this kind nor names it in spec.nativeAPIs"}
 }
 
-// unknownFields are those that the API server would prune.
+// unknownFields are the fields that the API server would prune.
 func unknownFields(where string, value map[string]any, schema *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	for _, field := range slices.Sorted(maps.Keys(value)) {

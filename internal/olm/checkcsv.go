@@ -154,7 +154,7 @@ func checkConsole(b bundle, e Expected) []error {
 	return problems
 }
 
-// requiredAnnotations are those that the console and OpenShift's catalogs read.
+// requiredAnnotations are read by the console and OpenShift's catalogs.
 func requiredAnnotations() []string {
 	features := []string{
 		"cnf", "cni", "csi", "disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws", "token-auth-azure", "token-auth-gcp",
@@ -309,7 +309,7 @@ func checkImages(b bundle, e Expected) []error {
 	return problems
 }
 
-// images are those of the operator's containers, and those that it gives to others.
+// images are the images of the operator's containers, and of what the operator starts.
 func (b bundle) images() map[string]bool {
 	used := map[string]bool{}
 	for _, deployment := range b.csv.Spec.Install.Spec.Deployments {

@@ -67,7 +67,7 @@ type InstallMode struct {
 	Supported bool   `json:"supported"`
 }
 
-// CRDs are those that come with the bundle.
+// CRDs come with the bundle.
 type CRDs struct {
 	Owned []OwnedCRD `json:"owned,omitempty"`
 }
@@ -105,7 +105,7 @@ type Install struct {
 	Spec     InstallSpec `json:"spec"`
 }
 
-// InstallSpec has the rights and the pods of the operator.
+// InstallSpec has the RBAC and the pods of the operator.
 type InstallSpec struct {
 	ClusterPermissions []Permission `json:"clusterPermissions"`
 	Permissions        []Permission `json:"permissions"`

@@ -116,7 +116,7 @@ func (c CatalogChannel) upgrade(from installed, known versions) string {
 	return from.name
 }
 
-// Follows tells whether an entry is an upgrade of a ClusterServiceVersion that is installed, of whatever package.
+// Follows reports whether an entry is an upgrade of a ClusterServiceVersion that is installed, of whatever package.
 func (e Entry) Follows(name string, version semver.Version) bool {
 	if e.Name == name {
 		return false

@@ -92,7 +92,7 @@ func DriverOf(repository fs.FS) (string, error) {
 	return packages[0].Driver, nil
 }
 
-// packagesOf are those that are made of a tree: the one that it describes, which has neither a CRD nor a predecessor, or else
+// packagesOf are the packages of a tree: the one that it describes, which has neither a CRD nor a predecessor, or else
 // the operator's own.
 func packagesOf(repository fs.FS) ([]Package, error) {
 	text, err := fs.ReadFile(repository, PackageFile)
@@ -115,7 +115,7 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
-// defines tells whether the package brings CRDs of kinds.
+// defines reports whether the package brings CRDs of kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
 // Version is that of the package in a release.

@@ -118,19 +118,19 @@ func decode(name string, text []byte) ([]unstructured.Unstructured, error) {
 	}
 }
 
-// RBAC are the operator's.
+// RBAC is the operator's.
 type RBAC struct {
 	Account string
 	// Cluster are those everywhere, Namespaced those in the operator's namespace.
 	Cluster, Namespaced []rbacv1.PolicyRule
 }
 
-// Roles reads the operator's rights, which the tests hold against what it does. OLM gives rights everywhere, or in the
-// operator's namespace; a Role elsewhere is an error.
+// Roles reads the operator's RBAC, which the tests hold against what it does. OLM gives RBAC everywhere, or in the
+// operator's namespace: a Role for another one is an error.
 func Roles(repository fs.FS) (RBAC, error) {
 	text, err := fs.ReadFile(repository, roleFile)
 	if err != nil {
-		return RBAC{}, fmt.Errorf("the operator's rights: %w", err)
+		return RBAC{}, fmt.Errorf("the operator's RBAC: %w", err)
 	}
 	found := RBAC{}
 	decoder := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -147,7 +147,7 @@ func Roles(repository fs.FS) (RBAC, error) {
 		case role.Namespace == namespace:
 			found.Namespaced = role.Rules
 		default:
-			return RBAC{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives rights everywhere or in the operator's namespace; "+
+			return RBAC{}, fmt.Errorf("%s: %s %s is for namespace %q: OLM gives RBAC everywhere or in the operator's namespace; "+
 				"narrow them by names instead", roleFile, role.Kind, role.Name, role.Namespace)
 		}
 	}

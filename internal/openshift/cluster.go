@@ -60,7 +60,7 @@ func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]
 	}
 	var err error
 	if found.TLS, err = ServerTLSOf(apiServer); err != nil {
-		// Storage is more than the ciphers of its servers: go on, and tell.
+		// Storage is more than the ciphers of its servers: go on, and report.
 		found.TLS = ServerTLS{Profile: IntermediateTLS(), Problem: fmt.Sprintf(
 			"TLS security profile: %s: Intermediate is used instead; correct spec.tlsSecurityProfile of APIServer %s", err, Singleton)}
 	}
@@ -76,7 +76,7 @@ func ReadInfrastructure(ctx context.Context, reader client.Reader) (*configv1.In
 	return infrastructure, nil
 }
 
-// read reads the one object of a kind, and tells whether it exists.
+// read reads the one object of a kind, and reports whether it exists.
 func read(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (bool, error) {
 	err := reader.Get(ctx, client.ObjectKey{Name: Singleton}, object)
 	if client.IgnoreNotFound(err) != nil {

@@ -137,7 +137,7 @@ func iana(openSSL string) string {
 	return "TLS_" + exchange + "_WITH_" + names[cipher]
 }
 
-// HTTP2 tells whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
+// HTTP2 reports whether a server may speak HTTP/2, which needs one of two ciphers below TLS 1.3 (RFC 9113, 9.2.2). A Go
 // server with another list does not start.
 func (p TLSProfile) HTTP2() bool {
 	return p.MinVersion == tls13 ||

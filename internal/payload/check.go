@@ -121,7 +121,7 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 // monitoringKinds are the kinds that other parts of a cluster have to be there for.
 func monitoringKinds() []string { return []string{"ServiceMonitor", "PrometheusRule"} }
 
-// isMonitoring tells of objects of other kinds that come with them, and of the policy that closes a namespace.
+// isMonitoring is true for objects of other kinds that come with them, and for the policy that closes a namespace.
 func isMonitoring(file string, object *unstructured.Unstructured) bool {
 	return strings.HasPrefix(file, monitoring) && (strings.HasSuffix(object.GetName(), "-prometheus") || object.GetName() == "default-deny")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 )
 
-// checkRoles finds rights that nobody may have, and roles that are bound and do not exist.
+// checkRoles finds rules that nobody may have, and roles that are bound and do not exist.
 func (m manifests) checkRoles() error {
 	roles := map[string][]rbacv1.PolicyRule{}
 	var problems []error
@@ -44,7 +44,7 @@ func (m manifests) checkRoles() error {
 // writesNodes is what nobody but the exception may do.
 const writesNodes = "no operator writes nodes"
 
-// exceptions are rights that only one role has, by its title. What each costs is in docs/decisions/0026-rights-of-real-operators.md.
+// exceptions are rules that only one role has, by its title. What each costs is in docs/decisions/0026-rights-of-real-operators.md.
 func exceptions() map[string][]string {
 	return map[string][]string{
 		// Its driver keeps the keys of storage accounts in Secrets of users' namespaces.
@@ -90,7 +90,7 @@ func tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// boundEverywhere are the roles whose rights are not held to a namespace: by a binding of the release or of the catalogue, or because
+// boundEverywhere are the roles whose rules are not held to a namespace: by a binding of the release or of the catalogue, or because
 // an operator may bind them.
 func (m manifests) boundEverywhere(roles map[string][]rbacv1.PolicyRule) ([]string, error) {
 	var bound []string
@@ -160,7 +160,7 @@ func placeOf(role string) string {
 // readsOfGroups is the one action for which there is no list: Azure's driver reads what is in a resource group.
 const readsOfGroups = "Microsoft.Resources/subscriptions/resourceGroups/*/read"
 
-// checkRequests compares the requests for credentials with the Secrets of the catalogue, and refuses rights without an end.
+// checkRequests compares the requests for credentials with the Secrets of the catalogue, and refuses permissions without an end.
 func (m manifests) checkRequests() error {
 	asked := map[string]bool{}
 	var problems []error
@@ -184,7 +184,7 @@ func (m manifests) checkRequests() error {
 	return errors.Join(problems...)
 }
 
-// actions are the rights in the words of any cloud.
+// actions are the permissions in the words of any cloud.
 func actions(grants map[string]any) []string {
 	predefined, _, _ := unstructured.NestedStringSlice(grants, "predefinedRoles")
 	permissions, _, _ := unstructured.NestedStringSlice(grants, "permissions")

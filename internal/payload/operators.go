@@ -145,7 +145,7 @@ func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 }
 
 // withMade adds what it takes to make a driver's roles and bindings, and to change them in a later release. Kubernetes lets nobody make a
-// role with rights that they do not have.
+// role with rules that they do not have.
 func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRule {
 	for _, role := range sorted(made.Roles) {
 		for _, granted := range made.Roles[role] {
@@ -162,7 +162,7 @@ func withMade(rules []rbacv1.PolicyRule, made catalogue.Made) []rbacv1.PolicyRul
 	)
 }
 
-// holds tells whether each right of a rule is among others; a rule that is narrowed by names, only as a whole.
+// holds reports whether each right of a rule is among others; a rule that is narrowed by names, only as a whole.
 func holds(rules []rbacv1.PolicyRule, wanted rbacv1.PolicyRule) bool {
 	within := func(small, large []string) bool {
 		return !slices.ContainsFunc(small, func(one string) bool { return !slices.Contains(large, one) })

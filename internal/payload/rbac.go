@@ -39,7 +39,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, one := range grants {
 		rules := byNamespace[one.namespace]
-		// Sorted rights that differ in their name alone are next to each other.
+		// Sorted grants that differ in their name alone are next to each other.
 		if last := len(rules) - 1; last >= 0 && rules[last].APIGroups[0] == one.group && rules[last].Resources[0] == one.resource &&
 			strings.Join(rules[last].Verbs, " ") == one.verbs {
 			rules[last].ResourceNames = append(rules[last].ResourceNames, one.name)
@@ -69,7 +69,7 @@ func (r Release) ownRoles() ([]client.Object, error) {
 	return append(objects, bindings...), nil
 }
 
-// grants are those that follow from the catalogue, sorted.
+// grants are what follows from the catalogue, sorted.
 func (r Release) grants() ([]grant, error) {
 	var grants []grant
 	for _, entry := range r.Entries {
@@ -110,7 +110,7 @@ func roleNamespace(kind, namespace string) string {
 // fixedNamespaces are those with bindings that each cluster has.
 func fixedNamespaces() []string { return []string{catalogue.Namespace, "openshift-config"} }
 
-// toBind are the rights to bind the operator's roles. Kubernetes asks for them in the namespace of the binding
+// toBind are the grants to bind the operator's roles. Kubernetes asks for them in the namespace of the binding
 // (pkg/registry/rbac/escalation_check.go, BindingAuthorized), so that a role for one namespace can't be bound in others.
 func toBind(entry catalogue.Entry) []grant {
 	grants := []grant{{"", rbacv1.GroupName, "clusterroles", entry.ClusterRole(), "bind"}}
@@ -126,7 +126,7 @@ func toBind(entry catalogue.Entry) []grant {
 	return grants
 }
 
-// bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, whoever uses its name.
+// bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, also if others use its name.
 func (r Release) bindingsPolicy() ([]client.Object, error) {
 	allowed := map[string]bool{}
 	allow := func(namespace, role string, account catalogue.Account) {
@@ -147,7 +147,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 	})
 }
 
-// ofDriver are the rights to what is about a driver, and not about its operator alone.
+// ofDriver are the grants to what is about a driver, and not about its operator alone.
 func ofDriver(entry catalogue.Entry) []grant {
 	grants := []grant{{"", operatorv1.GroupName, "clustercsidrivers", entry.Name, manage}}
 	grants = append(grants, toBind(entry)...)

@@ -27,7 +27,7 @@ import (
 // applies, so that neither can be forgotten. The rules that only a migration needs are not among them.
 //
 // Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
-// names its object. Kubernetes lets nobody grant what they do not hold, so the rights of the driver's pods are among these.
+// names its object. Kubernetes lets nobody grant what they do not hold, so the rules of the driver's pods are among these.
 func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywhere, inside []rbacv1.PolicyRule, err error) {
 	settings, err := d.ReadSettings(func(string) string { return "" })
 	if err != nil {
@@ -57,7 +57,7 @@ type collector struct {
 	everywhere, inside []rbacv1.PolicyRule
 }
 
-// own are the rights that have nothing to do with what the driver consists of.
+// own adds the rules that have nothing to do with the objects of the driver.
 func (r *collector) own(d driver.Driver) {
 	r.everywhere = append(
 		r.everywhere,
@@ -129,7 +129,7 @@ func (r *collector) manage(object client.Object) error {
 	return nil
 }
 
-// add adds a rule for a namespace. OLM gives rights in the operator's own or everywhere, so that those for other namespaces are
+// add adds a rule for a namespace. OLM gives RBAC in the operator's own or everywhere, so that those for other namespaces are
 // everywhere, and narrowed by names only.
 func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
 	if namespace == r.namespace {

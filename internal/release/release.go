@@ -22,7 +22,7 @@ const (
 // Release is one version of the product.
 type Release struct {
 	Version semver.Version
-	// Images are those that OLM brings into a cluster; Packaging are those that it reads, and the bases of others. Payload are the
+	// Images are brought into a cluster by OLM; Packaging are the images that OLM reads, and the bases of others. Payload are the
 	// programs that come with a release of OpenShift instead: neither a bundle nor a mirror of the catalog names them.
 	Images, Packaging, Payload []Image
 	// Bases are the images that others are built from and on. They are no part of the release.
@@ -36,7 +36,7 @@ type Image struct {
 	Image string `json:"image"`
 	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag.
 	Digest string `json:"digest,omitempty"`
-	// Own tells that the image is built for each release.
+	// Own says that the image is built for each release.
 	Own bool `json:"-"`
 	// Variable is the environment variable in which the operator finds the image; empty if it gives it to nobody.
 	Variable string `json:"variable,omitempty"`

@@ -60,7 +60,7 @@ func text(err error) string {
 	return strings.ReplaceAll(err.Error(), "terminal error: ", "")
 }
 
-// Terminal tells whether an error stays until somebody changes something. Of joined errors one is enough.
+// Terminal reports whether an error stays until somebody changes something. Of joined errors one is enough.
 func Terminal(err error) bool {
 	if errors.Is(err, reconcile.TerminalError(nil)) {
 		return true
@@ -73,7 +73,7 @@ func Terminal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// OnlyConflicts tells whether all of joined errors are write conflicts: somebody else wrote at the same moment.
+// OnlyConflicts reports whether all of joined errors are write conflicts: somebody else wrote at the same moment.
 func OnlyConflicts(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

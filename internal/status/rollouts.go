@@ -19,7 +19,7 @@ type rollout struct {
 	since            time.Time
 }
 
-// Stuck tells whether a roll-out has made no progress for StuckAfter, and when to look again (0: no need). Done grows as
+// Stuck reports whether a roll-out has made no progress for StuckAfter, and when to look again (0: no need). Done grows as
 // the roll-out goes on; when it falls, because pods start and fail in turns, that is no progress.
 func (r *Rollouts) Stuck(name string, underWay bool, generation, done int64) (bool, time.Duration) {
 	if !underWay {

@@ -13,11 +13,11 @@ import (
 type Union struct {
 	// Status is what they come to: the bad one if any part is bad, else Unknown if any is neither good nor bad.
 	Status operatorv1.ConditionStatus
-	// Parts are those that decide; none if all are well. They are sorted by type, which has lost its end.
+	// Parts are the conditions that decide; none if all are well. They are sorted by type, which has lost its end.
 	Parts []operatorv1.OperatorCondition
-	// Notes are the messages of those that are well.
+	// Notes are the messages of the conditions that are well.
 	Notes []string
-	// Found tells whether there was any.
+	// Found reports whether there was any.
 	Found bool
 }
 

@@ -41,7 +41,7 @@ func replicas(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// rolledOut reads the Deployment's own verdict, which stays when a pod is lost after the roll-out.
+// rolledOut reads the Deployment's own condition, which stays when a pod is lost after the roll-out.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	for _, condition := range deployment.Status.Conditions {
 		if condition.Type == appsv1.DeploymentProgressing {

@@ -36,7 +36,7 @@ type Writer struct {
 	Client client.StatusClient
 	Owner  string
 	Now    func() time.Time
-	// Remember, if set, gets the answer to each write. Whoever reads the object uses it until the cache shows the write.
+	// Remember, if set, gets the answer to each write. Readers of the object use it until the cache shows the write.
 	Remember func(*unstructured.Unstructured)
 
 	mutex sync.Mutex
@@ -61,7 +61,7 @@ type Report struct {
 	Have, Want any
 	// Without are fields that the type of a status always has, and that the Writer does not own.
 	Without []string
-	// Conditions are all that the object has. Stale, if set, tells which of them nobody updates any more: these are removed.
+	// Conditions are all that the object has. Stale, if set, says which of them nobody updates any more: these are removed.
 	Conditions []operatorv1.OperatorCondition
 	Stale      func(condition operatorv1.OperatorCondition) bool
 	// Urgent means that the report is not throttled.

@@ -118,7 +118,7 @@ func PVCsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// IsFinished tells whether all containers of a pod have ended for good: it uses no volume any more.
+// IsFinished reports whether all containers of a pod have ended for good: it uses no volume any more.
 func IsFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -61,7 +61,7 @@ func hashed(value string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// CloudConfig is what OpenShift tells all about the cloud. It makes it of the ConfigMap that the Infrastructure names.
+// CloudConfig is OpenShift's copy of the ConfigMap about the cloud that the Infrastructure names.
 func CloudConfig() client.ObjectKey {
 	return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}
 }

@@ -50,7 +50,7 @@ type Watched struct {
 	Optional schema.GroupKind
 	// Transform, if set, drops what is not needed from memory.
 	Transform toolscache.TransformFunc
-	// Matters, if set, tells whether an update is worth a reconcile, some time; that objects come and go is not.
+	// Matters, if set, reports whether an update is worth a reconcile, some time; that objects come and go is not.
 	Matters func(before, after client.Object) bool
 	// Pending marks the CRD of a kind. When it is served, the operator starts anew to use the kind.
 	Pending bool
@@ -132,7 +132,7 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 	}
 }
 
-// stripPod keeps what the status tells about a pod.
+// stripPod keeps what the status says about a pod.
 func stripPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields, pod.Annotations = nil, nil

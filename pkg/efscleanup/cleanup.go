@@ -130,7 +130,7 @@ func (c *cleanup) unfinished() bool {
 // finished is true if nothing more is to be done about it, or can be.
 func (i *item) finished() bool { return i.State == Deleted || i.State == Refused || i.State == Failed }
 
-// set changes the state of an object and tells it.
+// set changes the state of an object and reports it.
 func (c *cleanup) set(i *item, state State, reason string) {
 	if i.State == state && i.Reason == reason {
 		return

@@ -22,7 +22,7 @@ const (
 // ClusterTag is the key of the tag that has the value "owned" on what belongs to a cluster.
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
-// owner tells by tags whose an object is. Keys are compared as a whole, so that no ID is found in a longer one.
+// owner finds by tags whose an object is. Keys are compared as a whole, so that no ID is found in a longer one.
 type owner struct {
 	infraID  string
 	ownerTag bool
@@ -78,7 +78,7 @@ func outside(arn, account, region string) string {
 	parts := strings.SplitN(arn, ":", 6)
 	switch {
 	case len(parts) != 6 || parts[0] != "arn" || parts[5] == "":
-		return fmt.Sprintf("AWS answers with the ARN %q, which tells neither region nor account: check the endpoint in the configuration of AWS", arn)
+		return fmt.Sprintf("AWS answers with the ARN %q, which names neither region nor account: check the endpoint in the configuration of AWS", arn)
 	case parts[3] != region || parts[4] != account:
 		return fmt.Sprintf("AWS answers with %s, which is not in region %s of account %s: check the endpoint in the configuration of AWS",
 			arn, region, account)

@@ -38,11 +38,11 @@ type CredentialsRequest struct {
 	Status CredentialsRequestStatus `json:"status,omitzero"`
 }
 
-// CredentialsRequestSpec says which rights are asked for and where the Secret goes.
+// CredentialsRequestSpec says which permissions are asked for and where the Secret goes.
 type CredentialsRequestSpec struct {
 	// SecretRef names the Secret that is minted.
 	SecretRef corev1.ObjectReference `json:"secretRef"`
-	// ProviderSpec holds the rights, in the form of the cloud.
+	// ProviderSpec holds the permissions, in the form of the cloud.
 	ProviderSpec *ProviderSpec `json:"providerSpec,omitempty"`
 	// ServiceAccountNames are the ServiceAccounts that use the credentials; ccoctl writes them into the trust policy.
 	ServiceAccountNames []string `json:"serviceAccountNames,omitempty"`
@@ -50,7 +50,7 @@ type CredentialsRequestSpec struct {
 	CloudTokenPath string `json:"cloudTokenPath,omitempty"`
 }
 
-// ProviderSpec holds the rights on one cloud, which Kind names, for instance AWSProviderSpec. Strict decoding refuses a
+// ProviderSpec holds the permissions on one cloud, which Kind names, for instance AWSProviderSpec. Strict decoding refuses a
 // misspelt right; that is why it is not raw JSON.
 type ProviderSpec struct {
 	APIVersion string `json:"apiVersion"`

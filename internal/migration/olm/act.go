@@ -127,7 +127,7 @@ func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	return nil
 }
 
-// runsIn tells whether workloads of a driver, or their pods, are in another namespace than ours are.
+// runsIn reports whether workloads of a driver, or their pods, are in another namespace than ours are.
 func (o *Operators) runsIn(ctx context.Context, entry catalogue.Entry, namespace string) (bool, error) {
 	for _, workload := range entry.Workloads {
 		object := &metav1.PartialObjectMetadata{}

@@ -101,12 +101,12 @@ func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) 
 	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
-// isVersionOf tells whether a ClusterServiceVersion of that name is of the package.
+// isVersionOf reports whether a ClusterServiceVersion of that name is of the package.
 func isVersionOf(name string, old catalogue.Predecessor) bool {
 	return strings.HasPrefix(name, old.Package+".")
 }
 
-// isOwned tells whether an object is of a ClusterServiceVersion of the package: OLM makes that an owner of the Deployments that it
+// isOwned reports whether an object is of a ClusterServiceVersion of the package: OLM makes that an owner of the Deployments that it
 // installs (operator-lifecycle-manager, pkg/controller/install/deployment.go, AddNonBlockingOwner).
 func isOwned(object client.Object, old catalogue.Predecessor) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
@@ -145,7 +145,7 @@ func (o *Operators) pods(ctx context.Context, old catalogue.Predecessor, known *
 	return found, nil
 }
 
-// isPodOf tells whether a pod is one of the predecessor. A Deployment of the new operator has pods of the same name.
+// isPodOf reports whether a pod is one of the predecessor. A Deployment of the new operator has pods of the same name.
 func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" || (pod.GetNamespace() == catalogue.Namespace && pod.GetLabels()[ourPods] != "") {
@@ -185,7 +185,7 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 	}
 }
 
-// isAbsent tells whether a kind or an object is not there.
+// isAbsent reports whether a kind or an object is not there.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // metadata is a list of objects of which nothing but the metadata is read.

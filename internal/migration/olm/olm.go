@@ -1,4 +1,4 @@
-// Package olm retires the operators of drivers that the Operator Lifecycle Manager installed in OpenShift 4.5. Their drivers go on running.
+// Package olm removes the operators of drivers that the Operator Lifecycle Manager installed in OpenShift 4.5. Their drivers go on running.
 //
 // The order is what keeps a driver. Without its Subscription, OLM installs nothing anew. Without its ClusterServiceVersion, the operator
 // ends. Only after its last pod the finalizer goes by which it would remove the driver. The configuration is the last to go. Without
@@ -26,7 +26,7 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// Operators retires operators that OLM installed. It is not safe for use by several goroutines.
+// Operators removes operators that OLM installed. It is not safe for use by several goroutines.
 type Operators struct {
 	// Writer changes the cluster, Live reads from it.
 	Writer client.Writer
@@ -41,7 +41,7 @@ type Operators struct {
 	removals map[string]*removal
 }
 
-// State is how far the operator of one entry is retired.
+// State is how far the operator of one entry is removed.
 type State struct {
 	// Done means that nothing is in the way of the entry.
 	Done bool
