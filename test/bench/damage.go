@@ -261,7 +261,7 @@ func reportDeaths(ctx context.Context, events <-chan watch.Event, uids []types.U
 }
 
 // lastDeath waits until so many objects have gone, or until the ClusterCSIDriver has gone and nothing follows it any
-// more. It tells whether the ClusterCSIDriver has gone within the limit.
+// more. It reports whether the ClusterCSIDriver has gone within the limit.
 func (t *trial) lastDeath(ctx context.Context, deaths <-chan death, cr types.UID, count int) (last time.Time, gone bool, err error) {
 	limit := time.NewTimer(t.limit)
 	defer limit.Stop()

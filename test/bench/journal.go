@@ -40,7 +40,7 @@ func (j *journal) work(first int) []env.Request {
 
 func (j *journal) any(match func(env.Request) bool) bool { return slices.ContainsFunc(j.seen, match) }
 
-// silent tells whether the last request, but of the lease, is so long ago.
+// silent reports whether the last request, but of the lease, is so long ago.
 func (j *journal) silent(quiet time.Duration) bool {
 	for _, request := range slices.Backward(j.seen) {
 		if !request.IsLease() {
@@ -86,7 +86,7 @@ func created(requests []env.Request, mapper meta.RESTMapper) ([]*unstructured.Un
 	return found, nil
 }
 
-// makes tells whether a request has made an object that stays. 201 is also the answer to a review of rights, and to a
+// makes reports whether a request has made an object that stays. 201 is also the answer to a review of rights, and to a
 // server-side apply of something new.
 func makes(request env.Request) bool {
 	of := request.Object
@@ -122,7 +122,7 @@ func (t *trial) live(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	return found, nil
 }
 
-// rolledOut tells whether there are a DaemonSet and a Deployment that the operator has created, and all such have all
+// rolledOut reports whether there are a DaemonSet and a Deployment that the operator has created, and all such have all
 // their pods available in the version that is wanted.
 func (t *trial) rolledOut(ctx context.Context) (bool, error) {
 	made, err := created(env.Filter(t.requests.seen, isWorkload), t.cluster.Client.RESTMapper())

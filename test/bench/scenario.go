@@ -61,7 +61,7 @@ func parseScenarios(nodes, volumes string) ([]Scenario, error) {
 	return scenarios, nil
 }
 
-// isNone tells whether a list of numbers asks for nothing to be measured.
+// isNone reports whether a list of numbers asks for nothing to be measured.
 func isNone(list string) bool { return list == "" || list == "0" }
 
 func parseCounts(flag, list string, least int) ([]int, error) {

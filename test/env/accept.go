@@ -82,7 +82,7 @@ func dropped(path string, sent, answer any) error {
 	return nil
 }
 
-// empty tells whether an API server may leave a value out.
+// empty reports whether an API server may leave a value out.
 func empty(value any) bool {
 	text, err := json.Marshal(value)
 	return err == nil && strings.Contains(`null false "" 0 {} []`, string(text))

@@ -80,7 +80,7 @@ func (a Audit) Now() (Mark, error) {
 	return Mark(info.Size()), nil
 }
 
-// IsRefused tells whether the operator asked for something that it has no right to. An allowed write is refused as well if it would grant
+// IsRefused reports whether the operator asked for something that it has no right to. An allowed write is refused as well if it would grant
 // what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with rights.
 func (r Request) IsRefused() bool {
 	return r.Response.Code == http.StatusForbidden && !strings.Contains(r.Response.Message, "because it is being terminated")

@@ -71,7 +71,7 @@ func isFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// IsReady tells whether a pod is ready.
+// IsReady reports whether a pod is ready.
 func IsReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -222,7 +222,7 @@ func (s *Sampler) Expect(pods ...*corev1.Pod) {
 	}
 }
 
-// Accept tells whether nodes in use may lose their plugin.
+// Accept reports whether nodes in use may lose their plugin.
 func (s *Sampler) Accept(yes bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -48,7 +48,7 @@ func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 type moment struct {
 	phase *phase
 	name  string
-	// It is killed at the n-th request that matches. Arrives tells whether the API server gets that.
+	// It is killed at the n-th request that matches. Arrives reports whether the API server gets that.
 	match   func(*http.Request) bool
 	n       int
 	arrives bool

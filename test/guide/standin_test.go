@@ -233,7 +233,7 @@ func (l *lifecycle) follow(ctx context.Context, subscription *unstructured.Unstr
 	return nil
 }
 
-// upgrades tells whether an entry is an upgrade of the ClusterServiceVersion of a name.
+// upgrades reports whether an entry is an upgrade of the ClusterServiceVersion of a name.
 func upgrades(entry olm.Entry, installed string) bool {
 	_, text, _ := strings.Cut(installed, ".v")
 	version, err := semver.Parse(text)

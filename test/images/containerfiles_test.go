@@ -55,7 +55,7 @@ func stages(t *testing.T, name string) []stage {
 	return found
 }
 
-// has tells whether an instruction of a stage matches.
+// has reports whether an instruction of a stage matches.
 func (s stage) has(pattern string) bool {
 	expression := regexp.MustCompile(pattern)
 	return slices.ContainsFunc(s.instructions, expression.MatchString)

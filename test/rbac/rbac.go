@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// Complete tells whether no flag of `go test` has left out a test. Only then nobody needs a right that was not used.
+// Complete reports whether no flag of `go test` has left out a test. Only then nobody needs a right that was not used.
 func Complete() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {

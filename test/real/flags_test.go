@@ -92,7 +92,7 @@ func (a accepted) check(args []string) (problems []error) {
 	return problems
 }
 
-// acceptable tells whether a flag of a kind takes the rest of its argument.
+// acceptable reports whether a flag of a kind takes the rest of its argument.
 func acceptable(kind, rest, value string) bool {
 	var err error
 	switch kind {

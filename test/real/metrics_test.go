@@ -36,7 +36,7 @@ func (p *pod) metrics(t *testing.T) (found []metricsPort) {
 	return found
 }
 
-// leadsTo tells whether a Service of the variant has a port of this name as its target.
+// leadsTo reports whether a Service of the variant has a port of this name as its target.
 func (v *variant) leadsTo(name string) bool {
 	for _, object := range v.objects {
 		var service corev1.Service

@@ -106,7 +106,7 @@ func (p *pod) resigned(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// sameDuration tells whether two arguments are the same but for how a duration is written.
+// sameDuration reports whether two arguments are the same but for how a duration is written.
 func sameDuration(a, b string) bool {
 	nameA, valueA, _ := strings.Cut(a, "=")
 	nameB, valueB, _ := strings.Cut(b, "=")
@@ -169,7 +169,7 @@ func refusal(request env.Request) string {
 	return fmt.Sprintf("%s may not %s %s: %s", program(request), request.Verb, resource, request.Response.Message)
 }
 
-// probed tells whether the request only asked whether a kind is there. The snapshotter asks for groups of snapshots when it starts, and
+// probed reports whether the request only asked whether a kind is there. The snapshotter asks for groups of snapshots when it starts, and
 // goes on without them (external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go:259-267). No driver here can make groups.
 func probed(request env.Request) bool {
 	return program(request) == "csi-snapshotter" && request.Object.Group == "groupsnapshot.storage.k8s.io" && request.Verb == "list"

@@ -53,7 +53,7 @@ func TestEveryKubernetesKnowsTheFieldsThatAreApplied(t *testing.T) {
 	}
 }
 
-// defined tells whether a kind is defined by a CRD, which no schema of Kubernetes has.
+// defined reports whether a kind is defined by a CRD, which no schema of Kubernetes has.
 func defined(object *unstructured.Unstructured) bool {
 	group := object.GroupVersionKind().Group
 	return strings.Contains(group, "openshift.io") || group == "monitoring.coreos.com" || group == "snapshot.storage.k8s.io" ||

@@ -113,7 +113,7 @@ func each(all map[string][]*unstructured.Unstructured, visit func(from string, o
 	}
 }
 
-// ofCRD tells whether a kind is defined by a CRD of a release.
+// ofCRD reports whether a kind is defined by a CRD of a release.
 func ofCRD(object *unstructured.Unstructured) bool {
 	group := object.GroupVersionKind().Group
 	return slices.ContainsFunc(append(needed(), monitored()...), func(name string) bool {

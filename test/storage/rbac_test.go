@@ -43,7 +43,7 @@ func refused(cluster *env.Cluster, mark env.Mark) error {
 	return nil
 }
 
-// allowed tells whether a request that was refused was allowed later: the API server takes a moment to know of a new binding.
+// allowed reports whether a request that was refused was allowed later: the API server takes a moment to know of a new binding.
 func allowed(later []env.Request, refused env.Request) bool {
 	return slices.ContainsFunc(later, func(request env.Request) bool {
 		return request.Verb == refused.Verb && request.Object == refused.Object && !request.IsRefused()

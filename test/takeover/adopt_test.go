@@ -138,7 +138,7 @@ func did(requests []env.Request) (done map[string]string, pods []string) {
 	return done, pods
 }
 
-// isOwnBusiness tells whether something is no part of the plan: what the operator writes for itself, and the admission of
+// isOwnBusiness reports whether something is no part of the plan: what the operator writes for itself, and the admission of
 // SharedVolumes, which it installs whenever it runs.
 func isOwnBusiness(resource string) bool {
 	return slices.Contains([]string{

@@ -105,7 +105,7 @@ func (d *driver) checkSource(source *csi.VolumeContentSource) error {
 	return nil
 }
 
-// reachable tells whether volumes of this driver can be where one is asked for.
+// reachable reports whether volumes of this driver can be where one is asked for.
 func (d *driver) reachable(requirement *csi.TopologyRequirement) bool {
 	wanted := requirement.GetRequisite()
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(topology *csi.Topology) bool {
