@@ -23,7 +23,7 @@ const apart = 10 * time.Minute
 // looks is how often an operator looks at a lease, every 26 s, until more time has passed than the lease lasts, which is 137 s.
 const looks = 6
 
-// The times in a lease are those of its holder's clock. Who holds one is whoever goes on renewing it, whatever the times say. This test
+// The times in a lease are those of its holder's clock. Its holder is the operator that goes on renewing it, whatever the times say. This test
 // begins, lets all others of the package run, and looks at the end.
 func TestALeaseIsHeldByTheOneThatRenewsItWhateverTheClocksSay(t *testing.T) {
 	cluster := suite.cluster
@@ -103,7 +103,7 @@ func renew(ctx context.Context, cluster *env.Cluster, lease *coordinationv1.Leas
 	}
 }
 
-// The API server's clock tells when objects were made, the operator's how much time has passed since then.
+// The API server's clock says when objects were made, the operator's how much time has passed since then.
 func TestClocksThatDifferCostNothing(t *testing.T) {
 	cluster := suite.cluster
 	cost := map[time.Duration][]string{}

@@ -70,7 +70,7 @@ func TestOfTwoCopiesOfTheEFSOperatorTheOlderWorks(t *testing.T) {
 	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
-// secondEFS gives the second namespace all rights of the EFS operator.
+// secondEFS gives the second namespace all RBAC of the EFS operator.
 func secondEFS(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	env.Must(t, cluster.InstallManifestsIn(t.Context(), secondNamespace))
@@ -150,7 +150,7 @@ func still(t *testing.T, users ...string) {
 
 var errNotEnded = errors.New("it still runs")
 
-// A cluster's release has one namespace for the cluster-storage-operator, and one for the operators of its drivers. A copy elsewhere ends
+// A cluster's release has one namespace for the cluster-storage-operator, and one for the operators of its drivers. A copy in another namespace ends
 // before it has written anything.
 func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 	cluster := suite.cluster

@@ -31,7 +31,7 @@ func next(namespace, name string) *v1alpha1.SharedVolume {
 	return sv
 }
 
-// mountsOnly checks that the IDs of a SharedVolume are those that its author has written, and that whatever volume its PVC has, asks for,
+// mountsOnly checks that the IDs of a SharedVolume are its author's, and that whatever volume its PVC has, asks for,
 // or is promised is of these IDs. It fails the test at once: what was bound once can have been read.
 func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolume) {
 	t.Helper()
@@ -192,7 +192,7 @@ func settles(t *testing.T, cluster *env.Cluster, sv *v1alpha1.SharedVolume) {
 	})
 }
 
-// "a" with "b-c" and "a-b" with "c" want volumes of the same name. Whoever comes first has it, and nobody has what is another's.
+// "a" with "b-c" and "a-b" with "c" want volumes of the same name. The first has it, and nobody has what is another's.
 func TestNamesThatMeetAreServedApart(t *testing.T) {
 	cluster := suite.cluster
 	first, second := tenant(t, cluster, "meet-me"), tenant(t, cluster, "meet")

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}, "--nodes", "4"))
 }
 
-// alone lets an operator work at once, whoever held the lease before.
+// alone lets an operator work at once, although another held the lease before.
 const alone = "--leader-elect=false"
 
 // operate starts the EFS operator. It ends with the test.
@@ -89,7 +89,7 @@ func editor(t *testing.T, cluster *env.Cluster, namespace string) client.Client 
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	own, err := client.New(config, client.Options{Scheme: cluster.Scheme})
 	env.Must(t, err)
-	env.Eventually(t, "the tenant's rights in force", func() error {
+	env.Eventually(t, "the tenant's RBAC in force", func() error {
 		return own.List(t.Context(), &corev1.PersistentVolumeClaimList{}, client.InNamespace(namespace))
 	})
 	return own

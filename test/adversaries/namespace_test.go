@@ -30,7 +30,7 @@ func moments() []moment {
 			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+resource)
 		}
 	}
-	tells := func(r *http.Request, _ string) bool {
+	writesStatus := func(r *http.Request, _ string) bool {
 		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/sharedvolumes/") && strings.HasSuffix(r.URL.Path, "/status")
 	}
 	deletes := func(r *http.Request, name string) bool {
@@ -41,7 +41,7 @@ func moments() []moment {
 		{name: "after-volume", write: creates("persistentvolumes"), answered: true},
 		{name: "before-claim", write: creates("persistentvolumeclaims")},
 		{name: "after-claim", write: creates("persistentvolumeclaims"), answered: true},
-		{name: "before-status", write: tells},
+		{name: "before-status", write: writesStatus},
 		{name: "ready"},
 		{name: "mounted", mounted: true},
 		{name: "deleted", deleted: true},
@@ -104,7 +104,7 @@ func TestANamespaceMadeAgainGetsNothingOfThePreviousTenant(t *testing.T) {
 	}
 }
 
-// hold keeps the first request that matches a moment from being answered until it is told to go on.
+// hold keeps the first request that matches a moment from being answered until its release.
 func hold(through *env.Proxy, moment moment, namespace string) (reached <-chan struct{}, goOn func()) {
 	arrived, released := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -22,7 +22,7 @@ import (
 const mostCreations = 12
 
 // etcd is set back to a snapshot, and the operator goes on running. What it has written since then is not there, what it has deleted is,
-// and objects have older resource versions than those that it remembers.
+// and objects have older resource versions than it remembers.
 func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	cluster := suite.cluster
 	own := tenant(t, cluster, "restored")

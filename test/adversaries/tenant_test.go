@@ -25,7 +25,7 @@ const (
 	fat, fatness = 25, 256<<10 - 1<<10
 	// mostMemoryOfFew and mostMemoryOfAll are the resident memory of the operator beside them, in MiB; without them it needs 60.
 	mostMemoryOfFew, mostMemoryOfAll = 140, 300
-	// mostFirst is how many requests one of the crowd may cost until it is told what is wrong.
+	// mostFirst is how many requests one of the crowd may cost until its status says what is wrong.
 	mostFirst = 8
 	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 26 s.
 	mostLater = 400
@@ -74,11 +74,11 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	t.Logf("%d SharedVolumes were created within %s", crowd, time.Since(began).Round(time.Millisecond))
 	env.Must(t, serve("when all have come"))
 	awaitFailed(t, operator, crowd)
-	t.Logf("all of them were told what is wrong after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("all of them say what is wrong after %s", time.Since(began).Round(time.Millisecond))
 	first := requests(t, mark, env.OperatorUser, ofCrowd)
 	t.Logf("%d requests about the crowd until then: %s", len(first), tally(first))
 	if len(first) > mostFirst*crowd {
-		t.Errorf("%d requests until each of %d SharedVolumes was told what is wrong, at most %d are allowed", len(first), crowd, mostFirst*crowd)
+		t.Errorf("%d requests until each of %d SharedVolumes says what is wrong, at most %d are allowed", len(first), crowd, mostFirst*crowd)
 	}
 	volumes := &metav1.PartialObjectMetadataList{}
 	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))

@@ -121,7 +121,7 @@ func TestConsoleFindsTheDashboard(t *testing.T) {
 	if configMap.Namespace != "openshift-config-managed" || configMap.Labels["console.openshift.io/dashboard"] != "true" {
 		t.Errorf("the console does not look at namespace %q, labels %v", configMap.Namespace, configMap.Labels)
 	}
-	// The operator watches the name that its driver tells, and no other one.
+	// The operator watches the name that its driver has, and no other one.
 	efs := awsefs.Driver()
 	if configMap.Name != efs.Dashboard() || shown.Title != "Storage / AWS EFS CSI driver" {
 		t.Errorf("ConfigMap %q with title %q", configMap.Name, shown.Title)

@@ -228,7 +228,7 @@ func TestACreationThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 			t.Errorf("ended at request %d, it says that all is done", number)
 		}
 		if dice.IntN(2) == 0 {
-			// Whoever gives up leaves nothing behind.
+			// A program that gives up leaves nothing behind.
 			c.Set(nil)
 			want(t, c.cleanup(ofShare("ci")), efscleanup.Clean)
 			c.WantLeft()

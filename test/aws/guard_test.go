@@ -138,7 +138,7 @@ func TestAFileSystemStaysIfItsAccessPointIsRefusedThoughTheListSaysOtherwise(t *
 func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	c := newCloud(t)
 	mine := c.furnish(infra)
-	elsewhere := func(fakeaws.Call) fakeaws.Fault {
+	otherRegion := func(fakeaws.Call) fakeaws.Fault {
 		return func(send func() *fakeaws.Answer) *fakeaws.Answer {
 			answer := send()
 			answer.Body = []byte(strings.ReplaceAll(string(answer.Body), "elasticfilesystem:us-east-1:", "elasticfilesystem:eu-west-1:"))
@@ -152,7 +152,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		calls   int
 	}{
 		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "are of AWS account 123456789012, not of 210987654321", 1},
-		"another region answers":  {func(*efscleanup.Options) {}, elsewhere, "which is not in region us-east-1", 3},
+		"another region answers":  {func(*efscleanup.Options) {}, otherRegion, "which is not in region us-east-1", 3},
 		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "no AWS account is given", 0},
 		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "it has 12 digits", 0},
 		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "no AWS region is given", 0},
@@ -184,7 +184,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 	c.WantLeft(mine.all()...)
 }
 
-// A region in which the cluster has nothing is no mistake that anybody could notice; but nothing happens elsewhere.
+// A region in which the cluster has nothing is no mistake that anybody could notice. Nothing happens in other regions.
 func TestAnotherRegionIsNotTouched(t *testing.T) {
 	c := newCloud(t)
 	mine := c.furnish(infra)

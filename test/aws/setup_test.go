@@ -84,7 +84,7 @@ func TestAnswersThatBreakDoNotHurtTheSetUpOfATest(t *testing.T) {
 	}
 }
 
-// Programs that run side by side are told apart by their keys, and see what each other have done.
+// Programs that run side by side have keys of their own, and see what each other have done.
 func TestTheProxyServesSeveralProgramsAtOnce(t *testing.T) {
 	const each = 20
 	c := newCloud(t)

@@ -41,7 +41,7 @@ func leftovers(ctx context.Context, cluster *env.Cluster, before env.Snapshot, q
 // clean takes away whatever an operator has left behind, by force, so that the next one finds the cluster as this one
 // did. No operator runs meanwhile.
 func clean(ctx context.Context, cluster *env.Cluster, before env.Snapshot) error {
-	// Whoever did not release its lease would make the next one wait for it, if both have the same.
+	// An operator that did not release its lease would make the next one wait for it, if both have the same.
 	err := cluster.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(env.OperatorNamespace))
 	if err != nil {
 		return fmt.Errorf("delete the leases of the operators: %w", err)

@@ -131,8 +131,8 @@ func (t *trial) follow(ctx context.Context, kind schema.GroupVersionKind, option
 	return watching, nil
 }
 
-// watchFrom tells what happens after a list was made. A watch that the API server ends is opened again where it ended: a
-// busy server ends those that do not keep up.
+// watchFrom reports what happens after a list was made. A watch that the API server ends is opened again where it ended: a
+// busy server ends the watches that do not keep up.
 func watchFrom(ctx context.Context, cluster *env.Cluster, list client.ObjectList, options client.ListOptions) (watch.Interface, error) {
 	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
 		resumed := options

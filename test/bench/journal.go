@@ -86,7 +86,7 @@ func created(requests []env.Request, mapper meta.RESTMapper) ([]*unstructured.Un
 	return found, nil
 }
 
-// makes reports whether a request has made an object that stays. 201 is also the answer to a review of rights, and to a
+// makes reports whether a request has made an object that stays. 201 is also the answer to a review of access, and to a
 // server-side apply of something new.
 func makes(request env.Request) bool {
 	of := request.Object

@@ -53,7 +53,7 @@ func parse(args []string) (options, error) {
 	var parsed options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	nodes := flags.String("nodes", "12,500", "numbers of `nodes`: one control plane for each; 0 for none")
-	volumes := flags.String("volumes", "0,10000", "numbers of foreign PersistentVolumes, in the order of -nodes")
+	volumes := flags.String("volumes", "0,10000", "numbers of other PersistentVolumes, in the order of -nodes")
 	flags.DurationVar(&parsed.idle, "idle", time.Minute, "how long to do nothing")
 	flags.DurationVar(&parsed.limit, "limit", 2*time.Minute, "how long anything may take before it counts as failed")
 	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")

@@ -81,7 +81,7 @@ func awaitLook(ctx context.Context, cluster *env.Cluster, limit time.Duration) e
 	if err := create(ctx, cluster, pvc); err != nil {
 		return err
 	}
-	// Nothing tells that kube-controller-manager has seen the PVC.
+	// Nothing shows that kube-controller-manager has seen the PVC.
 	if err := pause(ctx, time.Second); err != nil {
 		return err
 	}

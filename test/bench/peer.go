@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// peerAccount is the ServiceAccount of the peer, so that the audit log tells its requests from ours.
+// peerAccount is the ServiceAccount of the peer, so that the audit log separates its requests from ours.
 const peerAccount = "bench-peer"
 
 // contestant is an operator to measure.
@@ -43,7 +43,7 @@ const (
 	asksForVolumes = "sharedvolumes"
 )
 
-// ours is the operator of this repository, under the rights that are shipped.
+// ours is the operator of this repository, under the RBAC that is shipped.
 func ours() (contestant, error) {
 	file, err := env.Binary(env.OperatorName)
 	return contestant{
@@ -101,7 +101,7 @@ func sharedPeerEnvironment(kubeconfig string) []string {
 
 func peerUser() string { return "system:serviceaccount:" + env.OperatorNamespace + ":" + peerAccount }
 
-// installPeer lets the peer do everything, because nobody here knows which rights it needs.
+// installPeer lets the peer do everything, because nobody here knows which RBAC it needs.
 func installPeer(ctx context.Context, cluster *env.Cluster) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: peerAccount}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -117,7 +117,7 @@ func installPeer(ctx context.Context, cluster *env.Cluster) error {
 	return nil
 }
 
-// describe tells what a binary was built from. A script has to do with its hash.
+// describe says what a binary was built from. A script has to do with its hash.
 func describe(c contestant) (Program, error) {
 	content, err := os.ReadFile(c.file)
 	if err != nil {

@@ -75,7 +75,7 @@ type ConvergeCost struct {
 // IdleCost is the time in which nothing happens.
 type IdleCost struct {
 	Seconds float64 `json:"seconds"`
-	// Requests are those that are neither of the lease nor watches.
+	// Requests are neither of the lease nor watches.
 	Requests          int     `json:"requests"`
 	Writes            int     `json:"writes"`
 	LeaseRequests     int     `json:"leaseRequests"`

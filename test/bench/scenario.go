@@ -113,7 +113,7 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 	return report, version, failure
 }
 
-// startCluster starts a control plane that has what operators need, and tells its version.
+// startCluster starts a control plane that has what operators need, and returns its version.
 func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Cluster, version string, err error) {
 	say("%s: starting the control plane", name)
 	cluster, err = env.Start(ctx, "--nodes", strconv.Itoa(nodes))
@@ -135,7 +135,7 @@ func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
 	if count == 0 {
 		return nil
 	}
-	say("creating %d foreign PersistentVolumes", count)
+	say("creating %d other PersistentVolumes", count)
 	err := inParallel(count, func(number int) error {
 		if err := cluster.Client.Create(ctx, otherVolume(number)); err != nil {
 			return fmt.Errorf("create PersistentVolume %d of %d: %w", number, count, err)
@@ -237,7 +237,7 @@ func pause(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// say tells how far the bench is; the table alone goes to standard output.
+// say prints how far the bench is; the table alone goes to standard output.
 func say(format string, values ...any) {
 	_, _ = fmt.Fprintf(os.Stderr, "bench: "+format+"\n", values...)
 }

@@ -129,7 +129,7 @@ func (t *trial) unshare(ctx context.Context, count int) error {
 	return nil
 }
 
-// kindsOf counts requests by verb and resource, and those that were refused apart.
+// kindsOf counts requests by verb and resource, and refused requests apart.
 func kindsOf(requests []env.Request) map[string]int {
 	counts := map[string]int{}
 	for _, request := range requests {

@@ -86,7 +86,7 @@ func (s *scene) oldPodsOn(ctx context.Context, nodes ...string) error {
 	return nil
 }
 
-// keptIdentities are the UIDs of what a take-over changes in place, and of the data of users.
+// keptIdentities are the UIDs of what a migration changes in place, and of the data of users.
 func (s *scene) keptIdentities(t *testing.T) map[string]string {
 	t.Helper()
 	all, err := s.Take(t.Context())
@@ -112,7 +112,7 @@ func (s *scene) keptIdentities(t *testing.T) map[string]string {
 	return found
 }
 
-// takesOver creates the ClusterCSIDriver and follows the take-over: free nodes first, that of the application when the administrator
+// takesOver creates the ClusterCSIDriver and follows the migration: free nodes first, that of the application when the administrator
 // accepts it.
 func (s *scene) takesOver(t *testing.T, csv fakeolm.CSV, app *corev1.Pod) {
 	t.Helper()

@@ -166,7 +166,7 @@ func (s *scene) pods(t *testing.T) map[string]string {
 	return found
 }
 
-// writes are what the operator has written since a mark, each object once: not what it writes to lead, to tell, to report or to ask.
+// writes are what the operator has written since a mark, each object once: not what it writes to lead, to report or to ask.
 func (s *scene) writes(t *testing.T, since env.Mark) []string {
 	t.Helper()
 	requests, err := s.Audit.Since(since, env.OperatorUserIn(s.namespace))

@@ -144,7 +144,7 @@ func (s *scene) operands(t *testing.T) map[string]string {
 	return found
 }
 
-// dataKinds are those that users have, and that no operator may take away.
+// dataKinds are the kinds that users have, and that no operator may remove.
 func dataKinds() []string {
 	return []string{
 		"CustomResourceDefinition.apiextensions.k8s.io", "ClusterCSIDriver.operator.openshift.io", "SharedVolume.aws-efs.managed.openshift.io",

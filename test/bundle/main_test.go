@@ -47,7 +47,7 @@ type scene struct {
 }
 
 // open gives a test a control plane. At the end the operator has stopped cleanly, and no request of it was refused: it has had no
-// rights but those of its ClusterServiceVersion.
+// RBAC but that of its ClusterServiceVersion.
 func open(t *testing.T, namespace string, flags ...string) *scene {
 	t.Helper()
 	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
@@ -76,7 +76,7 @@ func (s *scene) refusedNothing(t *testing.T) {
 	}
 }
 
-// uninstall removes an operator. OLM takes its rights first: what it is refused from then on is no mistake of its own, and its Lease stays
+// uninstall removes an operator. OLM takes its RBAC first: what it is refused from then on is no mistake of its own, and its Lease stays
 // held. The guide deletes that.
 func (s *scene) uninstall(t *testing.T, name string) {
 	t.Helper()

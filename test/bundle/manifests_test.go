@@ -74,7 +74,7 @@ func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
 			csv := read(t, committed(t, p))
 			objects, err := csv.Objects(p.Namespace, nil)
 			env.Must(t, err)
-			// The account, its rights, metrics and alerts, the roles of users, the Deployment.
+			// The account, its RBAC, metrics and alerts, the roles of users, the Deployment.
 			if len(objects) < 14 {
 				t.Errorf("%d objects", len(objects))
 			}
@@ -180,7 +180,7 @@ func TestAWrongManifestIsRefusedByTheAPIServer(t *testing.T) {
 	}
 }
 
-// What the operator is told in its environment is the bundle's, unless the Subscription says something else.
+// What the operator's environment says is the bundle's, unless the Subscription says something else.
 func TestTheSubscriptionHasTheLastWordOnTheEnvironment(t *testing.T) {
 	csv := read(t, committed(t, own()))
 	objects, err := csv.Objects(env.OperatorNamespace, []corev1.EnvVar{{Name: "DRIVER_IMAGE", Value: "mirror.example/driver:1"}, roleARN(nodeRole)})

@@ -51,7 +51,7 @@ func (s *scene) followsRoles(t *testing.T, csv fakeolm.CSV) {
 		requests    map[string]string
 		// rollouts are those of the controller and of the nodes.
 		rollouts [2]int64
-		// hashes tell whose pods have the hash of a Secret.
+		// hashes say whose pods have the hash of a Secret.
 		hashes [2]bool
 		state  func() error
 	}{

@@ -85,7 +85,7 @@ func scaffold(t *testing.T) thirdParty {
 	return thirdParty{read(t, files), sampleDriver, sampleOperator, program}
 }
 
-// What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the rights of its bundle, and is
+// What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the RBAC of its bundle, and is
 // removed without a trace and without touching EFS.
 func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 	t.Parallel()
@@ -218,5 +218,5 @@ func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rbac.Ro
 		}
 		idle = append(idle, right.String())
 	}
-	equal(t, "rights that nobody needed", []string{}, idle)
+	equal(t, "RBAC that nobody needed", []string{}, idle)
 }

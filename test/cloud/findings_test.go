@@ -49,7 +49,7 @@ func TestAProblemInAWSIsReportedUntilItIsFixed(t *testing.T) {
 		w.patch(env.EFS(""), `{"spec":{"observedConfig":null}}`)
 	})
 	w.zonal, w.crowded = w.system("b", "b"), w.system("", "a", "b")
-	// It is judged when it is a minute old.
+	// It is evaluated when it is a minute old.
 	w.lost = w.volume("lost", w.crowded, missingPoint)
 	w.volume("across", w.zonal, w.AccessPoint(w.zonal, nil))
 	w.loose, w.ghost = w.class("loose", w.zonal), w.class("ghost", missingSystem)
@@ -62,10 +62,10 @@ func TestAProblemInAWSIsReportedUntilItIsFixed(t *testing.T) {
 		test func(w *wrong)
 	}{
 		{"access points are counted and get their tags", (*wrong).accessPoints},
-		{"what changed while no operator ran is made up for", (*wrong).tagsAfterRestart},
+		{"what changed while no operator ran is done later", (*wrong).tagsAfterRestart},
 		{"denied tags are no storm", (*wrong).deniedTags},
 		{"each thing that is wrong is named", (*wrong).findings},
-		{"what is mended is told no more", (*wrong).mended},
+		{"what is mended is reported no more", (*wrong).mended},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(w.in(t)) }) {
 			return
@@ -103,7 +103,7 @@ func (w *wrong) tags() map[string]fakeaws.Tags {
 	return all
 }
 
-// tagged checks the tags of our access points besides those that they were made with, and that no others have changed. A call is counted
+// tagged checks the tags of our access points besides the tags that they were made with, and that no others have changed. A call is counted
 // before AWS has carried it out.
 func (w *wrong) tagged(before map[string]fakeaws.Tags, want fakeaws.Tags) func() error {
 	expected := maps.Clone(before)
@@ -158,7 +158,7 @@ func (w *wrong) tagsAfterRestart() {
 func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "3"}))
-	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
+	w.until("the denial reported", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
 		w.says("PermissionMissing", tagResource, "iam-policy controller"), w.hasEvent(driverName, "PermissionMissing", tagResource),
 		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
 	for i := range 20 {
@@ -174,7 +174,7 @@ func (w *wrong) deniedTags() {
 	w.until("nothing outdated", w.says("AccessPointsUnused"), w.not("AccessPointTagsOutdated"), w.not("OptionalPermissionMissing"))
 	w.Set(denied(untagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), nil))
-	w.until("the denial told", w.says("AccessPointTagsOutdated", "11 access points"), w.says("OptionalPermissionMissing", untagResource))
+	w.until("the denial reported", w.says("AccessPointTagsOutdated", "11 access points"), w.says("OptionalPermissionMissing", untagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.until("nothing outdated", w.not("AccessPointTagsOutdated"))
 	if count := w.Count(untagResource); count > 3 || len(w.Calls()) != count {
@@ -183,7 +183,7 @@ func (w *wrong) deniedTags() {
 }
 
 func (w *wrong) findings() {
-	w.until("a volume old enough to be judged", func() error {
+	w.until("a volume old enough to be evaluated", func() error {
 		if age := time.Since(w.lost.CreationTimestamp.Time); age < time.Minute+time.Second {
 			return fmt.Errorf("it is %s old", age)
 		}
@@ -202,14 +202,14 @@ func (w *wrong) findings() {
 		{"PermissionMissing", w.zonal, describeTargets, []string{"NODE_ROLEARN", w.namespace + "-across"}},
 	} {
 		texts := append(one.texts, one.fileSystem, strings.TrimPrefix(strings.TrimPrefix(one.object, "StorageClass/"), describeTargets))
-		w.until(one.problem+" told", w.says(one.problem, texts...), w.hasEvent(driverName, one.problem, one.fileSystem),
+		w.until(one.problem+" reported", w.says(one.problem, texts...), w.hasEvent(driverName, one.problem, one.fileSystem),
 			w.metric(problem(one.problem, one.fileSystem, one.object), 1))
 	}
 	w.until("how many volumes are One Zone", w.metric(
 		fmt.Sprintf("csi_operator_one_zone_volumes{driver=%q,file_system=%q,zone=\"us-east-1b\"}", driverName, w.zonal), 1))
 	env.Must(w.t, w.only("OneZoneStorageClass", "MountTargetMissing", "FileSystemMissing", "AccessPointMissing", "PermissionMissing", "AccessPointsUnused")())
 	nothing, something := w.share("nothing", w.crowded, missingPoint), w.share("something", w.crowded, w.used)
-	w.until("a SharedVolume told as well", w.ready(nothing, "False/AccessPointNotFound", missingPoint), w.ready(something, "True/Regional"))
+	w.until("a SharedVolume reported as well", w.ready(nothing, "False/AccessPointNotFound", missingPoint), w.ready(something, "True/Regional"))
 	// The second look at the tags finds them as they should be.
 	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4})
 }

@@ -183,7 +183,7 @@ func TestMadeUpFileSystemsCostFewRequests(t *testing.T) {
 		sv.Spec.FileSystemID = fmt.Sprintf("fs-%017x", 0xbad000+i)
 		env.Must(t, s.cluster.Client.Create(t.Context(), sv))
 	}
-	s.until("each is told", func() error {
+	s.until("each is reported", func() error {
 		list, reported := &v1alpha1.SharedVolumeList{}, 0
 		if err := s.cluster.Client.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			return err

@@ -71,8 +71,8 @@ func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsInAnotherZone(t 
 	s.start()
 	moving, odd, kept := s.share("moving", id, point), s.share("odd", id, point), s.share("kept", id, point)
 	s.until("Ready without AWS", s.ready(moving, ""), s.ready(odd, ""), s.ready(kept, ""))
-	elsewhere, holder := s.pod("elsewhere", "worker-0", "pvc-moving"), s.pod("holder", "", "pvc-kept")
-	if zone := s.zoneOf(elsewhere); zone != "us-east-1a" {
+	outside, holder := s.pod("elsewhere", "worker-0", "pvc-moving"), s.pod("holder", "", "pvc-kept")
+	if zone := s.zoneOf(outside); zone != "us-east-1a" {
 		t.Fatalf("worker-0 is in %s", zone)
 	}
 	s.zoneOf(holder)
@@ -94,7 +94,7 @@ func TestAVolumeThatExistsGetsItsZoneOnlyWhenAskedAndWhenNoPodIsInAnotherZone(t 
 	if after := s.version(moving) + s.version(odd); after != before || s.affinity(moving) != "" || s.affinity(odd) != "" || s.affinity(kept) != "" {
 		t.Errorf("volumes were written: %s, %s before", after, before)
 	}
-	s.drop(elsewhere)
+	s.drop(outside)
 	s.remade(kept, holder)
 	s.until("the affinity comes when the pod has ended", s.ready(moving, "True/OneZone", "pods are scheduled there"),
 		s.hasEvent("moving", "ZoneAffinityAdded", "zone"))
@@ -128,7 +128,7 @@ func (s *scene) remade(sv *v1alpha1.SharedVolume, holder *corev1.Pod) {
 			return err
 		}
 		if pvc.UID == owner {
-			return fmt.Errorf("it is still the former one")
+			return fmt.Errorf("it is still the previous one")
 		}
 		return nil
 	}, s.ready(sv, "True/OneZone"))

@@ -238,7 +238,7 @@ func (d *demo) uninstall(ctx context.Context) error {
 	return nil
 }
 
-// farewell tells how to go on with the cluster.
+// farewell says how to go on with the cluster.
 func (d *demo) farewell() {
 	d.say("The cluster and the operator (process %d) go on. To use and to end them:", d.operator.PID())
 	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())

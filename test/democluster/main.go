@@ -79,7 +79,7 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 // start brings up the cluster, which knows the programs of the operators and has none of them yet.
 func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
 	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, nodes)
-	d.say("but pods of operators are processes of this machine, with the rights of their ServiceAccounts.")
+	d.say("but pods of operators are processes of this machine, with the RBAC of their ServiceAccounts.")
 	programs, err := env.ReleasePrograms(false, env.ClusterRelease)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
 	return err
 }
 
-// install applies the release and tells what comes of it.
+// install applies the release and says what comes of it.
 func (d *demo) install(ctx context.Context) error {
 	d.say("Applying the manifests of release %s, as the cluster-version operator does.", env.ClusterRelease)
 	if err := d.cluster.ApplyRelease(ctx, env.Release{Version: env.ClusterRelease}); err != nil {
@@ -115,7 +115,7 @@ func (d *demo) install(ctx context.Context) error {
 	return d.follow(ctx)
 }
 
-// follow tells what has changed.
+// follow says what has changed.
 func (d *demo) follow(ctx context.Context) error {
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
 	for _, namespace := range []string{catalogue.OperatorNamespace, catalogue.Namespace} {
@@ -126,11 +126,11 @@ func (d *demo) follow(ctx context.Context) error {
 		}
 		for i := range deployments.Items {
 			one := &deployments.Items[i]
-			d.tell("Deployment "+one.Name, fmt.Sprintf("%d of %d pods", one.Status.AvailableReplicas, *one.Spec.Replicas))
+			d.sayOnce("Deployment "+one.Name, fmt.Sprintf("%d of %d pods", one.Status.AvailableReplicas, *one.Spec.Replicas))
 		}
 		for i := range daemonSets.Items {
 			one := &daemonSets.Items[i]
-			d.tell("DaemonSet "+one.Name, fmt.Sprintf("%d of %d nodes", one.Status.NumberAvailable, one.Status.DesiredNumberScheduled))
+			d.sayOnce("DaemonSet "+one.Name, fmt.Sprintf("%d of %d nodes", one.Status.NumberAvailable, one.Status.DesiredNumberScheduled))
 		}
 	}
 	operator, err := d.cluster.ClusterOperator(ctx)
@@ -146,13 +146,13 @@ func (d *demo) follow(ctx context.Context) error {
 		}
 	}
 	if len(states) > 0 {
-		d.tell("ClusterOperator storage", strings.Join(states, " "))
+		d.sayOnce("ClusterOperator storage", strings.Join(states, " "))
 	}
 	return nil
 }
 
-// tell says something once.
-func (d *demo) tell(about, what string) {
+// sayOnce says something once.
+func (d *demo) sayOnce(about, what string) {
 	if d.said[about] != what {
 		d.said[about] = what
 		d.say("  %-52s %s", about, what)
@@ -194,7 +194,7 @@ func (d *demo) list(ctx context.Context) error {
 	return nil
 }
 
-// farewell tells how to go on with the cluster.
+// farewell says how to go on with the cluster.
 func (d *demo) farewell() {
 	d.say("The cluster and its operators go on. To use and to end them:")
 	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())

@@ -167,7 +167,7 @@ func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
 	}
 }
 
-// Without rights in the old namespace nothing may be started beside what runs there.
+// Without RBAC in the old namespace nothing may be started beside what runs there.
 func TestAnOperatorWithoutRBACInTheOldNamespaceWaits(t *testing.T) {
 	h := newHandover(t)
 	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
@@ -184,7 +184,7 @@ func TestAnOperatorWithoutRBACInTheOldNamespaceWaits(t *testing.T) {
 	env.Must(t, h.cluster.Client.Create(t.Context(), h.binding()))
 	h.accept(t)
 	env.Eventually(t, "the driver handed over", func() error { return h.over(t.Context()) })
-	env.Eventually(t, "no rights are left", func() error { return h.cluster.Gone(t.Context(), h.binding()) })
+	env.Eventually(t, "no RBAC is left", func() error { return h.cluster.Gone(t.Context(), h.binding()) })
 }
 
 // Old pods that the scheduler would evict for ours are not handed over one by one. Nobody loses anything that he has not given up.

@@ -270,7 +270,7 @@ func (h *handover) restrict(t *testing.T) {
 	}
 }
 
-// binding gives the operator rights in the old namespace, as the cluster-storage-operator does.
+// binding gives the operator RBAC in the old namespace, as the cluster-storage-operator does.
 func (h *handover) binding() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: h.driver.NamespaceRole()},

@@ -50,7 +50,7 @@ func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	s.put(t, map[string]string{"cloud.conf": "[Global]"})
 	s.stays(t, "")
 	s.put(t, map[string]string{driver.CloudCAKey: "not a certificate"})
-	s.tells(t, "the driver does without")
+	s.hasProblem(t, "the driver does without")
 	s.stays(t, "")
 
 	s.put(t, map[string]string{driver.CloudCAKey: one})
@@ -60,7 +60,7 @@ func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	s.put(t, map[string]string{driver.CloudCAKey: one + one, "cloud.conf": "[Global]"})
 	s.stays(t, one+one)
 	s.put(t, map[string]string{driver.CloudCAKey: "not a certificate"})
-	s.tells(t, "the driver goes on with its previous ones")
+	s.hasProblem(t, "the driver goes on with its previous ones")
 	s.stays(t, one+one)
 
 	env.Must(t, s.cluster.Client.Delete(t.Context(), s.cloudConfig()))
@@ -167,7 +167,7 @@ func (s *trust) rollsOut(t *testing.T, bundle string) {
 			before.revision, s.revision, before.generation, s.generation)
 	}
 	if message := s.message(t, "ConfigObservationDegraded"); message != "" {
-		t.Errorf("it is told that %s", message)
+		t.Errorf("it is reported that %s", message)
 	}
 }
 
@@ -183,10 +183,10 @@ func (s *trust) stays(t *testing.T, bundle string) {
 	}
 }
 
-// tells waits for the sentence that the certificates can't be followed.
-func (s *trust) tells(t *testing.T, text string) {
+// hasProblem waits for the sentence that the certificates can't be followed.
+func (s *trust) hasProblem(t *testing.T, text string) {
 	t.Helper()
-	env.Eventually(t, "the wrong certificates are told", func() error {
+	env.Eventually(t, "the wrong certificates are reported", func() error {
 		message := s.message(t, "ConfigObservationDegraded")
 		for _, part := range []string{driver.CloudCAKey, driver.ManagedNamespace + "/kube-cloud-config", "spec.cloudConfig", text} {
 			if !strings.Contains(message, part) {

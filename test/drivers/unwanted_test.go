@@ -31,7 +31,7 @@ func goesWithItsPlatform(t *testing.T, s *scene) {
 	infrastructure := s.infrastructure(t)
 	env.Must(t, s.cluster.Client.Delete(t.Context(), infrastructure))
 	before := s.uids(t)
-	env.Eventually(t, "the missing Infrastructure is told", func() error {
+	env.Eventually(t, "the missing Infrastructure is reported", func() error {
 		if message := s.message(t, "ConfigObservationDegraded"); !strings.Contains(message, "nothing is removed") || !strings.Contains(message, "Infrastructure") {
 			return fmt.Errorf("it says %q", message)
 		}
@@ -64,7 +64,7 @@ func goesWithItsPlatform(t *testing.T, s *scene) {
 	s.sameAs(t, before)
 
 	env.Must(t, s.cluster.Client.Delete(t.Context(), app, client.GracePeriodSeconds(0)))
-	env.Eventually(t, "the driver is removed, and that is told", func() error { return s.removed(t) })
+	env.Eventually(t, "the driver is removed, and that is reported", func() error { return s.removed(t) })
 	s.setPlatform(t, s.driver.Platform)
 	s.settle(t)
 	_, err = s.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", s.driver.Name, notWanted+"-")

@@ -102,7 +102,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 			`[{"op":"replace","path":"/spec/maxUnavailable","value":2}]`},
 		"the CSIDriver is changed": {"csidriver", "efs.csi.aws.com",
 			`[{"op":"replace","path":"/spec/podInfoOnMount","value":true}]`},
-		"rights are added to a CredentialsRequest": {"credentialsrequest", "openshift-aws-efs-csi-driver",
+		"permissions are added to a CredentialsRequest": {"credentialsrequest", "openshift-aws-efs-csi-driver",
 			`[{"op":"add","path":"/spec/providerSpec/statementEntries/0/action/-","value":"elasticfilesystem:*"}]`},
 		"volume expansion is allowed in the StorageClass": {"storageclass", "efs-sc",
 			`[{"op":"add","path":"/allowVolumeExpansion","value":true}]`},
@@ -184,13 +184,13 @@ func TestABindingThatWasReplacedIsRestored(t *testing.T) {
 func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
 	cluster := clean(t)
 	const name = "efs-csi-provisioner-binding"
-	foreign := &rbacv1.ClusterRoleBinding{
+	stolen := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},
 	}
 	// An older operator bound the same name to a role of somebody else.
-	env.Must(t, cluster.Client.Create(t.Context(), foreign))
-	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(foreign) })
+	env.Must(t, cluster.Client.Create(t.Context(), stolen))
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(stolen) })
 	operate(t, cluster)
 	install(t, cluster)
 	live := find(t, cluster, damage{kind: "clusterrolebinding", name: name})

@@ -125,7 +125,7 @@ func TestAnotherReconcileWritesNothing(t *testing.T) {
 			_, err := cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "example.com/note=x", "--overwrite")
 			return err
 		},
-		"a foreign label on an operand": func() error {
+		"another label on an operand": func() error {
 			_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "label", "daemonset", "efs-csi-node", "example.com/note=x", "--overwrite")
 			return err
 		},

@@ -58,8 +58,8 @@ func pvcOf(name string, labels map[string]string) *corev1.PersistentVolumeClaim 
 	}
 }
 
-// Whoever has the token of the operator is held to its volumes, PVCs and namespace, whatever RBAC gives: here all, as OLM gives
-// the rights of the Role in all namespaces. Each request is a dry run.
+// The token of the operator is held to its volumes, PVCs and namespace, whatever RBAC gives: here all, as OLM gives
+// the rules of the Role in all namespaces. Each request is a dry run.
 func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	cluster := clean(t)
 	namespace(t, cluster, "victim", nil)
@@ -68,7 +68,7 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	community := volumeBy("efs.csi.aws.com", "of-the-community", ours)
 	marked := volumeBy("efs.csi.aws.com", "without-label", none)
 	marked.Annotations = map[string]string{"aws-efs.managed.openshift.io/shared-volume-uid": "made-up"}
-	foreign, left := pvcOf("foreign", none), pvcOf("of-the-community", ours)
+	stolen, left := pvcOf("foreign", none), pvcOf("of-the-community", ours)
 	sv := env.SharedVolume("victim", "sv")
 	env.Scene{Cluster: cluster, T: t}.Keep(sv)
 	owned := pvcOf("owned", none)
@@ -76,7 +76,7 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		APIVersion: v1alpha1.GroupVersion().String(), Kind: "SharedVolume", Name: sv.Name, UID: sv.UID,
 	}}
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "settings"}}
-	for _, object := range []client.Object{ebs, efs, community, marked, foreign, left, owned, config} {
+	for _, object := range []client.Object{ebs, efs, community, marked, stolen, left, owned, config} {
 		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	operator, sidecar := as(t, cluster, env.OperatorUser, "system:masters"), as(t, cluster, controller, "system:masters")
@@ -123,8 +123,8 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"create a volume of another driver":        create(operator, volumeBy("ebs.csi.aws.com", "new", ours)),
 		"create a volume without label":            create(operator, volumeBy("efs.csi.aws.com", "new", none)),
 		"create a volume that deletes data":        create(operator, deleting),
-		"delete a PVC of a tenant":                 remove(operator, foreign),
-		"call a PVC ours":                          change(operator, foreign, label),
+		"delete a PVC of a tenant":                 remove(operator, stolen),
+		"call a PVC ours":                          change(operator, stolen, label),
 		"create a PVC without label":               create(operator, pvcOf("new", none)),
 		"create a lease elsewhere":                 create(operator, lease("victim")),
 		"create a role elsewhere":                  create(operator, role("victim")),

@@ -166,7 +166,7 @@ func TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T) {
 	for _, object := range other {
 		if _, is := object.(*appsv1.Deployment); is {
 			deployment = object
-			// What is not there when ours is asked has no rights.
+			// What is not there when ours is asked has no RBAC.
 			continue
 		}
 		env.Scene{Cluster: cluster, T: t}.Keep(object)
@@ -231,7 +231,7 @@ func TestRemovalSaysWhichFinalizerHoldsItUp(t *testing.T) {
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) < 20 {
-		t.Errorf("%d objects are left: rights and identities must stay until the node pods have gone", len(owned))
+		t.Errorf("%d objects are left: RBAC and identities must stay until the node pods have gone", len(owned))
 	}
 	env.Must(t, hold(`[]`))
 	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })

@@ -13,9 +13,9 @@ import (
 // otherNamespace is where one test runs the operator, besides its default.
 const otherNamespace = "openshift-operators"
 
-// judgeRights reads all that the operator has asked for in all tests. No request may have been refused, and if all tests
-// have run, each of its rights must have been needed by one.
-func judgeRights(clusters []*env.Cluster, passed bool) error {
+// checkRBAC reads all that the operator has asked for in all tests. No request may have been refused, and if all tests
+// have run, each of its rules must have been needed by one.
+func checkRBAC(clusters []*env.Cluster, passed bool) error {
 	var requests []env.Request
 	for _, cluster := range clusters {
 		users := []string{env.OperatorUser, env.OperatorUserIn(otherNamespace)}
@@ -48,7 +48,7 @@ func judgeRights(clusters []*env.Cluster, passed bool) error {
 		lines = append(lines, "  "+right.String())
 	}
 	if len(lines) > 0 {
-		return fmt.Errorf("no test has made the operator need these rights of config/rbac/role.yaml; add a test, or remove them from "+
+		return fmt.Errorf("no test has made the operator need these rules of config/rbac/role.yaml; add a test, or remove them from "+
 			"the markers in rbac.go:\n%s", strings.Join(lines, "\n"))
 	}
 	return nil

@@ -193,7 +193,7 @@ func TestNamespacesWithoutAListCanBeShutOut(t *testing.T) {
 	})
 }
 
-// Whoever administers a namespace can use SharedVolumes there, and can't say which.
+// The administrator of a namespace can use SharedVolumes there, and can't say which.
 func TestANamespacesAdministratorCannotChangeTheList(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)

@@ -111,7 +111,7 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 		change := env.Merge(`{"spec":{"fileSystemID":"fs-76543210"}}`)
 		return who.Patch(t.Context(), sv.DeepCopy(), change, client.DryRunAll)
 	}
-	// The operator puts back what an older CRD let somebody change, and nobody else does, whatever their rights.
+	// The operator puts back what an older CRD let somebody change, and nobody else does, whatever their RBAC.
 	env.Must(t, change(as(t, cluster, env.OperatorUser, "system:masters"), good))
 	if err := change(as(t, cluster, env.OperatorUserIn("default"), "system:masters"), good); err == nil {
 		t.Error("an account of the same name in another namespace may change IDs")
@@ -120,12 +120,12 @@ func TestThePolicyHoldsNewSharedVolumesToIDsAndKeepsThem(t *testing.T) {
 		if err := change(cluster.Client, sv); err == nil || !strings.Contains(err.Error(), "make another SharedVolume") {
 			t.Errorf("%s: error %v, want one that says what to do instead", sv.Name, err)
 		}
-		// All else can be changed, also of those that are older than the policy.
+		// All else can be changed, also of SharedVolumes that are older than the policy.
 		env.Must(t, patch(cluster, sv, `{"metadata":{"annotations":{"example.com/note":"x"}}}`))
 	}
 }
 
-// Whoever takes the policy away, or part of it, has no success.
+// Nobody succeeds who removes the policy, or part of it.
 func TestThePolicyIsPutBack(t *testing.T) {
 	cluster := clean(t)
 	operate(t, cluster)

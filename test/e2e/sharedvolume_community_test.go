@@ -54,7 +54,7 @@ func communityDeployment(namespace string) *appsv1.Deployment {
 	}
 }
 
-// Whoever calls a Deployment as the community's operator is called does not stop anything.
+// A Deployment that only has the name of the community's operator does not stop anything.
 func TestADeploymentOfTheCommunitysNameAloneStopsNothing(t *testing.T) {
 	cluster := clean(t)
 	env.Scene{Cluster: cluster, T: t}.Keep(communityDeployment("default"))
@@ -88,7 +88,7 @@ func TestNothingIsDoneBesideANamesakeThatYieldsToNobody(t *testing.T) {
 	deployment := communityDeployment("second")
 	deployment.Name, deployment.Spec.Template.Spec.ServiceAccountName = env.OperatorName, env.OperatorName
 	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
-	// Also of those that it has looked after until now.
+	// Also of SharedVolumes that it has looked after until now.
 	env.Eventually(t, "an event that says why nothing is done", func() error {
 		return cluster.HasEvent(t.Context(), known, "LeftToOtherOperator", "second/"+env.OperatorName)
 	})

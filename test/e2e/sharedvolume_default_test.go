@@ -60,13 +60,13 @@ func TestANewInstallationDeniesWhatNoListAllows(t *testing.T) {
 	if err != nil || value != "Deny" {
 		t.Errorf("remembered is %q (%v)", value, err)
 	}
-	// An administrator opens it. Beside lists, that is told.
+	// An administrator opens it. Beside lists, a condition says so.
 	install(t, cluster)
 	env.Eventually(t, "open", func() error { return try(t, cluster, bare.Name) })
-	env.Eventually(t, "told", func() error { return cluster.Condition(t.Context(), openCondition, operatorv1.ConditionTrue) })
+	env.Eventually(t, "reported", func() error { return cluster.Condition(t.Context(), openCondition, operatorv1.ConditionTrue) })
 	env.Must(t, annotate(cluster, env.EFS(""), sharedvolume.UnlistedAnnotation, "Deny"))
 	env.Eventually(t, "closed", func() error { return denied(try(t, cluster, bare.Name)) })
-	env.Eventually(t, "not told any more", func() error { return absent(t.Context(), cluster, openCondition) })
+	env.Eventually(t, "not reported any more", func() error { return absent(t.Context(), cluster, openCondition) })
 	// While an operator runs.
 	unshare(t, cluster, sv)
 }
@@ -97,7 +97,7 @@ func TestAnOlderCRDIsReportedAndLivedWith(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	env.Eventually(t, "told", func() error { return cluster.Condition(t.Context(), outdatedCondition, operatorv1.ConditionTrue) })
+	env.Eventually(t, "reported", func() error { return cluster.Condition(t.Context(), outdatedCondition, operatorv1.ConditionTrue) })
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
 	later := share(t, cluster, "default", "sv2")
@@ -131,5 +131,5 @@ func TestAnOlderCRDIsReportedAndLivedWith(t *testing.T) {
 			return nil
 		})
 	}
-	env.Eventually(t, "not told any more", func() error { return absent(t.Context(), cluster, outdatedCondition) })
+	env.Eventually(t, "not reported any more", func() error { return absent(t.Context(), cluster, outdatedCondition) })
 }

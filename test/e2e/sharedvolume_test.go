@@ -82,7 +82,7 @@ func TestASharedVolumeThatIsDeletedUnderAPodEndsWithThePod(t *testing.T) {
 	env.Must(t, cluster.Running(t.Context(), pod))
 	env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), next) })
-	env.Eventually(t, "the former pair gone", func() error { return cluster.PairGone(t.Context(), old) })
+	env.Eventually(t, "the previous pair gone", func() error { return cluster.PairGone(t.Context(), old) })
 }
 
 func TestNamesThatCollideOrAreTooLong(t *testing.T) {
@@ -116,9 +116,9 @@ func TestNothingIsStolen(t *testing.T) {
 	volume.Name = "pv-default-sv1"
 	env.Scene{Cluster: cluster, T: t}.Keep(volume)
 	// These ask for volumes that are still to be made: one from another namespace, one with the name of our PVC.
-	_, foreign, _ := env.Workload()
-	foreign.Namespace, foreign.Spec.VolumeName = "thief", "pv-default-sv2"
-	env.Scene{Cluster: cluster, T: t}.Keep(foreign)
+	_, stolen, _ := env.Workload()
+	stolen.Namespace, stolen.Spec.VolumeName = "thief", "pv-default-sv2"
+	env.Scene{Cluster: cluster, T: t}.Keep(stolen)
 	pvc.Name, pvc.Spec.VolumeName = "pvc-taken", "pv-default-taken"
 	env.Scene{Cluster: cluster, T: t}.Keep(pvc)
 
@@ -133,8 +133,8 @@ func TestNothingIsStolen(t *testing.T) {
 	}
 	wanted := share(t, cluster, "default", "sv2")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), wanted) })
-	if wanted.Status.VolumeName != foreign.Spec.VolumeName {
-		t.Errorf("volume %s, so that the foreign PVC has asked for nothing", wanted.Status.VolumeName)
+	if wanted.Status.VolumeName != stolen.Spec.VolumeName {
+		t.Errorf("volume %s, so that the other PVC has asked for nothing", wanted.Status.VolumeName)
 	}
 	taken := share(t, cluster, "default", "taken")
 	env.Eventually(t, "Failed", func() error { return cluster.Phase(t.Context(), taken, v1alpha1.Failed) })
@@ -144,7 +144,7 @@ func TestNothingIsStolen(t *testing.T) {
 	// What came later is bound: so the first ones have been looked at.
 	later := share(t, cluster, "thief", "later")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), later) })
-	for _, theirs := range []*corev1.PersistentVolumeClaim{foreign, pvc} {
+	for _, theirs := range []*corev1.PersistentVolumeClaim{stolen, pvc} {
 		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
 		if theirs.Status.Phase == corev1.ClaimBound {
 			t.Errorf("PVC %s/%s of somebody else got our volume", theirs.Namespace, theirs.Name)

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-// A take-over needs rights of its own. What it must do, and must never do, is tested in test/takeover.
+// A migration needs RBAC of its own. What it must do, and must never do, is tested in test/takeover.
 func TestAMigrationNeedsNoOtherRBAC(t *testing.T) {
 	cluster := clean(t)
 	crd, err := cluster.CRDUID(t.Context())
@@ -58,7 +58,7 @@ func TestAMigrationNeedsNoOtherRBAC(t *testing.T) {
 	}
 }
 
-// A ClusterRoleBinding that gives others rights as well is theirs.
+// A ClusterRoleBinding that gives others permissions as well is theirs.
 func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
 	cluster := clean(t)
 	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))

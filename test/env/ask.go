@@ -34,7 +34,7 @@ func Ask(ctx context.Context, url, token string, config *tls.Config) (int, error
 	return response.StatusCode, err
 }
 
-// Trusting skips the check of a certificate that an operator has made up.
+// Trusting skips the check of a certificate that an operator has invented.
 func Trusting(most uint16) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MaxVersion: most}
 }

@@ -81,7 +81,7 @@ func (a Audit) Now() (Mark, error) {
 }
 
 // IsRefused reports whether the operator asked for something that it has no right to. An allowed write is refused as well if it would grant
-// what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with rights.
+// what the operator does not hold. That nothing is made in a namespace which ends has nothing to do with RBAC.
 func (r Request) IsRefused() bool {
 	return r.Response.Code == http.StatusForbidden && !strings.Contains(r.Response.Message, "because it is being terminated")
 }
@@ -102,7 +102,7 @@ func (a Audit) Since(mark Mark, users ...string) ([]Request, error) {
 	return found, err
 }
 
-// Next is Since that also returns the mark to go on from. Whoever asks again and again need not read all of it anew.
+// Next is Since that also returns the mark to go on from. A caller that asks again and again need not read all of it anew.
 func (a Audit) Next(mark Mark, users ...string) ([]Request, Mark, error) {
 	file, err := os.Open(a.File)
 	if err != nil {

@@ -26,7 +26,7 @@ func Dice(t *testing.T) *rand.Rand {
 
 func number(t *testing.T, variable string, fallback int) int {
 	t.Helper()
-	text := os.Getenv(variable) //nolint:forbidigo // A test has no flags; so make soak tells it.
+	text := os.Getenv(variable) //nolint:forbidigo // A test has no flags; so make soak says it.
 	if text == "" {
 		return fallback
 	}

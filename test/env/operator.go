@@ -60,7 +60,7 @@ func (c *Cluster) InstallManifests(ctx context.Context) error {
 	return c.InstallManifestsIn(ctx, OperatorNamespace)
 }
 
-// InstallManifestsIn is InstallManifests for another namespace, which it makes if it is missing. The guide tells to replace
+// InstallManifestsIn is InstallManifests for another namespace, which it makes if it is missing. The guide says to replace
 // the name in all files.
 func (c *Cluster) InstallManifestsIn(ctx context.Context, namespace string) error {
 	if err := c.Namespace(ctx, namespace); err != nil {
@@ -207,7 +207,7 @@ func RunOperator(program string, args, environment []string) (*Operator, error) 
 	return RunFile(binary, args, environment)
 }
 
-// RunFile is RunOperator for a program that lies elsewhere.
+// RunFile is RunOperator for a program in another folder.
 func RunFile(binary string, args, environment []string) (*Operator, error) {
 	return runLogged(binary, args, defaults(environment))
 }
@@ -293,7 +293,7 @@ func (o *Operator) Output() string {
 	return string(output)
 }
 
-// LastLines are what tells most of a log: its end, without the lines of a start that went well.
+// LastLines are the most useful ones of a log: its end, without the lines of a start that went well.
 func LastLines(log string) string {
 	started := strings.Contains(log, `"Starting workers"`)
 	lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {

@@ -20,7 +20,7 @@ type Pool struct {
 	Flags []string
 	// Prepare, if set, gives a new cluster what all tests expect.
 	Prepare func(ctx context.Context, cluster *Cluster) error
-	// Judge, if set, looks at all clusters when all tests have run. It is told whether they have passed.
+	// Check, if set, looks at all clusters when all tests have run. Passed says whether they have passed.
 	Check func(clusters []*Cluster, passed bool) error
 
 	mutex   sync.Mutex

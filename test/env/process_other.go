@@ -4,5 +4,5 @@ package env
 
 import "os/exec"
 
-// DieWithParent can do nothing here: only Linux tells a child of its parent's death.
+// DieWithParent can do nothing here: only Linux signals its parent's death to a child.
 func DieWithParent(*exec.Cmd) {}

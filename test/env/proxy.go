@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Proxy stands between one operator and the API server. It counts what passes and disturbs what it is told to.
+// Proxy stands between one operator and the API server. It counts what passes and disturbs what a test wants disturbed.
 type Proxy struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy

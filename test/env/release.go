@@ -39,7 +39,7 @@ const ClusterRelease = "4.21.0"
 // Release is a version of what a cluster consists of, as far as this repository makes it.
 type Release struct {
 	Version string
-	// Images are those that differ from ReleaseImage, by their names in the release.
+	// Images differ from ReleaseImage, by their names in the release.
 	Images map[string]string
 	// Edit, if set, changes an object before it is applied; false leaves the object out. What is to be deleted has nothing but a name, and
 	// is not shown to it.
@@ -64,7 +64,7 @@ func DriverOperatorUser(operator string) string {
 
 // ApplyRelease does what the cluster-version operator does with the manifests of a release: in the order of their files, for the
 // profile of this cluster, with the images and the version of the release. What exists and is to be made only once is left alone.
-// Nothing is removed but what a manifest says so of. It does not wait for anything: Reached tells how far the release is.
+// Nothing is removed but what a manifest says so of. It does not wait for anything: Reached says how far the release is.
 func (c *Cluster) ApplyRelease(ctx context.Context, release Release) error {
 	objects, err := release.objects()
 	if err != nil {

@@ -28,7 +28,7 @@ func Rendered(ctx context.Context) (map[string][]*unstructured.Unstructured, err
 		return nil, fmt.Errorf("folder for rendered objects: %w", err)
 	}
 	defer os.RemoveAll(folder)
-	// The same tests run with the race detector elsewhere; here only what they write is wanted.
+	// Other targets run the same tests with the race detector; here only what they write is wanted.
 	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestRenderMatchesReviewedFiles$",
 		"./internal/driver/...", "./internal/catalogue")
 	command.Dir, command.Env = root, append(os.Environ(), "RENDERED="+folder, "UPDATE=")

@@ -205,7 +205,7 @@ func (s *Sampler) driver(change watch.EventType, driver *storagev1.CSIDriver) {
 	}
 }
 
-// violation is written down once; the first ones tell enough.
+// violation is written down once; the first ones say enough.
 func (s *Sampler) violation(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if len(s.found) < 20 && !slices.Contains(s.found, text) {
@@ -213,7 +213,7 @@ func (s *Sampler) violation(format string, args ...any) {
 	}
 }
 
-// Expect tells that the test ends these pods of applications.
+// Expect says that the test ends these pods of applications.
 func (s *Sampler) Expect(pods ...*corev1.Pod) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What node pods are told by: the label of those of the community and of ours, that of OpenShift's, and their accounts.
+// What identifies node pods: the label of those of the community and of ours, that of OpenShift's, and their accounts.
 const (
 	sampledApp          = "efs-csi-node"
 	openShiftApp        = "aws-efs-csi-driver-node"

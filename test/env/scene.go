@@ -116,7 +116,7 @@ func SaysIn(conditions []operatorv1.OperatorCondition, kind, state string, texts
 	return nil
 }
 
-// HasEvent checks that there is an event on an object, with a reason and a text. Objects are told apart by UID, or by name if none is known.
+// HasEvent checks that there is an event on an object, with a reason and a text. Objects are identified by UID, or by name if none is known.
 func (c *Cluster) HasEvent(ctx context.Context, object client.Object, reason, text string) error {
 	events := &corev1.EventList{}
 	if err := c.Client.List(ctx, events, client.InNamespace(object.GetNamespace())); err != nil {

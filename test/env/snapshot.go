@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Snapshot maps "Kind.group namespace/name" to the UID of every object in the cluster but those that come and go by
+// Snapshot maps "Kind.group namespace/name" to the UID of every object in the cluster but what comes and goes by
 // themselves: events, leases, the API server's internals, and what belongs to a CustomResourceDefinition.
 type Snapshot map[string]string
 
@@ -159,7 +159,7 @@ func (s Snapshot) of(kinds []schema.GroupVersionKind) Snapshot {
 	return found
 }
 
-// Differs tells what changed between two snapshots; nil if nothing did.
+// Differs says what changed between two snapshots; nil if nothing did.
 func (s Snapshot) Differs(later Snapshot) error {
 	var lines []string
 	for name, uid := range s {

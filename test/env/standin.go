@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// BehaviourAnnotation of a ClusterCSIDriver tells the stand-in for its operator (test/standin) how to behave.
+// BehaviourAnnotation of a ClusterCSIDriver says how the stand-in for its operator (test/standin) behaves.
 const BehaviourAnnotation = "standin/behaviour"
 
 // Behaviour is what a stand-in for an operator does. Without one, it makes the driver and reports that it works.

@@ -27,7 +27,7 @@ func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
 			moment.kill(t, cluster, through, operator)
 		})
 		if !passed {
-			// What follows would only be told of what has happened here.
+			// What follows would only report what has happened here.
 			return
 		}
 		through.Set(nil)

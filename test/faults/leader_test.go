@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// Each of two operators has a proxy of its own, which tells their requests apart.
+// Each of two operators has a proxy of its own, which separates their requests.
 func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)

@@ -131,7 +131,7 @@ func installed(t *testing.T) (*env.Cluster, *env.Proxy, *env.Operator) {
 	return cluster, through, operator
 }
 
-// alone lets an operator work at once, whoever held the lease before.
+// alone lets an operator work at once, although another held the lease before.
 const alone = "--leader-elect=false"
 
 // setLogLevel changes what the user asks for.

@@ -19,7 +19,7 @@ type phase struct {
 	begin func(*testing.T, *env.Cluster)
 	// want is what must be there at the end, by kind and name. It is learned from an operator that nobody disturbs.
 	want map[string]map[string]any
-	// cost is how many requests that took, and writes are those that write, but for the status.
+	// cost is how many requests that took, and writes are the writes among them, but for the status.
 	cost   int
 	writes []string
 }

@@ -249,7 +249,7 @@ func collectorKnows(t *testing.T, cluster *env.Cluster) {
 	}))
 }
 
-// What the API server refuses is told with what to do, and made as soon as it is allowed.
+// What the API server refuses is reported with what to do, and made as soon as it is allowed.
 func TestRefusedPairsAreReportedAndMadeLater(t *testing.T) {
 	t.Parallel()
 	cluster := own(t)
@@ -296,7 +296,7 @@ func TestRefusedPairsAreReportedAndMadeLater(t *testing.T) {
 		}
 	}
 	env.Must(t, cluster.Client.Update(t.Context(), role))
-	env.Eventually(t, "a SharedVolume refused for lack of rights", func() error {
+	env.Eventually(t, "a SharedVolume refused for lack of RBAC", func() error {
 		// The API server takes a moment to believe it.
 		_ = client.IgnoreNotFound(cluster.Client.Delete(t.Context(), bare.DeepCopy()))
 		if err := cluster.Client.Create(t.Context(), env.SharedVolume("default", "sv1")); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// blocks are those that are marked as bash. What can't run here, because it never ends for instance, is marked as sh.
+// blocks are marked as bash. What can't run here, because it never ends for instance, is marked as sh.
 func blocks(t *testing.T, root, name string) []env.Block {
 	t.Helper()
 	found, err := env.Blocks(root, name, "bash")

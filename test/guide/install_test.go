@@ -174,7 +174,7 @@ func decode(t *testing.T, object unstructured.Unstructured, spec any) {
 	}
 }
 
-// roles checks what the commands have told AWS, and told the operator about it.
+// roles checks what the commands have set in AWS, and said to the operator about it.
 func roles(t *testing.T, cluster *env.Cluster, root, home string) {
 	calls, err := os.ReadFile(filepath.Join(home, "aws.log"))
 	env.Must(t, err)

@@ -96,7 +96,7 @@ func TestInstallationAndIdlingStayWithinBudget(t *testing.T) {
 
 	mark, err = cluster.Audit.Now()
 	env.Must(t, err)
-	// There are credentials, and no AWS: that is told once, after the second try.
+	// There are credentials, and no AWS: that is reported once, after the second try.
 	env.Must(t, env.AwaitFor(t.Context(), 4*time.Minute, "nothing heard of AWS", func() error {
 		return errors.Join(shared(t, cluster), unreachable(t, cluster))
 	}))
@@ -126,7 +126,7 @@ func shared(t *testing.T, cluster *env.Cluster) error {
 	return nil
 }
 
-// unreachable checks that the operator has told that AWS does not answer.
+// unreachable checks that the operator has reported that AWS does not answer.
 func unreachable(t *testing.T, cluster *env.Cluster) error {
 	t.Helper()
 	return cluster.Says(t.Context(), env.EFS("").Name, "AWSEFSCloudUnreachable", "True")
@@ -194,7 +194,7 @@ func waitIdle(t *testing.T, cluster *env.Cluster, user string, mark env.Mark, re
 	}
 }
 
-// resident is the resident memory of a process in MiB; only Linux tells it.
+// resident is the resident memory of a process in MiB; only Linux shows it.
 func resident(t *testing.T, pid int) (int, bool) {
 	t.Helper()
 	mebibytes, known, err := env.Resident(pid)

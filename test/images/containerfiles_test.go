@@ -155,7 +155,7 @@ func TestTheDriversImageIsWhatItsPodsExpect(t *testing.T) {
 	env.Must(t, yaml.Unmarshal(text, &nodes))
 	container := nodes.Spec.Template.Spec.Containers[0]
 	if len(container.Command) > 0 {
-		t.Errorf("the pods have a command, %v, and so the static files are looked for elsewhere", container.Command)
+		t.Errorf("the pods have a command, %v, and so the static files are looked for in another folder", container.Command)
 	}
 	for _, mount := range container.VolumeMounts {
 		if strings.HasPrefix(static+"/", mount.MountPath+"/") {

@@ -18,7 +18,7 @@ func installs(t *testing.T, root, program string) {
 	cluster, err := env.Start(t.Context(), "--nodes", "2")
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
-	// A program of bin/ is what is asked for; this one is elsewhere.
+	// A program of bin/ is wanted; this one is in another folder.
 	cluster.Operator, err = filepath.Rel(filepath.Join(root, "bin"), program)
 	env.Must(t, err)
 	env.Must(t, cluster.InstallManifests(t.Context()))
@@ -37,7 +37,7 @@ func installs(t *testing.T, root, program string) {
 	metrics, err := url.Parse(operator.Metrics)
 	env.Must(t, err)
 	env.Eventually(t, "metrics over TLS", func() error {
-		// Nobody knows the certificate: it is made up at every start.
+		// Nobody knows the certificate: it is invented at every start.
 		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
 		connection, err := dialer.DialContext(t.Context(), "tcp", metrics.Host)
 		if err == nil {

@@ -26,7 +26,7 @@ import (
 
 const megabyte = 1 << 20
 
-// programs are those that are shipped in an image of their own, with how to see that each runs: what its help or its output has.
+// programs are shipped in an image of their own, with how to see that each runs: what its help or its output has.
 func programs() map[string]map[string]string {
 	return map[string]map[string]string{
 		env.OperatorName:           {"start -h": "-leader-elect", "iam-policy node": "elasticfilesystem:DescribeMountTargets"},

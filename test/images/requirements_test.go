@@ -124,7 +124,7 @@ func TestEFSUtilsCallsWorkWithWhatIsInstalled(t *testing.T) {
 	venv := filepath.Join(t.TempDir(), "venv")
 	python := filepath.Join(venv, "bin", "python")
 	run(t, nil, "python3", "-m", "venv", venv)
-	// Python here may be younger than RHEL's 3.9, for which botocore does not allow urllib3 2; then pip has to be told.
+	// Python here may be younger than RHEL's 3.9, for which botocore does not allow urllib3 2; then pip needs to know.
 	// Nothing else of PyPI is in the image, as it is here: so what it needs comes without hashes.
 	run(t, nil, python, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:", "--requirement",
 		filepath.Join(root, requirements))

@@ -1,4 +1,4 @@
-// Package rbac tells which rights of the operator no request has ever needed.
+// Package rbac says which RBAC of the operator no request has ever needed.
 package rbac
 
 import (
@@ -90,7 +90,7 @@ func ofResources(namespace string, rule rbacv1.PolicyRule) []Right {
 	return found
 }
 
-// Idle returns the rights of the held roles that no allowed request has exercised. Those that a granted role contains
+// Idle returns the rules of the held roles that no allowed request has exercised. Rules that a granted role contains
 // are not idle: Kubernetes lets nobody grant what they do not hold. A role for one namespace does not justify to hold
 // the right everywhere, and the other way round.
 func Idle(held, granted []Role, requests []env.Request) []Right {
@@ -131,7 +131,7 @@ func exercisedBy(request env.Request) []Right {
 	}
 	verbs := []string{request.Verb}
 	if request.Verb == "patch" && request.Response.Code == 201 {
-		// A server-side apply that creates an object needs both rights.
+		// A server-side apply that creates an object needs both permissions.
 		verbs = append(verbs, "create")
 	}
 	var found []Right

@@ -100,7 +100,7 @@ func TestIdleFindsRightsThatNobodyNeeded(t *testing.T) {
 				got = append(got, right.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("idle rights (-want +got):\n%s", diff)
+				t.Errorf("idle RBAC (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func Granted() ([]Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whoever makes an admission policy with parameters must be allowed to read all objects of their kind, and reads none.
+	// The author of an admission policy with parameters must be allowed to read all objects of their kind, and reads none.
 	granted := []Role{{Name: "parameters of admission policies", Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"operator.openshift.io"}, Resources: []string{"clustercsidrivers"}, Verbs: []string{"get"},
 	}}}}

@@ -23,7 +23,7 @@ import (
 )
 
 // A PVC is provisioned, attached, resized, modified, snapshotted, copied and deleted, as far as the sidecars of the driver do that. No
-// request is refused, and none of the rights that the rendered roles give is without use.
+// request is refused, and no rule of the rendered roles is without use.
 func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 	seen := &usage{held: map[rbac.Right]int{}, idle: map[rbac.Right]int{}}
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {

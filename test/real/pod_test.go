@@ -30,7 +30,7 @@ func released() []string {
 	return []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}
 }
 
-// listed are those that are only held against lists of flags: no module of theirs is served.
+// listed programs are only held against lists of flags: no module of theirs is served.
 func listed() []string { return []string{"csi-node-driver-registrar", "csi-liveness-probe"} }
 
 // pod is a workload of a variant whose containers run.
@@ -111,7 +111,7 @@ func (p *pod) outside(container corev1.Container) (args, environment []string, e
 	}
 	for _, variable := range container.Env {
 		if variable.ValueFrom != nil {
-			return nil, nil, fmt.Errorf("variable %s comes from elsewhere, which this test does not follow", variable.Name)
+			return nil, nil, fmt.Errorf("variable %s comes from another object, which this test does not follow", variable.Name)
 		}
 		value, err := p.onDisk(container, variable.Value)
 		if err != nil {
@@ -156,7 +156,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 		}
 	}
 	if endpoint == "" || !slices.Contains(container.Args, "--endpoint=$(CSI_ENDPOINT)") {
-		return errors.New("it is not told where to listen by --endpoint=$(CSI_ENDPOINT)")
+		return errors.New("--endpoint=$(CSI_ENDPOINT) does not say where to listen")
 	}
 	socket, err := p.onDisk(container, endpoint)
 	if err != nil {

@@ -1,6 +1,6 @@
 package real
 
-// driverProfile is what the real driver tells the sidecars about itself, and where the stand-in says that it runs.
+// driverProfile is what the real driver says to the sidecars about itself, and where the stand-in says that it runs.
 type driverProfile struct {
 	// capabilities are those of the controller service, with the names of the specification.
 	capabilities []string

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
-// unneeded are rights that no request of this test has needed, and why they are granted all the same.
+// unneeded are rules that no request of this test has needed, and why they are granted all the same.
 func unneeded() map[string]string {
 	// The sidecars' own roles are in deploy/kubernetes/rbac.yaml of each module.
 	const (

@@ -18,7 +18,7 @@ import (
 )
 
 // Each variant of each driver starts: every sidecar takes its arguments, becomes leader, and serves its metrics to who may see them.
-// Variants that sidecars can't tell from each other share one start.
+// Variants that look the same to sidecars share one start.
 func TestEveryVariantStarts(t *testing.T) {
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
 		profile, known := profiles()[folder]
@@ -81,13 +81,13 @@ func (p *pod) leads() error {
 		}
 		wanted := fmt.Sprintf("%s-lease-duration=%s", leaderElection, time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second)
 		if !slices.ContainsFunc(container.Args, func(argument string) bool { return sameDuration(argument, wanted) }) {
-			return fmt.Errorf("%s has Lease %s for %ds, which it was not told to", container.Name, key.Name, *lease.Spec.LeaseDurationSeconds)
+			return fmt.Errorf("%s has Lease %s for %ds, which no flag says", container.Name, key.Name, *lease.Spec.LeaseDurationSeconds)
 		}
 	}
 	return nil
 }
 
-// resigned returns an error for each sidecar that has ended and keeps its Lease, although it was told to give it back. The next leader
+// resigned returns an error for each sidecar that has ended and keeps its Lease, although a flag says to give it back. The next leader
 // would wait until it has run out.
 func (p *pod) resigned(ctx context.Context) error {
 	var problems []error

@@ -14,7 +14,7 @@ import (
 )
 
 // An API server refuses a server-side apply with a field that its version lacks, feature gate or not. The schemas of all versions are
-// those that client-go has for its own applies.
+// the tools that client-go has for its own applies.
 func TestEveryKubernetesKnowsTheFieldsThatAreApplied(t *testing.T) {
 	for _, r := range releases() {
 		t.Run(r.version, func(t *testing.T) {

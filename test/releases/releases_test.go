@@ -26,7 +26,7 @@ func (r release) minor() int {
 	return minor
 }
 
-// releases are those that the guide promises, the oldest one first.
+// releases are promised by the guide, the oldest one first.
 func releases() []release {
 	return []release{
 		{"4.15", "v0.0.0-20240228005710-4511c790cc60", "v0.70.0", "v0.28.8"}, // openshift/cluster-storage-operator

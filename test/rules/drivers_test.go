@@ -80,7 +80,7 @@ func TestNoTwoHostPortsOfAPlatformCollide(t *testing.T) {
 		for _, object := range objects {
 			env.Must(t, look(d, driver.Config{}, object))
 		}
-		// Containers of one pod name a port twice: whoever listens, and whoever asks. Kubernetes refuses a pod in which two listen.
+		// Containers of one pod name a port twice: the one that listens, and the one that asks. Kubernetes refuses a pod in which two listen.
 		for use := range own {
 			port, user, _ := strings.Cut(use, " ")
 			key := string(d.Platform) + " " + port
@@ -95,7 +95,7 @@ func TestNoTwoHostPortsOfAPlatformCollide(t *testing.T) {
 	}
 }
 
-// Whoever removes a driver whose operator has gone knows it by its two workloads.
+// The remover of a driver whose operator has gone knows the driver by its two workloads.
 func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
 	everyDriver(t, func(d driver.Driver, objects []client.Object) {
 		var found []string

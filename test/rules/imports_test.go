@@ -19,7 +19,7 @@ import (
 
 const module = "github.com/csi-operators/csi-operators/"
 
-// goPackage is what "go list" tells of a package.
+// goPackage is what "go list" says of a package.
 type goPackage struct {
 	ImportPath string
 	Imports    []string

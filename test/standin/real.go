@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What follows is what the real programs do with rights that others lack, with the place in their sources.
+// What follows is what the real programs do with RBAC that others lack, with the place in their sources.
 
 // followed are the namespaces whose Secrets and ConfigMaps a program follows before it does anything, beside its own.
 type followed struct{ secrets, configMaps []string }
@@ -99,7 +99,7 @@ func (s *standIn) ensure(ctx context.Context, wanted, have client.Object, same f
 		if err := s.client.Create(ctx, first, client.FieldOwner(owner)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("make %T %s: %w", wanted, wanted.GetName(), err)
 		}
-		// The cache tells of it.
+		// The cache reports it.
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %T %s: %w", wanted, wanted.GetName(), err)

@@ -65,7 +65,7 @@ func (s *scene) takeAway(name string) *unstructured.Unstructured {
 	return again.DeepCopy()
 }
 
-// reports waits until the ClusterOperator names objects of a resource among those that belong to storage, or none.
+// reports waits until the ClusterOperator names objects of a resource among its related objects, or none.
 func (s *scene) reports(resource string, wanted bool) {
 	s.t.Helper()
 	s.eventually("related objects", func() error {

@@ -9,7 +9,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// Who asks is found out by the API server, which the program needs rights for. That whoever may read gets metrics is shown in test/e2e.
+// The API server finds out who asks, which the program needs RBAC for. That allowed readers get metrics is shown in test/e2e.
 func TestMetricsAreNotForEverybody(t *testing.T) {
 	s := fresh(t, configv1.NonePlatformType)
 	k := s.outside("csi-driver-operator")

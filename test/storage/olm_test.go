@@ -127,7 +127,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	env.Must(t, s.Client.Delete(t.Context(), app))
 	s.reach(release)
 	env.Must(t, errors.Join(s.oldPlugins(), s.hasSettings(predecessors.EBSDriver)))
-	s.eventually("no rights are left in the old namespace", func() error {
+	s.eventually("no RBAC is left in the old namespace", func() error {
 		return s.Gone(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: predecessors.LegacyEBSNamespace, Name: predecessor.Entry.Operator + "-role"}})
 	})
 	if diff := cmp.Diff(kept, s.identity()); diff != "" {
@@ -137,7 +137,7 @@ func TestTheEBSOperatorOfOLMIsReplacedAndItsDriverHandedOver(t *testing.T) {
 	if replaced, most := sampler.Counts(t, s.Cluster); replaced != 4 || most != 1 {
 		t.Errorf("the sampler saw %d old plugins go, of 4, and %d nodes without", replaced, most)
 	}
-	// It is the cluster's from now on, and nothing of the old one is told any more.
+	// It is the cluster's from now on, and nothing of the old one is reported any more.
 	storage := s.storage()
 	for _, condition := range storage.Status.Conditions {
 		if strings.Contains(condition.Type, "OLMOperatorRemoval") {
@@ -186,7 +186,7 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 	tenant.keeps(s)
 }
 
-// tenantNamespace is that of somebody who may install operators there, and nothing elsewhere.
+// tenantNamespace is that of somebody who may install operators there, and nothing in other namespaces.
 const tenantNamespace = "tenant-of-olm"
 
 // olmTenant is an operator of another package, and a Deployment that claims to be of the old operator and of that one.
@@ -205,7 +205,7 @@ func (s *scene) tenantOfOLM(predecessor *predecessors.OLMOperator) *olmTenant {
 	deployment.Namespace = tenantNamespace
 	deployment.Labels["olm.owner"], deployment.Labels["olm.owner.namespace"] = version.GetName(), tenantNamespace
 	deployment.OwnerReferences = []metav1.OwnerReference{predecessors.OwnerOf(version)}
-	// It has no pods: those would have to be waited for, as nobody can tell whose they are.
+	// It has no pods: the operator would have to wait for them, as nobody knows whose they are.
 	none := int32(0)
 	deployment.Spec.Replicas = &none
 	env.Must(s.t, s.Client.Create(s.t.Context(), deployment))

@@ -105,7 +105,7 @@ type killable struct {
 	through     *env.Proxy
 	kubeconfig  string
 	environment []string
-	// driver is what the old operator has made, and must stay; binding the rights in its namespace, nil if the new one needs none.
+	// driver is what the old operator has made, and must stay; binding the RBAC in its namespace, nil if the new one needs none.
 	driver  []client.Object
 	binding *rbacv1.RoleBinding
 }
@@ -195,7 +195,7 @@ func (k *killable) made(predecessor *predecessors.OLMOperator) []client.Object {
 	return made
 }
 
-// end is what there is at the end: the settings, the rights in the old namespace, what runs there, and the new operator.
+// end is what there is at the end: the settings, the RBAC in the old namespace, what runs there, and the new operator.
 func (k *killable) end(predecessor *predecessors.OLMOperator) map[string]string {
 	k.t.Helper()
 	found := map[string]string{}

@@ -138,7 +138,7 @@ func (s *scene) keptOfLegacyCSO() map[string]types.UID {
 	return found
 }
 
-// bindsTheRoleOfTheRelease checks that the operator has the rights of the release, and no longer those of OpenShift's.
+// bindsTheRoleOfTheRelease checks that the operator has the RBAC of the release, and no longer that of OpenShift's.
 func (s *scene) bindsTheRoleOfTheRelease(entry catalogue.Entry) {
 	s.t.Helper()
 	binding, deployment := &rbacv1.RoleBinding{}, &appsv1.Deployment{}

@@ -71,11 +71,11 @@ func checkRBAC(clusters []*env.Cluster, passed bool) error {
 	if err != nil || len(idle) == 0 {
 		return err
 	}
-	return errors.New("no test has made the cluster-storage-operator need these rights; add a test, or remove them from manifests:\n" +
+	return errors.New("no test has made the cluster-storage-operator need these rules; add a test, or remove them from manifests:\n" +
 		strings.Join(idle, "\n"))
 }
 
-// idleRBAC are those that none of these requests of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
+// idleRBAC are the rules that none of these requests of the cluster-storage-operator has needed. To bind a role is not asked for by a request.
 func idleRBAC(requests []env.Request) ([]string, error) {
 	held, err := heldBy(env.CSONamespace, env.CSO)
 	if err != nil {

@@ -85,7 +85,7 @@ func (s *scene) outlivesTheRemovalOfVSphere() {
 }
 
 // readsSecrets checks what sidecars may read: those of Manila, what its classes name; those of SMB, which OLM installs and which bind a role of
-// the release, any Secret whose name somebody tells them.
+// the release, any Secret whose name they know.
 func (s *scene) readsSecrets() {
 	s.t.Helper()
 	smb := &rbacv1.ClusterRoleBinding{
@@ -121,7 +121,7 @@ func (s *scene) readsSecrets() {
 	}
 }
 
-// Whoever has the token of the cluster-storage-operator tries to give rights that others have to somebody else, or in another namespace.
+// The thief of the cluster-storage-operator's token tries to give RBAC that others have to somebody else, or in another namespace.
 func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 	s := fresh(t, configv1.NonePlatformType)
 	s.install(env.Release{Version: release})

@@ -251,7 +251,7 @@ func (s *scene) changeDriver(name string, change func(*operatorv1.ClusterCSIDriv
 	env.Must(s.t, s.Client.Patch(s.t.Context(), driver, client.MergeFrom(before)))
 }
 
-// behave tells the stand-in of a driver's operator how to behave from now on.
+// behave makes the stand-in of a driver's operator behave so from now on.
 func (s *scene) behave(name string, behaviour env.Behaviour) {
 	s.t.Helper()
 	s.changeDriver(name, func(driver *operatorv1.ClusterCSIDriver) {
@@ -309,7 +309,7 @@ func (s *scene) logged(text string) error {
 	return fmt.Errorf("%d logs have no %q (%w)", len(logs), text, err)
 }
 
-// describe is what is known of storage, for whoever has to find out why a test failed.
+// describe is what is known of storage, to find out why a test failed.
 func (s *scene) describe() string {
 	ctx := context.Background()
 	var text strings.Builder

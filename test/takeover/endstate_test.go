@@ -89,7 +89,7 @@ func (s *scene) communityGone(ctx context.Context) error {
 			return err
 		}
 		for _, entry := range object.GetManagedFields() {
-			// What the API server itself writes with every change may stay under the name of whoever was first.
+			// What the API server itself writes with every change may stay under the name of the first writer.
 			if entry.Manager == env.CommunityName && strings.Contains(entry.FieldsV1.String(), `"f:spec"`) {
 				return fmt.Errorf("%T: fields are the community's operator's: %s", object, entry.FieldsV1)
 			}

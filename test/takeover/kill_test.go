@@ -42,7 +42,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	env.Eventually(t, "the operator works", operator.Started)
 	through.Set(nil)
 	app, stop := s.begin(t, nodes, driver)
-	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	env.Eventually(t, "the migration waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
 	s.acceptRemount(t)
 	env.Eventually(t, "the driver taken over", func() error { return s.through(t, nodes) })
 	env.Quiet(t, operator)
@@ -52,7 +52,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	stop()
 	s.stop(t, app)
 	s.clear(t)
-	t.Logf("undisturbed, a take-over takes %d requests", cost)
+	t.Logf("undisturbed, a migration takes %d requests", cost)
 
 	for killed := 0; killed < kills; {
 		app, stop := s.begin(t, nodes, driver)
@@ -61,7 +61,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 		accepted := false
 		var died func() bool
 		for finished := false; !finished; {
-			// A third, so that an early kill and a late one fall into the same take-over.
+			// A third, so that an early kill and a late one fall into the same migration.
 			n, arrives := 1+random.IntN(cost/3+1), random.IntN(2) == 1
 			if killed == kills {
 				n = -1
@@ -114,7 +114,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	}
 }
 
-// begin puts the old driver back, with an application that uses it, and asks for the take-over.
+// begin puts the old driver back, with an application that uses it, and asks for the migration.
 func (s *scene) begin(t *testing.T, nodes int, driver []client.Object) (app *corev1.Pod, stop func()) {
 	t.Helper()
 	s.putDriver(t, driver)
@@ -124,7 +124,7 @@ func (s *scene) begin(t *testing.T, nodes int, driver []client.Object) (app *cor
 	return app, stop
 }
 
-// adopted are objects that stay the same in a take-over from a driver.
+// adopted are objects that stay the same in a migration from a driver.
 func (s *scene) adopted(driver []client.Object) []client.Object {
 	if driver != nil {
 		return []client.Object{csiDriver(), s.controller(), s.nodeAccount(), s.metricsService()}
@@ -132,7 +132,7 @@ func (s *scene) adopted(driver []client.Object) []client.Object {
 	return []client.Object{s.daemonSet(), csiDriver(), storageClass()}
 }
 
-// through checks that a take-over has ended.
+// through checks that a migration has ended.
 func (s *scene) through(t *testing.T, nodes int) error {
 	t.Helper()
 	if err := s.handedOver(t.Context(), nodes); err != nil {
@@ -157,7 +157,7 @@ func TestAMigrationGoesOnAfterAnOutage(t *testing.T) {
 	app := s.application(t, "shop", "web", s.workers[0])
 	operator := s.operate(t)
 	s.create(t, nil)
-	env.Eventually(t, "the take-over waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	env.Eventually(t, "the migration waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
 	s.restarted = true
 	env.Must(t, s.StopComponent(t.Context(), "kube-apiserver"))
 	env.Must(t, s.StartComponent(t.Context(), "kube-apiserver"))

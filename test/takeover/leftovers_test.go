@@ -150,7 +150,7 @@ func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	}
 }
 
-// clear takes away what a take-over leads to, for the next one.
+// clear takes away what a migration leads to, for the next one.
 func (s *scene) clear(t *testing.T) {
 	t.Helper()
 	env.Must(t, s.Uninstall(t.Context()))
@@ -191,7 +191,7 @@ func anotherContainer(t *testing.T, s *scene) {
 	})
 }
 
-// administratorsOwn is the class that manuals tell to make for dynamic volumes.
+// administratorsOwn is the class that manuals say to make for dynamic volumes.
 func administratorsOwn(t *testing.T, s *scene) {
 	t.Helper()
 	env.Must(t, s.Client.Delete(t.Context(), storageClass()))

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-// Whoever deletes the ClusterCSIDriver in the middle of a take-over gets rid of the driver, whosever pods are left of it, but
+// Deleting the ClusterCSIDriver in the middle of a migration removes the driver, with all pods that are left of it, but
 // not as long as a pod uses a volume.
 func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 			s.create(t, nil)
 			env.Eventually(t, "half of it done", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
 			env.Must(t, s.Client.Delete(t.Context(), env.EFS("")))
-			env.Eventually(t, "it waits for the pod", func() error { return s.tells(t.Context(), "VolumesInUse", "shop/web") })
+			env.Eventually(t, "it waits for the pod", func() error { return s.reports(t.Context(), "VolumesInUse", "shop/web") })
 			env.Must(t, s.holdsOnly(t.Context(), app.Spec.NodeName))
 			s.stop(t, app)
 			env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.EFS("")) })
@@ -49,7 +49,7 @@ func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 	}
 }
 
-// Unmanaged means that nothing is touched, and so nothing is taken over. The status tells what the predecessor runs.
+// Unmanaged means that nothing is touched, and so nothing is migrated. The status says what the predecessor runs.
 func TestNothingIsMigratedUnmanaged(t *testing.T) {
 	t.Parallel()
 	s := before(t, few, "openshift-operators", predecessors.OpenShift("openshift-operators")...)

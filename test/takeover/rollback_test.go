@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-// The steps of the guide for a take-over that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
+// The steps of the guide for a migration that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
 // which puts its objects back. Nobody who uses a volume notices.
 func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
 	operator := s.operate(t)
 	s.create(t, nil)
 	env.Eventually(t, "half of it done", func() error {
-		return errors.Join(s.holdsOnly(t.Context(), apps[0].Spec.NodeName, apps[1].Spec.NodeName), s.tells(t.Context(), "TakingOver"))
+		return errors.Join(s.holdsOnly(t.Context(), apps[0].Spec.NodeName, apps[1].Spec.NodeName), s.reports(t.Context(), "TakingOver"))
 	})
 
 	env.Must(t, operator.Stop())

@@ -25,7 +25,7 @@ type scene struct {
 	// workers are the names of the nodes on which applications run.
 	workers []string
 	sampler *env.Sampler
-	// restarted tells that the API server was: for a moment it does not know who may do what.
+	// restarted says that the API server was: for a moment it does not know who may do what.
 	restarted bool
 }
 
@@ -33,7 +33,7 @@ type scene struct {
 // handle of old.
 func projects() []string { return []string{"shop", "lab"} }
 
-// before makes a cluster as it is before the take-over, but for the applications: the old driver runs on all nodes on which it
+// before makes a cluster as it is before the migration, but for the applications: the old driver runs on all nodes on which it
 // wants to, and SharedVolumes are bound.
 func before(t *testing.T, nodes int, namespace string, driver ...client.Object) *scene {
 	t.Helper()
@@ -147,7 +147,7 @@ func (s *scene) operate(t *testing.T, args ...string) *env.Operator {
 	return operator
 }
 
-// create makes the ClusterCSIDriver: that is how users ask for the take-over.
+// create makes the ClusterCSIDriver: that is how users ask for the migration.
 func (s *scene) create(t *testing.T, annotations map[string]string) {
 	t.Helper()
 	cr := env.EFS(operatorv1.Managed)
@@ -198,9 +198,9 @@ func (s *scene) holdsOnly(ctx context.Context, nodes ...string) error {
 	return nil
 }
 
-// tells checks that the operator says of the node pods that it waits or works, for which reason, and that the message has these
+// reports checks that the operator says of the node pods that it waits or works, for which reason, and that the message has these
 // texts.
-func (s *scene) tells(ctx context.Context, reason string, texts ...string) error {
+func (s *scene) reports(ctx context.Context, reason string, texts ...string) error {
 	return errors.Join(s.Says(ctx, env.EFS("").Name, "AWSEFSDriverNodeServiceControllerProgressing", "True/"+reason, texts...), s.Condition(ctx, "Progressing", operatorv1.ConditionTrue))
 }
 

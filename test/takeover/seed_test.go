@@ -95,7 +95,7 @@ func (s *scene) tellsToCreate(t *testing.T, operator *env.Operator) {
 	t.Helper()
 	daemonSet := s.daemonSet()
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), daemonSet))
-	env.Eventually(t, "the event that tells to create the ClusterCSIDriver", func() error {
+	env.Eventually(t, "the event that says to create the ClusterCSIDriver", func() error {
 		events := &eventsv1.EventList{}
 		if err := s.Client.List(t.Context(), events, client.InNamespace(s.namespace)); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *scene) tellsToCreate(t *testing.T, operator *env.Operator) {
 	}
 }
 
-// wroteNothing checks that the operator has written nothing of the driver since a mark. It may lead, tell, ask what somebody may do,
+// wroteNothing checks that the operator has written nothing of the driver since a mark. It may lead, report, ask what somebody may do,
 // report on the ClusterCSIDriver, and look after SharedVolumes, which need none.
 func (s *scene) wroteNothing(t *testing.T, since env.Mark) {
 	t.Helper()
@@ -156,7 +156,7 @@ func (s *scene) freeNodesFirst(t *testing.T, operator *env.Operator, apps []*cor
 	for len(apps) >= 2 {
 		nodes, texts := names(apps)
 		env.Eventually(t, "old plugins on nodes in use only", func() error { return s.holdsOnly(t.Context(), nodes...) })
-		env.Eventually(t, "nodes in use named with their pods", func() error { return s.tells(t.Context(), "TakingOver", texts...) })
+		env.Eventually(t, "nodes in use named with their pods", func() error { return s.reports(t.Context(), "TakingOver", texts...) })
 		env.Quiet(t, operator)
 		env.Must(t, s.holdsOnly(t.Context(), nodes...))
 		if len(apps) == 2 {

@@ -44,7 +44,7 @@ func TestAMigrationThatStallsStopsAndSaysWhere(t *testing.T) {
 		}
 		return nil
 	})
-	env.Eventually(t, "the nodes named that do not go on", func() error { return s.tells(t.Context(), "TakingOver", stalled...) })
+	env.Eventually(t, "the nodes named that do not go on", func() error { return s.reports(t.Context(), "TakingOver", stalled...) })
 	env.Quiet(t, operator)
 	old, err := s.oldPods(t.Context())
 	env.Must(t, err)

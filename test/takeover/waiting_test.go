@@ -48,7 +48,7 @@ func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 				err := s.Says(t.Context(), env.EFS("").Name, "Progressing", "True/", tc.at, "Subscription", "ClusterServiceVersion", "Deployment")
 				if deployment.Name == env.CommunityName {
 					// OpenShift's writes the same conditions, but for the sums.
-					err = errors.Join(err, s.tells(t.Context(), "Waiting", tc.at))
+					err = errors.Join(err, s.reports(t.Context(), "Waiting", tc.at))
 				}
 				return err
 			})
@@ -73,7 +73,7 @@ func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 			_, err = s.Kubectl(t.Context(), "-n", deployment.Namespace, "scale", "deployment", deployment.Name, "--replicas=1")
 			env.Must(t, err)
 			if deployment.Name == env.CommunityName {
-				env.Eventually(t, "what to remove, again", func() error { return s.tells(t.Context(), "Waiting", tc.at) })
+				env.Eventually(t, "what to remove, again", func() error { return s.reports(t.Context(), "Waiting", tc.at) })
 			}
 			env.Eventually(t, "the old operator runs", func() error { return s.replicas(t.Context(), deployment, 1) })
 			env.Quiet(t, operator)
@@ -112,7 +112,7 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 			mark, err := s.Audit.Now()
 			env.Must(t, err)
 			s.create(t, nil)
-			env.Eventually(t, "where the other driver is", func() error { return s.tells(t.Context(), "Waiting", other+"/"+tc.name) })
+			env.Eventually(t, "where the other driver is", func() error { return s.reports(t.Context(), "Waiting", other+"/"+tc.name) })
 			env.Quiet(t, operator)
 			s.wroteNothing(t, mark)
 			owned, err := s.Owned(t.Context())

@@ -155,7 +155,7 @@ func onceEFS(o *efs.Options) { o.Retryer = sdk.NopRetryer{} }
 // VPC makes a network with a subnet in each of three zones.
 func (c *Cloud) VPC(tags Tags) (vpc string, subnets []string) {
 	c.T.Helper()
-	// Nothing else tells it from others.
+	// Nothing else identifies it.
 	token, tagged := rand.Text(), maps.Clone(tags)
 	if tagged == nil {
 		tagged = Tags{}

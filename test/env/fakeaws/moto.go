@@ -1,5 +1,5 @@
 // Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and
-// disturbs those that a test wants disturbed.
+// disturbs the calls that a test wants disturbed.
 package fakeaws
 
 import (
@@ -43,7 +43,7 @@ func Start(t *testing.T) string {
 	return endpoint
 }
 
-// Serve starts the same for all tests of a package. Whoever starts it calls stop; it also ends with the process.
+// Serve starts the same for all tests of a package. The caller calls stop; it also ends with the process.
 func Serve() (endpoint string, stop func(), err error) {
 	program, err := Venv("moto_server")
 	if err != nil {
@@ -102,7 +102,7 @@ func endpointIn(output io.Reader) (string, error) {
 }
 
 // Variables is the environment of a program that talks to the stand-in: made-up credentials, none of this machine's, and no
-// proxy between. Whoever does not say where the stand-in is reaches nobody.
+// proxy between. A program that does not say where the stand-in is reaches nobody.
 func Variables() []string {
 	return append(env.WithoutAWS(), "AWS_ACCESS_KEY_ID=testing", "AWS_SECRET_ACCESS_KEY=testing")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
-// Whoever runs the tests may be logged in to AWS.
+// The user who runs the tests may be logged in to AWS.
 func TestNoOperatorReachesAWSUnlessATestWantsItTo(t *testing.T) {
 	for key, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIAREAL", "AWS_PROFILE": "production", "AWS_ENDPOINT_URL_EFS": "https://efs.example", "AWS_CONFIG_FILE": "/real",

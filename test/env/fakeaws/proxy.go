@@ -63,7 +63,7 @@ type Proxy struct {
 	mutex   sync.Mutex
 	calls   []Call
 	disturb func(Call) Fault
-	// left is how many looks an object takes to come or to go; coming tells which.
+	// left is how many looks an object takes to come or to go; coming says which.
 	left   map[string]int
 	coming map[string]bool
 	// deleted are the access points that are gone.

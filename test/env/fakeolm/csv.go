@@ -37,7 +37,7 @@ type CSV struct {
 	CRDs []*unstructured.Unstructured
 	// Manifests are the other objects of the bundle. They have no namespace.
 	Manifests []*unstructured.Unstructured
-	// Install has the rights and Deployments, as they are written: what is misspelt goes as far as the API server.
+	// Install has the RBAC and Deployments, as they are written: what is misspelt goes as far as the API server.
 	Install install
 }
 
@@ -123,15 +123,15 @@ func (v *CSV) read(text []byte) error {
 	return err
 }
 
-// Objects are what OLM makes of a bundle in a namespace, but for the CRDs: first the account and its rights, then the
+// Objects are what OLM makes of a bundle in a namespace, but for the CRDs: first the account and its RBAC, then the
 // manifests, then the Deployments, with the environment of the Subscription.
 func (v CSV) Objects(namespace string, environment []corev1.EnvVar) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, permission := range v.Install.ClusterPermissions {
-		objects = append(objects, v.rights("ClusterRole", namespace, permission)...)
+		objects = append(objects, v.rbac("ClusterRole", namespace, permission)...)
 	}
 	for _, permission := range v.Install.Permissions {
-		objects = append(objects, v.rights("Role", namespace, permission)...)
+		objects = append(objects, v.rbac("Role", namespace, permission)...)
 	}
 	for _, manifest := range v.Manifests {
 		object := manifest.DeepCopy()
@@ -157,8 +157,8 @@ func (v CSV) Objects(namespace string, environment []corev1.EnvVar) ([]*unstruct
 	return objects, nil
 }
 
-// rights are the account of a permission, its role and the binding of both.
-func (v CSV) rights(kind, namespace string, granted permission) []*unstructured.Unstructured {
+// rbac are the account of a permission, its role and the binding of both.
+func (v CSV) rbac(kind, namespace string, granted permission) []*unstructured.Unstructured {
 	const group = "rbac.authorization.k8s.io"
 	space := namespace
 	if kind == "ClusterRole" {

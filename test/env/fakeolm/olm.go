@@ -37,7 +37,7 @@ const (
 // when it is told to. It does not unpack images, approve, retry or roll back; it does not compare stored objects with a new
 // CRD, which internal/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
 // collection. What permissions give in the namespace is a Role and stays one: OLM gives it everywhere in such an OperatorGroup, so
-// that rights which are enough here are enough there.
+// that RBAC which is enough here is enough there.
 //
 // The pod of the operator's Deployment is as fake as all pods. In its place runs the operator as a process, with the command,
 // arguments and environment of the Deployment as the API server returns it; see startPod for what differs. Other operators run if
@@ -183,7 +183,7 @@ func (o *OLM) conflict(wanted *installation, replaces string) error {
 	return nil
 }
 
-// serves checks that the cluster has the kinds that an operator needs from elsewhere.
+// serves checks that the cluster has the kinds that an operator needs from others.
 func (o *OLM) serves(csv CSV) error {
 	served, err := o.cluster.Kinds()
 	if err != nil {
@@ -214,8 +214,8 @@ func (o *OLM) define(ctx context.Context, crd *unstructured.Unstructured) error 
 	return o.cluster.Served(ctx, crd.GetName())
 }
 
-// remove deletes what goes with a version and is not among the objects to keep. In an upgrade the process has ended before it loses its rights.
-// In an uninstallation the rights go before the process, which can't release its Lease any more. That was seen with OLM itself, and so was that
+// remove deletes what goes with a version and is not among the objects to keep. In an upgrade the process has ended before it loses its RBAC.
+// In an uninstallation the RBAC goes before the process, which can't release its Lease any more. That was seen with OLM itself, and so was that
 // the Roles and RoleBindings among the manifests of a bundle stay.
 func (o *OLM) remove(ctx context.Context, old *installation, keep []*unstructured.Unstructured) error {
 	objects, err := old.csv.Objects(old.namespace, nil)

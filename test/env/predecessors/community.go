@@ -1,5 +1,5 @@
 // Package predecessors has what operators before this one have left in a cluster: the community's, OpenShift's of several versions, and
-// those that OLM installed. It also stands in for those that still run.
+// operators that OLM installed. It also stands in for predecessors that still run.
 package predecessors
 
 import (

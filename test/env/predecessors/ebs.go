@@ -24,7 +24,7 @@ const (
 	EBSController      = "aws-ebs-csi-driver-controller"
 )
 
-// LegacyEBS is the EBS driver as OpenShift 4.5 ran it: its objects in the order in which they are made. First those that have no
+// LegacyEBS is the EBS driver as OpenShift 4.5 ran it: its objects in the order in which they are made. First the objects that have no
 // namespace.
 func LegacyEBS() []client.Object {
 	in := func(name string) metav1.ObjectMeta {
@@ -101,7 +101,7 @@ func PutLegacyEBS(ctx context.Context, c *env.Cluster) error {
 	if err := c.Put(ctx, LegacyEBSOperator, LegacyEBS()...); err != nil {
 		return err
 	}
-	return env.Await(ctx, "the former driver runs", func() error {
+	return env.Await(ctx, "the legacy driver runs", func() error {
 		daemonSet, deployment := &appsv1.DaemonSet{}, &appsv1.Deployment{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: LegacyEBSNamespace, Name: EBSNode}, daemonSet); err != nil {
 			return err
@@ -135,10 +135,10 @@ func RemoveLegacyEBS(ctx context.Context, c *env.Cluster) error {
 			continue
 		}
 		if err := client.IgnoreNotFound(c.Client.Delete(ctx, object)); err != nil {
-			return fmt.Errorf("remove the former driver: %w", err)
+			return fmt.Errorf("remove the legacy driver: %w", err)
 		}
 	}
-	return env.Await(ctx, "no pods of the former driver", func() error {
+	return env.Await(ctx, "no pods of the legacy driver", func() error {
 		pods := &corev1.PodList{}
 		if err := c.Client.List(ctx, pods, client.InNamespace(LegacyEBSNamespace)); err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 
 // SyncOpenShift does what OpenShift's operator does in one round with the objects of its driver, as openshift/csi-operator f7f9dc59 does it
 // with its vendored library-go: labels and annotations are merged, all else is set by an update, nothing but a CSIDriver is ever made anew, and
-// what fails is told at the end (pkg/operator/resource/resourceapply/rbac.go, storage.go and generic.go;
+// what fails is reported at the end (pkg/operator/resource/resourceapply/rbac.go, storage.go and generic.go;
 // pkg/operator/staticresourcecontroller/static_resource_controller.go). It puts its finalizers on the ClusterCSIDriver.
 func SyncOpenShift(ctx context.Context, c *env.Cluster, namespace string) error {
 	var problems []error

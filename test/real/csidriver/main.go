@@ -62,7 +62,7 @@ func (d *driver) configure(capabilities, topology string) error {
 	return nil
 }
 
-// serve answers calls until the process is told to end.
+// serve answers calls until a signal ends the process.
 func serve(d *driver, endpoint string) error {
 	// One that was killed leaves its socket.
 	if err := os.Remove(endpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
