@@ -1,5 +1,5 @@
-// Package v1alpha1 is the SharedVolume API, aws-efs.managed.openshift.io/v1alpha1: a claim from two IDs, for developers who
-// have no rights on the cluster.
+// Package v1alpha1 is the SharedVolume API, aws-efs.managed.openshift.io/v1alpha1: a PVC from two IDs, for developers who
+// have no RBAC on the cluster.
 //
 // The API is that of the community's aws-efs-operator (seed "AWS EFS Operator for OpenShift Dedicated"). Objects that it
 // has stored are read and work unchanged; what is new is optional and in the status.
@@ -31,11 +31,11 @@ type Phase string
 
 // The phases that the community's operator had.
 const (
-	// Pending means that the volume or its claim is still to be made or bound.
+	// Pending means that the volume or its PVC is still to be made or bound.
 	Pending Phase = "Pending"
-	// Ready means that the claim is bound.
+	// Ready means that the PVC is bound.
 	Ready Phase = "Ready"
-	// Deleting means that the SharedVolume waits for its claim and volume to go.
+	// Deleting means that the SharedVolume waits for its PVC and volume to go.
 	Deleting Phase = "Deleting"
 	// Failed means that something is wrong; the message says what, and what to do.
 	Failed Phase = "Failed"
@@ -43,13 +43,13 @@ const (
 
 // The types of the conditions.
 const (
-	// ConditionReady is True if the claim is bound, so that pods can use it where the driver is installed.
+	// ConditionReady is True if the PVC is bound, so that pods can use it where the driver is installed.
 	ConditionReady = "Ready"
-	// ConditionBound is True if the claim is bound to the volume.
+	// ConditionBound is True if the PVC is bound to the volume.
 	ConditionBound = "Bound"
 	// ConditionDriverInstalled is True if the cluster has the driver that mounts the volume.
 	ConditionDriverInstalled = "DriverInstalled"
-	// ConditionAllowed says whether the namespace may use the access point. It is absent where nobody limits that. A claim
+	// ConditionAllowed says whether the namespace may use the access point. It is absent where nobody limits that. A PVC
 	// that is bound stays so when it is False.
 	ConditionAllowed = "Allowed"
 	// ConditionMountable says whether AWS has what pods need to mount the share: False with what is missing, else True with the
@@ -58,7 +58,7 @@ const (
 )
 
 // SharedVolume makes a PersistentVolumeClaim for an access point of an EFS file system, in its namespace and for all pods
-// there. SharedVolumes in other namespaces can share the same access point. Deleting a SharedVolume deletes its claim and
+// there. SharedVolumes in other namespaces can share the same access point. Deleting a SharedVolume deletes its PVC and
 // never data.
 //
 // +kubebuilder:object:root=true
@@ -97,11 +97,11 @@ type SharedVolumeSpec struct {
 
 // SharedVolumeStatus is what the operator says about a SharedVolume.
 type SharedVolumeStatus struct {
-	// claimRef names the claim that pods use; it is in the namespace of the SharedVolume.
+	// claimRef names the PVC that pods use; it is in the namespace of the SharedVolume.
 	//
 	// +optional
 	ClaimRef ClaimReference `json:"claimRef,omitempty"`
-	// phase sums the conditions up: Pending, Ready, Deleting or Failed. Ready means that the claim is bound.
+	// phase sums the conditions up: Pending, Ready, Deleting or Failed. Ready means that the PVC is bound.
 	//
 	// +kubebuilder:default=Pending
 	// +optional
@@ -127,9 +127,9 @@ type SharedVolumeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ClaimReference names a claim in the namespace of the SharedVolume.
+// ClaimReference names a PVC in the namespace of the SharedVolume.
 type ClaimReference struct {
-	// apiGroup is empty: claims are in Kubernetes' core group.
+	// apiGroup is empty: PVCs are in Kubernetes' core group.
 	//
 	// +optional
 	APIGroup *string `json:"apiGroup,omitempty"`
@@ -137,7 +137,7 @@ type ClaimReference struct {
 	//
 	// +optional
 	Kind string `json:"kind,omitempty"`
-	// name is that of the claim.
+	// name is that of the PVC.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`
