@@ -179,7 +179,7 @@ func TestADamagedPairIsMadeWholeAgain(t *testing.T) {
 	pvc, volume := env.PVCOf(sv), env.VolumeOf(sv)
 	damage("another PVC", pvc, func() error { return cluster.Client.Delete(t.Context(), pvc) })
 	damage("another volume", volume, func() error { return cluster.Client.Delete(t.Context(), volume) })
-	// A volume that is taken away by force is made again for the PVC that is there, and its pods go on.
+	// A PersistentVolume that is deleted by force is made again for the PVC that is there, and its pods go on.
 	pod := application(t, cluster, "default", "app", pvc.Name)
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
 	used := pvc.UID

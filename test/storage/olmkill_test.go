@@ -224,7 +224,7 @@ func (k *killable) end(predecessor *predecessors.OLMOperator) map[string]string 
 	return found
 }
 
-// clear takes away what the replacement has made.
+// clear removes what the replacement has made.
 func (k *killable) clear(predecessor *predecessors.OLMOperator) {
 	k.t.Helper()
 	for _, object := range k.made(predecessor) {

@@ -150,7 +150,7 @@ func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	}
 }
 
-// clear takes away what a migration leads to, for the next one.
+// clear removes what a migration leads to, for the next one.
 func (s *scene) clear(t *testing.T) {
 	t.Helper()
 	env.Must(t, s.Uninstall(t.Context()))

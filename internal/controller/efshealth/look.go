@@ -32,7 +32,7 @@ const (
 // known is what SharedVolumes learn of AWS. Its mutex is held while AWS is asked, so that many ask once.
 type known struct {
 	mutex sync.Mutex
-	// cloud is nil while nobody looks at AWS, decided true once somebody has found out whether.
+	// cloud is nil while nobody checks AWS, decided true once somebody has found out whether.
 	cloud   Cloud
 	decided bool
 	// systems are the zones of the file systems as they were listed at; absent are IDs that were not among them.

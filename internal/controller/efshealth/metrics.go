@@ -24,7 +24,7 @@ const (
 // mostSeries bounds how many of a problem have a series of their own; the condition counts all.
 const mostSeries = 100
 
-// metrics are what Prometheus gets of the controller. There are none while nobody looks at AWS.
+// metrics are what Prometheus gets of the controller. There are none while nobody checks AWS.
 type metrics struct {
 	// mutex keeps Prometheus from reading half of what a look has found.
 	mutex                                             sync.RWMutex

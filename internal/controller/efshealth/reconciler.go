@@ -45,7 +45,7 @@ type OldOperator interface {
 	Events(handle handler.EventHandler) source.Source
 }
 
-// Reconciler looks at AWS. All fields but the unexported ones are set by cmd.
+// Reconciler checks AWS. All fields but the unexported ones are set by cmd.
 type Reconciler struct {
 	// Client reads from the cache and writes to the cluster; Live reads the Secret and the CA bundle, of which the caches hold hashes.
 	Client   client.Client
@@ -104,7 +104,7 @@ type Reconciler struct {
 	known known
 }
 
-// Reconcile looks at AWS if that is due, and says what is wrong.
+// Reconcile checks AWS if that is due, and says what is wrong.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cr := &operatorv1.ClusterCSIDriver{}
 	err := r.Client.Get(ctx, request.NamespacedName, cr)

@@ -34,7 +34,7 @@ func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 	}
 }
 
-// Whoever may change the ClusterCSIDriver must not make the operator take away the marks of what the cluster owns.
+// Whoever may change the ClusterCSIDriver must not make the operator remove the tags of what the cluster owns.
 func TestMarksAreNeverTakenOff(t *testing.T) {
 	r := &Reconciler{DriverTag: driverTag}
 	for raw, want := range map[string][]string{

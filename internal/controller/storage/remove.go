@@ -50,7 +50,7 @@ type volumes struct {
 	seen  time.Time
 }
 
-// remove takes away a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
+// remove uninstalls a driver that nobody wants any more. Each step begins when the one before it is complete, and can be told from what
 // is in the cluster: after a restart the operator finds the same place. The ClusterCSIDriver is the last to go.
 func (r *Reconciler) remove(ctx context.Context, w *seen, done *result) {
 	entry := done.entry
