@@ -36,9 +36,9 @@ PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drive
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
-# garbage less often.
+# garbage less often, and the linters have vetted it.
 testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1 -vet=off
 
 .PHONY: test test/programs test/units test/devcluster
 # All is compiled before the first test starts, so that no test competes with a compiler.
