@@ -235,6 +235,9 @@ func (a *Applier) send(ctx context.Context, desired *unstructured.Unstructured) 
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	dropNulls(applied.Object)
+	if err := hashData(applied); err != nil {
+		return nil, err
+	}
 	a.Mutations.Remember(applied)
 	return applied, nil
 }

@@ -51,6 +51,22 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 	}
 }
 
+// FileSidecars are those of a driver whose volumes are file systems in the network: they are attached to nothing and can be reached from
+// everywhere, can grow and change, and snapshots are made of them.
+func FileSidecars(options BlockOptions) []Sidecar {
+	var sidecars []Sidecar
+	for _, sidecar := range BlockSidecars(options) {
+		switch sidecar.Name {
+		case "attacher":
+			continue
+		case "provisioner":
+			sidecar.Args = options.Provisioner
+		}
+		sidecars = append(sidecars, sidecar)
+	}
+	return sidecars
+}
+
 // PredecessorConditions are the conditions that OpenShift's operator leaves, and that nobody updates any more. The prefix is the driver's.
 func PredecessorConditions(prefix string) []string {
 	types := []string{"StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded", prefix + "DriverStaticResourcesControllerDegraded"}

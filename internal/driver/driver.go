@@ -91,13 +91,17 @@ type Driver struct {
 	Sidecars []Sidecar
 	// Credentials are the CredentialsRequests of the driver.
 	Credentials []Credentials
+	// Derived, if set, is a Secret that pods mount and that the operator makes of others.
+	Derived *Derived
+	// KeptSecrets, if set, are Secrets that the driver keeps for volumes of some StorageClasses, outside of its namespace. Nothing that this
+	// package renders lets it do so.
+	KeptSecrets *KeptSecrets
 	// Settings are read from the operator's environment.
 	Settings []Setting
 	// FeatureGates are the gates of the API server on which rendering depends.
 	FeatureGates []FeatureGate
-	// ObsoleteBindings are ClusterRoleBindings by which a predecessor gave the controller's ServiceAccount a role that it
-	// does not need any more. They are deleted once the controller does without.
-	ObsoleteBindings []string
+	// Obsolete is what a predecessor of the same names has left that the driver needs no more.
+	Obsolete Obsolete
 	// LegacyConditions are condition types that predecessors may have left on the ClusterCSIDriver.
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver is taken over.
@@ -115,8 +119,9 @@ type Driver struct {
 type Sidecar struct {
 	Name     string
 	Workload Workload
-	// Args are appended to the arguments of the asset.
-	Args []string
+	// Args are appended to the arguments of the asset, and after them what Options, if set, makes of the Config.
+	Args    []string
+	Options func(Config) []string
 	// Rights names files of assets/rights: what the sidecar may do besides what it always may.
 	Rights []string
 	// Needs, if set, is an optional kind. A cluster without it gets no such sidecar, and none of its objects.
@@ -143,7 +148,7 @@ type Credentials struct {
 	Asset string
 	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.
 	Request, Secret string
-	// Workload is the one whose pods use the Secret.
+	// Workload is the one whose pods use the Secret; empty if none does, because Driver.Derived is made of it.
 	Workload Workload
 	// Condition starts the condition types that report on this request.
 	Condition string
@@ -165,6 +170,14 @@ func (c Credentials) Usable(keys []string) bool {
 	})
 }
 
+// Pods names those that wait for the Secret.
+func (c Credentials) Pods() string {
+	if c.Workload == "" {
+		return "driver's pods"
+	}
+	return string(c.Workload) + " pods"
+}
+
 // WantedKeys names the keys that a Secret must have.
 func (c Credentials) WantedKeys() string {
 	alternatives := make([]string, 0, len(c.Keys))
@@ -176,6 +189,23 @@ func (c Credentials) WantedKeys() string {
 		alternatives = append(alternatives, word+strings.Join(keys, " and "))
 	}
 	return strings.Join(alternatives, ", or ")
+}
+
+// KeptSecrets are Secrets that a driver keeps in namespaces of users, where these let it.
+type KeptSecrets struct {
+	// Namespace tells whether the driver keeps any for a StorageClass with these parameters, and where; empty is the namespace of the PVC.
+	Namespace func(parameters map[string]string) (namespace string, keeps bool)
+	// Advice says what to do about PVCs that wait because it may not.
+	Advice string
+}
+
+// Obsolete are names of objects that go when nothing needs them.
+type Obsolete struct {
+	// ClusterRoleBindings gave the controller's ServiceAccount, and nobody else, RBAC. They go once our workloads are applied, and then the
+	// ClusterRoles, which were bound by them only.
+	ClusterRoleBindings, ClusterRoles []string
+	// ConfigMaps are mounted by the pods of predecessors, perhaps of several drivers. They go once no workload in the namespace mounts them.
+	ConfigMaps []string
 }
 
 // FeatureGate is a gate of the API server. Without it, the API server drops the fields that belong to it.

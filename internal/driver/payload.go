@@ -1,5 +1,7 @@
 package driver
 
+import configv1 "github.com/openshift/api/config/v1"
+
 // Payload is what a release of OpenShift knows of a driver that is part of it, and what does not follow from the rest of the Driver.
 type Payload struct {
 	// Title is what people call the driver, for instance "AWS EBS".
@@ -7,6 +9,8 @@ type Payload struct {
 	// Variable starts the names of the variables with the driver's images in the environment of the cluster-storage-operator, for instance
 	// "AWS_EBS_DRIVER".
 	Variable string
+	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
+	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }
 
 // OperatorImage is the variable with the image of the driver's operator.

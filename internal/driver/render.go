@@ -84,12 +84,22 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
-	objects = d.wanted(served(append(objects, requests...), cfg), cfg)
+	objects = append(objects, requests...)
+	if d.Derived != nil {
+		// Its content is known to the operator only.
+		objects = append(objects, d.Derived.Secret(cfg.Namespace))
+	}
+	objects = d.wanted(served(objects, cfg), cfg)
 	chooseDefaults(cfg, objects)
 	if err := d.mutate(cfg, objects); err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Name, err)
 	}
 	manifest.Label(objects, openshift.ManagedByLabel, d.Operator)
+	for _, object := range objects {
+		if rank(object) < 0 {
+			return nil, fmt.Errorf("render %s: the place of kind %s in the order of applying is not known", d.Name, kindOf(object))
+		}
+	}
 	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })
 	return objects, nil
 }
@@ -255,8 +265,7 @@ func (d Driver) mutate(cfg Config, objects []client.Object) error {
 	for _, change := range append(d.standardMutations(), d.Mutations...) {
 		for _, object := range objects {
 			if err := change(d, cfg, object); err != nil {
-				kind := object.GetObjectKind().GroupVersionKind().Kind
-				return fmt.Errorf("%s %s: %w", kind, object.GetName(), err)
+				return fmt.Errorf("%s %s: %w", kindOf(object), object.GetName(), err)
 			}
 		}
 	}
@@ -274,17 +283,20 @@ func served(objects []client.Object, cfg Config) []client.Object {
 // wanted drops the StorageClasses if the user does not want any, and what the driver does not want in this cluster.
 func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
-		isClass := object.GetObjectKind().GroupVersionKind().Kind == storageClass
-		return (isClass && cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass) || (d.Wanted != nil && !d.Wanted(cfg, object))
+		isRemoved := kindOf(object) == storageClass && cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass
+		return isRemoved || (d.Wanted != nil && !d.Wanted(cfg, object))
 	})
 }
 
-// rank orders kinds: identity and rights first, then what pods refer to, then the node pods, and last the controller,
-// which may rely on what the node pods report.
+// rank orders kinds: identity and RBAC first, then what pods refer to, then the node pods, then the controller, which may rely on what the
+// node pods report, and last what sends requests of all clients to a Deployment. It is negative for kinds that no driver has.
 func rank(object client.Object) int {
 	order := []string{
-		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap",
+		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "CredentialsRequest", "ConfigMap", "Secret",
 		"CSIDriver", storageClass, "VolumeSnapshotClass", "Service", "ServiceMonitor", "PodDisruptionBudget", "DaemonSet", "Deployment",
+		"ValidatingWebhookConfiguration",
 	}
-	return slices.Index(order, object.GetObjectKind().GroupVersionKind().Kind)
+	return slices.Index(order, kindOf(object))
 }
+
+func kindOf(object client.Object) string { return object.GetObjectKind().GroupVersionKind().Kind }

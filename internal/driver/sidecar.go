@@ -41,13 +41,17 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 		return nil, err
 	}
 	sidecar.Args = append(sidecar.Args, s.Args...)
-	containers := []corev1.Container{sidecar}
-	if s.Metrics == nil {
-		return containers, nil
+	if s.Metrics != nil {
+		sidecar.Args = append(sidecar.Args, s.Metrics.flag())
 	}
-	containers[0].Args = append(containers[0].Args, s.Metrics.flag())
+	if s.Options != nil {
+		sidecar.Args = append(sidecar.Args, s.Options(cfg)...)
+	}
+	if s.Metrics == nil {
+		return []corev1.Container{sidecar}, nil
+	}
 	proxy, err := s.Metrics.proxy(cfg, values)
-	return append(containers, proxy), err
+	return []corev1.Container{sidecar, proxy}, err
 }
 
 // flag tells a container where to serve its metrics.

@@ -54,9 +54,10 @@ func (m *Migration) Advance(
 	}
 	moved, err := m.advanceNodes(ctx, state, lacking(changes, holds, ours), ours)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
-	moved.Changes = slices.Concat(ended, moved.Changes, cleared)
+	configMaps, failed := m.clearConfigMaps(ctx, changes, ours)
+	moved.Changes = slices.Concat(ended, moved.Changes, cleared, configMaps)
 	moved.Again = status.MinRequeue(moved.Again, again)
-	return moved, errors.Join(err, failure)
+	return moved, errors.Join(err, failure, failed)
 }
 
 // advanceNodes goes on with the node pods, unless the new ones lack something.

@@ -20,6 +20,10 @@ func TestWhatAClusterWithoutPredecessorsCosts(t *testing.T) {
 		"ebs.csi.aws.com": {"may I delete pods in openshift-aws-ebs-csi-driver", "list Pod openshift-aws-ebs-csi-driver"},
 		// A binding of a predecessor has no label by which a cache could hold it.
 		"pd.csi.storage.gke.io": {"get ClusterRoleBinding gcp-pd-controller-privileged-binding"},
+		"file.csi.azure.com": {
+			"get ClusterRoleBinding azure-file-csi-driver-binding", "get ClusterRoleBinding azure-file-csi-main-attacher-binding",
+			"get ClusterRole azure-file-csi-driver-role",
+		},
 	}
 	for _, d := range drivers.All() {
 		t.Run(d.Name, func(t *testing.T) {

@@ -2,12 +2,14 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +48,7 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 		len(needed.With(apply.Failed, apply.Terminating)) > 0 || len(workloads.With(apply.Failed)) > 0 {
 		return nil, nil
 	}
-	names := m.Driver.ObsoleteBindings
+	names := m.Driver.Obsolete.ClusterRoleBindings
 	// Where all workloads were created, there was no driver before. Of other kinds the cache has only what is ours: what is adopted counts
 	// as created.
 	if len(workloads.With(apply.Created)) < len(workloads) {
@@ -54,13 +56,88 @@ func (m *Migration) clearBindings(ctx context.Context, changes apply.ChangeSet, 
 			names = slices.Concat(names, predecessor.ClusterRoleBindings)
 		}
 	}
-	bindings, err := m.superseded(ctx, names)
+	found, err := m.superseded(ctx, names)
+	if err == nil {
+		var roles []client.Object
+		roles, err = readAll[rbacv1.ClusterRole](ctx, m, "", m.Driver.Obsolete.ClusterRoles)
+		found = append(found, roles...)
+	}
 	var cleared apply.ChangeSet
-	for _, binding := range bindings {
-		cleared = append(cleared, apply.Delete(ctx, m.Client, binding))
+	for _, object := range found {
+		cleared = append(cleared, apply.Delete(ctx, m.Client, object))
 	}
 	m.bindingsCleared = err == nil && len(cleared.With(apply.Failed)) == 0
 	return cleared, err
+}
+
+// readAll reads those of several objects that are there.
+func readAll[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, m *Migration, namespace string, names []string) ([]client.Object, error) {
+	var found []client.Object
+	for _, name := range names {
+		object := P(new(T))
+		err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		switch {
+		case err == nil:
+			found = append(found, object)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("look for %T %s of an operator before this one: %w", object, name, err)
+		}
+	}
+	return found, nil
+}
+
+// clearConfigMaps deletes obsolete ConfigMaps when our node pods are rolled out, unless a workload mounts them: those of another driver, whose
+// operator deletes them then. It looks once in the life of a ClusterCSIDriver.
+func (m *Migration) clearConfigMaps(ctx context.Context, changes apply.ChangeSet, ours *appsv1.DaemonSet) (apply.ChangeSet, error) {
+	if m.configMapsCleared || len(m.Driver.Obsolete.ConfigMaps) == 0 || len(changes.With(apply.Unchanged)) < len(changes) || ours == nil ||
+		ours.Status.ObservedGeneration < ours.Generation || ours.Status.UpdatedNumberScheduled < ours.Status.DesiredNumberScheduled {
+		return nil, nil
+	}
+	found, err := readAll[corev1.ConfigMap](ctx, m, m.Namespace, m.Driver.Obsolete.ConfigMaps)
+	if err != nil {
+		return nil, err
+	}
+	var cleared apply.ChangeSet
+	if len(found) > 0 {
+		mounted, err := m.mountedConfigMaps(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if !mounted[object.GetName()] {
+				cleared = append(cleared, apply.Delete(ctx, m.Client, object))
+			}
+		}
+	}
+	m.configMapsCleared = len(cleared.With(apply.Failed)) == 0
+	return cleared, nil
+}
+
+// mountedConfigMaps are those that a workload in the namespace mounts, as the cluster has them.
+func (m *Migration) mountedConfigMaps(ctx context.Context) (map[string]bool, error) {
+	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
+	err := errors.Join(m.Live.List(ctx, deployments, client.InNamespace(m.Namespace)), m.Live.List(ctx, daemonSets, client.InNamespace(m.Namespace)))
+	if err != nil {
+		return nil, fmt.Errorf("look for workloads that mount what an operator before this one has left: %w", err)
+	}
+	mounted := map[string]bool{}
+	note := func(template corev1.PodTemplateSpec) {
+		for _, volume := range template.Spec.Volumes {
+			if volume.ConfigMap != nil {
+				mounted[volume.ConfigMap.Name] = true
+			}
+		}
+	}
+	for _, deployment := range deployments.Items {
+		note(deployment.Spec.Template)
+	}
+	for _, daemonSet := range daemonSets.Items {
+		note(daemonSet.Spec.Template)
+	}
+	return mounted, nil
 }
 
 // RemoveLeftovers deletes what predecessors' node pods and controllers needed, in a removal, when their workloads have gone. A predecessor

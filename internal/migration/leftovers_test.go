@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -63,27 +64,28 @@ func TestOldBindingsGoWhenOursAreThere(t *testing.T) {
 	with := func(changes apply.ChangeSet, more ...apply.Change) apply.ChangeSet {
 		return append(changes[:len(changes):len(changes)], more...)
 	}
-	const main, obsolete = "delete ClusterRoleBinding " + mainBinding, "delete ClusterRoleBinding obsolete"
+	const main, obsolete, role = "delete ClusterRoleBinding " + mainBinding, "delete ClusterRoleBinding obsolete", "delete ClusterRole wide"
 	for name, tc := range map[string]struct {
 		changes apply.ChangeSet
 		holds   driver.Holds
 		want    []string
 		done    bool
 	}{
-		"all is there":                     {adopted, nil, []string{obsolete, main}, true},
-		"a driver that was installed anew": {apply.ChangeSet{changed(apply.Created, "Deployment", "d"), changed(apply.Created, "DaemonSet", "n")}, nil, []string{obsolete}, true},
+		"all is there":                     {adopted, nil, []string{obsolete, main, role}, true},
+		"a driver that was installed anew": {apply.ChangeSet{changed(apply.Created, "Deployment", "d"), changed(apply.Created, "DaemonSet", "n")}, nil, []string{obsolete, role}, true},
 		"no workload is applied":           {apply.ChangeSet{changed(apply.Created, "ClusterRole", "r")}, nil, nil, false},
 		"a workload failed":                {with(adopted, changed(apply.Failed, "DaemonSet", "n")), nil, nil, false},
 		"a role failed":                    {with(adopted, changed(apply.Failed, "ClusterRole", "r")), nil, nil, false},
 		"an account is made anew":          {with(adopted, changed(apply.Terminating, "ServiceAccount", "sa")), nil, nil, false},
-		"something else failed":            {with(adopted, changed(apply.Failed, "Service", "s")), nil, []string{obsolete, main}, true},
+		"something else failed":            {with(adopted, changed(apply.Failed, "Service", "s")), nil, []string{obsolete, main, role}, true},
 		"the controller is held":           {adopted, driver.Holds{driver.Controller: "wait"}, nil, false},
-		"the node pods are held":           {adopted, driver.Holds{driver.Node: "wait"}, []string{obsolete, main}, true},
+		"the node pods are held":           {adopted, driver.Holds{driver.Node: "wait"}, []string{obsolete, main, role}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := awsefs.Driver()
-			d.ObsoleteBindings = []string{"obsolete"}
-			m := newMove(t, d, bindingTo(mainBinding, controllerAccount(here)), bindingTo("obsolete", controllerAccount(here)))
+			d.Obsolete.ClusterRoleBindings, d.Obsolete.ClusterRoles = []string{"obsolete"}, []string{"wide", "gone"}
+			wide := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "wide"}}
+			m := newMove(t, d, bindingTo(mainBinding, controllerAccount(here)), bindingTo("obsolete", controllerAccount(here)), wide)
 			for range 2 {
 				// Once they are gone, nobody looks again.
 				if _, err := m.clearBindings(t.Context(), tc.changes, tc.holds); err != nil {
@@ -99,6 +101,54 @@ func TestOldBindingsGoWhenOursAreThere(t *testing.T) {
 	m.cache.Refuse(errors.New("no route"), "delete ClusterRoleBinding")
 	if _, err := m.clearBindings(t.Context(), adopted, nil); err != nil || m.bindingsCleared {
 		t.Errorf("one that stays is forgotten: %v", err)
+	}
+}
+
+// The pods of another driver may mount the same ConfigMap.
+func TestAnObsoleteConfigMapGoesWhenNoWorkloadMountsIt(t *testing.T) {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "old"}}
+	rolledOut := daemonSetOf(here, "efs-csi-node")
+	rolledOut.Generation, rolledOut.Status = 2, appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, UpdatedNumberScheduled: 3}
+	unseen, underWay := rolledOut.DeepCopy(), rolledOut.DeepCopy()
+	unseen.Status.ObservedGeneration, underWay.Status.UpdatedNumberScheduled = 1, 2
+	mounts := daemonSetOf(here, "another-driver")
+	mounts.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "old"}},
+	}}}
+	elsewhere := mounts.DeepCopy()
+	elsewhere.Namespace = "other"
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "controller"}, Spec: appsv1.DeploymentSpec{Template: mounts.Spec.Template}}
+	same := apply.ChangeSet{changed(apply.Unchanged, "DaemonSet", "n")}
+	gone := []string{"delete ConfigMap " + here + "/old"}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		changes apply.ChangeSet
+		ours    *appsv1.DaemonSet
+		want    []string
+		done    bool
+	}{
+		"nobody mounts it":             {[]client.Object{config, elsewhere}, same, rolledOut, gone, true},
+		"another driver mounts it":     {[]client.Object{config, mounts}, same, rolledOut, nil, true},
+		"its controller does":          {[]client.Object{config, deployment}, same, rolledOut, nil, true},
+		"there is none":                {nil, same, rolledOut, nil, true},
+		"ours is applied just now":     {[]client.Object{config}, append(same[:1:1], changed(apply.Configured, "Deployment", "d")), rolledOut, nil, false},
+		"ours is not seen yet":         {[]client.Object{config}, same, unseen, nil, false},
+		"ours is not on all nodes yet": {[]client.Object{config}, same, underWay, nil, false},
+		"ours is not there":            {[]client.Object{config}, same, nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := awsefs.Driver()
+			d.Obsolete.ConfigMaps = []string{"old"}
+			m := newMove(t, d, tc.objects...)
+			for range 2 {
+				if _, err := m.clearConfigMaps(t.Context(), tc.changes, tc.ours); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(tc.want, m.cache.Writes); diff != "" || m.configMapsCleared != tc.done {
+				t.Errorf("done: %t; -want +got:\n%s", m.configMapsCleared, diff)
+			}
+		})
 	}
 }
 

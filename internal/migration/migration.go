@@ -54,6 +54,8 @@ type Migration struct {
 	mine, over map[string]bool
 	// bindingsCleared means that no ClusterRoleBinding of a predecessor is left that ours take the place of.
 	bindingsCleared bool
+	// configMapsCleared is the same for the ConfigMaps of Driver.Obsolete.
+	configMapsCleared bool
 	// announced are the DaemonSets of predecessors that had an event.
 	announced map[types.UID]bool
 }
@@ -132,7 +134,8 @@ func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match fu
 
 // Forget drops what belongs to the life of one ClusterCSIDriver.
 func (m *Migration) Forget() {
-	m.clear, m.mine, m.over, m.bindingsCleared, m.patience = "", nil, nil, false, status.Patience{}
+	m.clear, m.mine, m.over, m.patience = "", nil, nil, status.Patience{}
+	m.bindingsCleared, m.configMapsCleared = false, false
 }
 
 // Predecessor is the one whose Deployment has a name; nil if there is none.

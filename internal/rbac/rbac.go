@@ -80,11 +80,26 @@ func (r *collector) own(d driver.Driver) {
 		Rule("coordination.k8s.io", "leases", nil, "create"),
 		Rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
 	)
-	if len(d.ObsoleteBindings) > 0 {
-		r.everywhere = append(r.everywhere, Rule(rbacv1.GroupName, "clusterrolebindings", d.ObsoleteBindings, "get", "delete"))
+	for resource, names := range map[string][]string{
+		"clusterrolebindings": d.Obsolete.ClusterRoleBindings, "clusterroles": d.Obsolete.ClusterRoles,
+	} {
+		if len(names) > 0 {
+			r.everywhere = append(r.everywhere, Rule(rbacv1.GroupName, resource, names, "get", "delete"))
+		}
+	}
+	if d.KeptSecrets != nil {
+		// PVCs that wait for a binding are named.
+		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))
+	}
+	if len(d.Obsolete.ConfigMaps) > 0 {
+		r.inside = append(r.inside, Rule("", "configmaps", d.Obsolete.ConfigMaps, "get", "delete"))
 	}
 	for _, credentials := range d.Credentials {
 		r.inside = append(r.inside, Rule("", "secrets", []string{credentials.Secret}, "list", "watch"))
+		if d.Derived != nil {
+			// What it is made of.
+			r.inside = append(r.inside, Rule("", "secrets", []string{credentials.Secret}, "get"))
+		}
 	}
 }
 

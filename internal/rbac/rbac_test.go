@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -111,25 +112,59 @@ func TestARightForAnotherNamespaceIsOneForAll(t *testing.T) {
 	}
 }
 
-// Bindings that an operator before this one has left are deleted by their names, and by nobody without any.
-func TestObsoleteBindingsMayBeDeletedByName(t *testing.T) {
+// What an operator before this one has left is deleted by its names, and by nobody without any.
+func TestObsoleteObjectsMayBeDeletedByName(t *testing.T) {
+	all := driver.Obsolete{ClusterRoleBindings: []string{"binding"}, ClusterRoles: []string{"role"}, ConfigMaps: []string{"config"}}
 	for name, tc := range map[string]struct {
-		bindings []string
+		obsolete driver.Obsolete
 		want     []string
 	}{
-		"none": {nil, nil},
-		"one":  {[]string{"obsolete"}, []string{"get", "delete"}},
+		"nothing": {driver.Obsolete{}, nil},
+		"all": {all, []string{
+			"everywhere clusterrolebindings binding get delete", "everywhere clusterroles role get delete", "inside configmaps config get delete",
+		}},
 	} {
 		r := &collector{namespace: "here"}
-		r.own(driver.Driver{Name: "disk.example.com", Operator: "disk-operator", ObsoleteBindings: tc.bindings})
+		r.own(driver.Driver{Name: "disk.example.com", Operator: "disk-operator", Obsolete: tc.obsolete})
+		var got []string
+		for where, rules := range map[string][]rbacv1.PolicyRule{"everywhere": r.everywhere, "inside": r.inside} {
+			for _, rule := range rules {
+				if slices.Contains(rule.Verbs, "delete") {
+					got = append(got, strings.Join(slices.Concat([]string{where}, rule.Resources, rule.ResourceNames, rule.Verbs), " "))
+				}
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A driver with a Secret of its own making may read what that is made of, and no other Secret.
+func TestADerivedSecretMayBeMadeOfTheCredentials(t *testing.T) {
+	d := driver.Driver{Name: "disk.example.com", Operator: "disk-operator", Credentials: []driver.Credentials{{Secret: "keys"}}}
+	for _, tc := range []struct {
+		derived *driver.Derived
+		want    []string
+	}{
+		{nil, []string{"list", "watch"}},
+		{&driver.Derived{Name: "config"}, []string{"list", "watch", "get"}},
+	} {
+		r := &collector{namespace: "here"}
+		d.Derived = tc.derived
+		r.own(d)
 		var verbs []string
-		for _, rule := range r.everywhere {
-			if slices.Contains(rule.Resources, "clusterrolebindings") {
+		for _, rule := range r.inside {
+			if slices.Contains(rule.Resources, "secrets") {
+				if !slices.Equal(rule.ResourceNames, []string{"keys"}) {
+					t.Errorf("Secrets %v", rule.ResourceNames)
+				}
 				verbs = append(verbs, rule.Verbs...)
 			}
 		}
 		if diff := cmp.Diff(tc.want, verbs); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
 }

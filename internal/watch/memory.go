@@ -1,15 +1,12 @@
 package watch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
@@ -24,9 +21,7 @@ const (
 // whether it changes, and what is not in memory can't leak.
 func HashSecret(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
-		for key, value := range secret.Data {
-			secret.Data[key] = []byte(hashed(string(value)))
-		}
+		apply.HashData(secret)
 		kept := map[string]string{RequestAnnotation: secret.Annotations[RequestAnnotation]}
 		switch {
 		case driver.Minted(secret):
@@ -39,26 +34,25 @@ func HashSecret(object any) (any, error) {
 	return object, nil
 }
 
-// hashBundle does the same for the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may
-// change them.
-func hashBundle(object any) (any, error) {
-	if config, ok := object.(*corev1.ConfigMap); ok {
-		if bundle := config.Data[driver.TrustedCAKey]; bundle != "" {
-			config.Data[driver.TrustedCAKey] = hashed(bundle)
-		}
+// hashDerived keeps of the Secret that the operator makes what it needs to compare, hashed.
+func hashDerived(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		apply.HashData(secret)
+		// What kubectl keeps there are the values themselves.
+		delete(secret.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 	return object, nil
 }
 
-// hashed returns the hash of a value, and a hash as it is: a cache may transform an object twice, for instance when it is
-// filled by a stream.
-func hashed(value string) string {
-	const prefix = "sha256-"
-	if hash, found := strings.CutPrefix(value, prefix); found && len(hash) == hex.EncodedLen(sha256.Size) {
-		return value
+// hashBundle hashes the CA bundle, which is large. What labels its ConfigMap has does not matter: somebody may
+// change them.
+func hashBundle(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok {
+		if bundle := config.Data[driver.TrustedCAKey]; bundle != "" {
+			config.Data[driver.TrustedCAKey] = apply.Hashed(bundle)
+		}
 	}
-	sum := sha256.Sum256([]byte(value))
-	return prefix + hex.EncodeToString(sum[:])
+	return object, nil
 }
 
 // CloudConfig is OpenShift's copy of the ConfigMap about the cloud that the Infrastructure names.
@@ -69,10 +63,18 @@ func CloudConfig() client.ObjectKey {
 // keepCloudCA is a transformation of a cache: what else there is about the cloud does not matter here.
 func keepCloudCA(object any) (any, error) {
 	if config, ok := object.(*corev1.ConfigMap); ok {
+		config.Data = map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
+	}
+	return keepData(object)
+}
+
+// keepData is a transformation of a cache: only the content matters.
+func keepData(object any) (any, error) {
+	if config, ok := object.(*corev1.ConfigMap); ok {
 		config.ObjectMeta = metav1.ObjectMeta{
 			Namespace: config.Namespace, Name: config.Name, UID: config.UID, ResourceVersion: config.ResourceVersion,
 		}
-		config.BinaryData, config.Data = nil, map[string]string{driver.CloudCAKey: config.Data[driver.CloudCAKey]}
+		config.BinaryData = nil
 	}
 	return object, nil
 }

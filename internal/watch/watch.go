@@ -39,8 +39,8 @@ type Watched struct {
 	Namespace string
 	// Other, if set, is the only object that is looked at in another namespace.
 	Other client.ObjectKey
-	// OpenShifts says that other is OpenShift's: it has no label of ours, and only the CA certificates of the cloud are kept of it.
-	OpenShifts bool
+	// OpenShifts, if set, says that other is OpenShift's: it has no label of ours, and this drops what is not needed of it.
+	OpenShifts toolscache.TransformFunc
 	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	Name string
 	All  bool
@@ -77,10 +77,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Object: &cloudcredentialv1.CredentialsRequest{}, Namespace: cloudcredentialv1.Namespace,
 			Optional: driver.CredentialsRequestKind(),
 		},
-		{
-			Object: &corev1.ConfigMap{}, Namespace: namespace, Other: managedConfig(d, kinds), OpenShifts: d.CloudCAVariable != "",
-			Transform: hashBundle,
-		},
+		configMaps(d, namespace, kinds),
 		// By name, because one that belongs to somebody else must be seen as well.
 		{Object: &storagev1.CSIDriver{}, Name: d.Name},
 		// All of them, if only one is to be the default.
@@ -96,7 +93,15 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: append([]string{d.Deployment}, d.NodeApps()...),
 			Transform: stripPod, Matters: changesHealth,
 		},
-	}, slices.Concat(gates(d), Snapshots(d, kinds))...)
+	}, slices.Concat(derived(d, namespace), gates(d), Snapshots(d, kinds))...)
+}
+
+// derived is the Secret that the operator makes, by name: it has no right to see others.
+func derived(d driver.Driver, namespace string) []Watched {
+	if d.Derived == nil {
+		return nil
+	}
+	return []Watched{{Object: &corev1.Secret{}, Namespace: namespace, Name: d.Derived.Name, Transform: hashDerived}}
 }
 
 // gates are watched for drivers that depend on some.
@@ -107,16 +112,19 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// managedConfig is the one ConfigMap that matters in OpenShift's namespace: a cache can select one of a namespace.
-func managedConfig(d driver.Driver, kinds map[schema.GroupKind]bool) client.ObjectKey {
+// configMaps are ours, and the one that matters in a namespace of OpenShift: a cache can select one of a namespace.
+func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
+	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace, Transform: hashBundle}
 	switch {
+	case d.Derived != nil:
+		watched.Other, watched.OpenShifts = d.Derived.ConfigMap, keepData
 	case !kinds[openshift.InfrastructureKind()]:
-		return client.ObjectKey{}
 	case d.CloudCAVariable != "":
-		return CloudConfig()
+		watched.Other, watched.OpenShifts = CloudConfig(), keepCloudCA
 	default:
-		return client.ObjectKey{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}
+		watched.Other = client.ObjectKey{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}
 	}
+	return watched
 }
 
 // Snapshots are the classes of snapshots, for drivers that make any. Where they are not served yet, their CRD is watched.
@@ -180,8 +188,8 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		}
 		if watched.Other.Name != "" {
 			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watched.Other.Name)}
-			if watched.OpenShifts {
-				one.LabelSelector, one.Transform = labels.Everything(), keepCloudCA
+			if watched.OpenShifts != nil {
+				one.LabelSelector, one.Transform = labels.Everything(), watched.OpenShifts
 			}
 			config.Namespaces[watched.Other.Namespace] = one
 		}

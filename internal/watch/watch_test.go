@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -137,14 +138,15 @@ func TestWhichPartOfEachKindIsKeptInMemory(t *testing.T) {
 func TestTheCAOfACloudIsReadFromOpenShift(t *testing.T) {
 	d := disk()
 	kinds := map[schema.GroupKind]bool{openshift.InfrastructureKind(): true}
-	if got := managedConfig(d, kinds); got != (client.ObjectKey{Namespace: "openshift-config-managed", Name: d.Dashboard()}) {
+	other := func(kinds map[schema.GroupKind]bool) client.ObjectKey { return configMaps(d, "here", kinds).Other }
+	if got := other(kinds); got != (client.ObjectKey{Namespace: "openshift-config-managed", Name: d.Dashboard()}) {
 		t.Errorf("without a CA: %s", got)
 	}
 	d.CloudCAVariable = "CLOUD_CA"
-	if got := managedConfig(d, kinds); got != CloudConfig() || got.String() != "openshift-config-managed/kube-cloud-config" {
+	if got := other(kinds); got != CloudConfig() || got.String() != "openshift-config-managed/kube-cloud-config" {
 		t.Errorf("with a CA: %s", got)
 	}
-	if got := managedConfig(d, nil); got != (client.ObjectKey{}) {
+	if got := other(nil); got != (client.ObjectKey{}) {
 		t.Errorf("without OpenShift: %s", got)
 	}
 	for object, config := range CacheOptions(d, "here", kinds) {
@@ -155,6 +157,38 @@ func TestTheCAOfACloudIsReadFromOpenShift(t *testing.T) {
 		if other.LabelSelector == nil || !other.LabelSelector.Empty() || other.Transform == nil {
 			t.Errorf("it has a label of ours, or is kept as a whole: %+v", other)
 		}
+	}
+}
+
+// Of what a Secret is made of, the ConfigMap is kept as it is; the Secret itself is hashed, and is the only one that is seen.
+func TestADerivedSecretIsWatchedWithWhatItIsMadeOf(t *testing.T) {
+	d := disk()
+	from := client.ObjectKey{Namespace: "openshift-config", Name: "cloud"}
+	d.Derived = &driver.Derived{Name: "made", ConfigMap: from}
+	if got := configMaps(d, "here", nil).Other; got != from {
+		t.Errorf("the ConfigMap is %s", got)
+	}
+	found := map[string]cache.ByObject{}
+	for object, config := range CacheOptions(d, "here", nil) {
+		found[short(object)] = config
+	}
+	secret := found["Secret"]
+	if secret.Field == nil || secret.Field.String() != "metadata.name=made" || len(secret.Namespaces) != 1 {
+		t.Errorf("Secrets are seen by %v in %v", secret.Field, secret.Namespaces)
+	}
+	kept, err := secret.Transform(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "b", corev1.LastAppliedConfigAnnotation: "plain"}},
+		Data:       map[string][]byte{"key": []byte("plain")},
+	})
+	if text := fmt.Sprint(kept); err != nil || strings.Contains(text, "plain") || !strings.Contains(text, "a:b") {
+		t.Errorf("kept is %s, %v", text, err)
+	}
+	config, err := found["ConfigMap"].Namespaces["openshift-config"].Transform(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud", Annotations: map[string]string{"large": "text"}}, Data: map[string]string{"config": "{}"},
+	})
+	want := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: map[string]string{"config": "{}"}}
+	if diff := cmp.Diff(want, config); err != nil || diff != "" {
+		t.Errorf("%v, ConfigMap (-want +got):\n%s", err, diff)
 	}
 }
 

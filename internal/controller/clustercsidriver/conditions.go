@@ -252,8 +252,10 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 	if result.seen.live.predecessors {
 		notes = append(notes, "The driver is still that of a predecessor: set spec.managementState to Managed to migrate it")
 	}
-	if text := leftOut(c.driver, c.kinds); text != "" {
-		notes = append(notes, text)
+	for _, text := range []string{leftOut(c.driver, c.kinds), result.seen.unbound} {
+		if text != "" {
+			notes = append(notes, text)
+		}
 	}
 	for _, change := range result.changes.With(apply.LeftAlone) {
 		notes = append(notes, change.Subject.String()+" was made by somebody else and is left as it is")

@@ -150,12 +150,12 @@ func (c conditioner) withheld(cfg driver.Config, credentials driver.Credentials)
 // withoutRequest says what to do where nobody makes a Secret.
 func (c conditioner) withoutRequest(cfg driver.Config, credentials driver.Credentials) string {
 	if credentials.Payload {
-		return fmt.Sprintf("%s: Secret %s/%s is missing; the %s pods are not started without it. CredentialsRequest %s/%s, which "+
+		return fmt.Sprintf("%s: Secret %s/%s is missing; the %s are not started without it. CredentialsRequest %s/%s, which "+
 			"comes with the release, asks the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make "+
-			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), c.namespace, credentials.Secret, credentials.Workload,
+			"the Secret with ccoctl, or by hand with %s", mode(cfg, credentials), c.namespace, credentials.Secret, credentials.Pods(),
 			cloudcredentialv1.Namespace, credentials.Request, credentials.WantedKeys())
 	}
-	pods := fmt.Sprintf("the %s pods are not started without it", credentials.Workload)
+	pods := fmt.Sprintf("the %s are not started without it", credentials.Pods())
 	if credentials.Optional {
 		pods = "the driver works without it, except for One Zone volumes in another zone"
 	}

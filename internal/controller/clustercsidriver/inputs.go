@@ -28,7 +28,13 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before := &found.config, found.live.inputsOf()
 	found.holds = driver.Holds{}
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
+	if err := r.addDerived(ctx, found); err != nil {
+		return err
+	}
 	for _, credentials := range r.Driver.Credentials {
+		if credentials.Workload == "" {
+			continue
+		}
 		hash := lastingSecret(*cfg, credentials, found.live.secrets[credentials.Secret], before[credentials.Workload][credentials.Secret])
 		if hash != "" {
 			cfg.DependencyHashes[credentials.Workload][credentials.Secret] = hash

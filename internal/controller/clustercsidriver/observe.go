@@ -28,6 +28,9 @@ type seen struct {
 	problems []string
 	// holds say which workload is not applied for the moment, and why.
 	holds     driver.Holds
+	derived   derived
+	// unbound says which PVCs wait because the driver may not keep a Secret for them.
+	unbound string
 	migration migration.State
 	// again is when to look once more although no event may come.
 	again time.Duration
@@ -61,7 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
 		return found, r.addPredecessors(ctx, cr, &found)
 	}
-	if err := r.inputs(ctx, &found); err != nil {
+	if err := errors.Join(r.inputs(ctx, &found), r.addUnbound(ctx, &found)); err != nil {
 		return found, err
 	}
 	if hold := found.migration.ControllerHold(); hold != "" && found.holds[driver.Controller] == "" {

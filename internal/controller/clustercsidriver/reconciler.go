@@ -78,6 +78,7 @@ type memory struct {
 	// leftTo is the ClusterCSIDriver, and the copy of this operator to which it was left.
 	leftTo   string
 	inUse    inUse
+	unbound  unbound
 	rendered rendered
 }
 
@@ -186,15 +187,18 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) apply.ChangeSet {
 	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
 	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.Migrating}
-	changes := r.applier.Set(ctx, r.due(objects, seen.config, seen.holds))
+	changes, holds := r.setDerived(ctx, seen)
+	changes = append(changes, r.applier.Set(ctx, r.due(objects, seen.config, holds))...)
 	return append(changes, r.applier.Prune(ctx, objects)...)
 }
 
-// due leaves out what is not applied for the moment: a workload that is held, and a StorageClass that the user looks after.
+// due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and what setDerived has
+// applied.
 func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds driver.Holds) []client.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
-		return holds[r.Driver.WorkloadOf(object)] != "" || (isClass && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass)
+		isTheirs := isClass && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass
+		return holds[r.Driver.WorkloadOf(object)] != "" || r.Driver.IsDerived(object) || isTheirs
 	})
 }
 
@@ -239,7 +243,7 @@ func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
 	r.reporter.forget()
 	r.Migration.Forget()
-	r.memory.inUse = inUse{}
+	r.memory.inUse, r.memory.unbound = inUse{}, unbound{}
 }
 
 // Alive is a check for the liveness probe.

@@ -41,13 +41,8 @@ func (r *Reconciler) secret(ctx context.Context, name string) (foundSecret, erro
 	if err != nil {
 		return foundSecret{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	content := ""
-	keys := slices.Sorted(maps.Keys(secret.Data))
-	for _, key := range keys {
-		content += fmt.Sprintf("%q:%q\n", key, secret.Data[key])
-	}
 	return foundSecret{
-		hash: apply.Digest(content), keys: keys, request: secret.Annotations[watch.RequestAnnotation],
+		hash: apply.ContentHash(secret.Data), keys: slices.Sorted(maps.Keys(secret.Data)), request: secret.Annotations[watch.RequestAnnotation],
 		minted: driver.Minted(secret), passedThrough: driver.PassedThrough(secret),
 	}, nil
 }

@@ -18,7 +18,7 @@ import (
 func TestWhatIsKnownOfASecret(t *testing.T) {
 	const policy = "cloudcredential.openshift.io/aws-policy-last-applied"
 	data := map[string][]byte{"key": []byte("b"), "id": []byte("a")}
-	hash := apply.Digest("\"id\":\"a\"\n\"key\":\"b\"\n")
+	hash := apply.ContentHash(data)
 	for name, tc := range map[string]struct {
 		secret *corev1.Secret
 		want   foundSecret

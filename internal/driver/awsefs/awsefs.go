@@ -56,6 +56,7 @@ func Driver() driver.Driver {
 				// An access point can be reached from all zones. Drivers from 3.0 on report a topology; with it the provisioner would make
 				// nothing before a node plugin of such a driver has registered, which a migration may delay for long.
 				Args:    []string{"--immediate-topology=false"},
+				Options: provisionerOptions,
 				Metrics: &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},
 			},
 			{Name: "liveness-probe", Workload: driver.Controller, HealthPort: 10302},

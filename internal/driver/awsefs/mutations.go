@@ -38,7 +38,7 @@ func nameProvisionerBinding(_ driver.Config, binding *rbacv1.ClusterRoleBinding)
 	return nil
 }
 
-// configureController adds the arguments of the driver and the provisioner that depend on the cluster.
+// configureController adds the arguments of the driver that depend on the cluster.
 func configureController(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
@@ -51,13 +51,12 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 	if tags := flagTags(cfg); tags != "" {
 		container.Args = append(container.Args, "--tags="+tags)
 	}
-	provisioner, err := pods.Container("csi-provisioner")
-	if err != nil {
-		return err
-	}
-	provisioner.Args = append(provisioner.Args,
-		"--timeout="+cfg.Settings[provisionerTimeout], "--worker-threads="+cfg.Settings[provisionerWorkers])
 	return nil
+}
+
+// provisionerOptions are those that the administrator may set.
+func provisionerOptions(cfg driver.Config) []string {
+	return []string{"--timeout=" + cfg.Settings[provisionerTimeout], "--worker-threads=" + cfg.Settings[provisionerWorkers]}
 }
 
 // allowMounts makes the driver's container of the controller privileged where it mounts file systems, and the one that talks to it.

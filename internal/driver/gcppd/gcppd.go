@@ -39,7 +39,7 @@ func Driver() driver.Driver {
 		Wanted:    wanted,
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
 		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
-		ObsoleteBindings: []string{"gcp-pd-controller-privileged-binding"},
+		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},
 		LegacyConditions: driver.PredecessorConditions("GCPPD"),
 	}
 }
