@@ -263,21 +263,12 @@ func TestAWrongAssetIsNamed(t *testing.T) {
 }
 
 func TestWhatACloudLacksIsNotInstalled(t *testing.T) {
-	azure := func(name configv1.AzureCloudEnvironment) configv1.InfrastructureStatus {
-		return configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{
-			Type: configv1.AzurePlatformType, Azure: &configv1.AzurePlatformStatus{CloudName: name},
-		}}
-	}
 	for _, tc := range []struct {
 		name   string
 		entry  Entry
 		status configv1.InfrastructureStatus
 		want   string
 	}{
-		{"Azure", azureFile(), azure(configv1.AzurePublicCloud), ""},
-		{"Azure Stack Hub", azureFile(), azure(configv1.AzureStackCloud), "Azure Stack Hub has no Azure File"},
-		{"Azure without details", azureFile(), configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{}}, ""},
-		{"no platform status", azureFile(), configv1.InfrastructureStatus{}, ""},
 		{
 			"IBM runs the control plane", ibmVPCBlock(), configv1.InfrastructureStatus{ControlPlaneTopology: configv1.ExternalTopologyMode},
 			"IBM Cloud installs the driver itself where it runs the control plane",

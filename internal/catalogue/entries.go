@@ -20,7 +20,7 @@ const (
 // All are the drivers that a cluster can get, in the order in which they are reported: by the names of their operators. Those of this
 // repository are made from what it knows of them.
 func All() []Entry {
-	entries := []Entry{azureDisk(), azureFile(), ibmVPCBlock(), manila(), cinder(), powerVSBlock(), vSphere()}
+	entries := []Entry{ibmVPCBlock(), manila(), cinder(), powerVSBlock(), vSphere()}
 	for _, d := range drivers.All() {
 		if d.Payload != nil {
 			entries = append(entries, builtin(d))
@@ -39,7 +39,7 @@ func builtin(d driver.Driver) Entry {
 		}
 	}
 	return Entry{
-		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform,
+		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform, Unfit: d.Payload.Unfit,
 		Operator: d.Operator, Builtin: true, Image: d.Payload.OperatorImage(), Images: images(d.Payload.DriverImage(), d.Images()),
 		Bindings: own(), Secrets: secrets, Workloads: workloads(d.Deployment, d.DaemonSet), Predecessor: predecessors()[d.Name],
 	}

@@ -38,43 +38,6 @@ func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
 }
 
-func azureDisk() Entry {
-	return Entry{
-		Name: "disk.csi.azure.com", Title: "Azure Disk", Condition: "AzureDisk", Platform: configv1.AzurePlatformType,
-		Operator: "azure-disk-csi-driver-operator", Image: "AZURE_DISK_DRIVER_OPERATOR_IMAGE",
-		Images:   azureImages("AZURE_DISK_DRIVER_IMAGE"),
-		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-disk-credentials"),
-		Workloads: workloads("azure-disk-csi-driver-controller", "azure-disk-csi-driver-node"),
-		External:  External{Made: madeByAzureDisk()},
-	}
-}
-
-func azureFile() Entry {
-	return Entry{
-		Name: "file.csi.azure.com", Title: "Azure File", Condition: "AzureFile", Platform: configv1.AzurePlatformType,
-		Unfit:    notOnStackHub,
-		Operator: "azure-file-csi-driver-operator", Image: "AZURE_FILE_DRIVER_OPERATOR_IMAGE",
-		Images:   azureImages("AZURE_FILE_DRIVER_IMAGE"),
-		Bindings: own(configReader(secretWatcher())), Secrets: secret("azure-file-credentials"),
-		Workloads: workloads("azure-file-csi-driver-controller", "azure-file-csi-driver-node"),
-		External:  External{Made: madeByAzureFile()},
-	}
-}
-
-// azureImages have one with a program that writes the credentials into the configuration of the cloud.
-func azureImages(driver string) map[string]string {
-	return images(driver, append(allSidecars(), "CLUSTER_CLOUD_CONTROLLER_MANAGER_OPERATOR_IMAGE"))
-}
-
-// notOnStackHub says why a cluster on Azure Stack Hub does not get the driver of Azure File.
-func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
-	platform := infrastructure.PlatformStatus
-	if platform == nil || platform.Azure == nil || platform.Azure.CloudName != configv1.AzureStackCloud {
-		return ""
-	}
-	return "Azure Stack Hub has no Azure File"
-}
-
 func ibmVPCBlock() Entry {
 	return Entry{
 		Name: "vpc.block.csi.ibm.io", Title: "IBM VPC Block", Condition: "IBMVPCBlock", Platform: configv1.IBMCloudPlatformType,

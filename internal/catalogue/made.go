@@ -81,29 +81,6 @@ func (m Made) and(roles map[string][]rbacv1.PolicyRule, bindings map[string]stri
 	return m
 }
 
-// madeByAzureDisk: csi-operator f7f9dc59, assets/overlays/azure-disk/generated/standalone.
-func madeByAzureDisk() Made {
-	const node, proxy = "azure-disk-csi-driver-node-clusterrole", "azure-disk-node-kube-rbac-proxy-role"
-	return common("azure-disk", Account{Namespace, "azure-disk-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
-		node: {core("get", "nodes")}, proxy: tokenReviewer(),
-	}, map[string]string{
-		"azure-disk-csi-driver-node-clusterrolebinding":                   node,
-		"azure-disk-node-kube-rbac-proxy-binding":                         proxy,
-		"azure-disk-csi-main-attacher-binding":                            attacherRole,
-		"azure-disk-csi-volumeattributesclass-reader-provisioner-binding": "openshift-csi-provisioner-volumeattributesclass-reader-role",
-		"azure-disk-csi-volumeattributesclass-reader-resizer-binding":     "openshift-csi-resizer-volumeattributesclass-reader-role",
-	})
-}
-
-// madeByAzureFile: csi-operator f7f9dc59, assets/overlays/azure-file/generated/standalone. The driver keeps the keys of storage accounts in
-// Secrets of the namespaces that PVCs are in.
-func madeByAzureFile() Made {
-	const driver = "azure-file-csi-driver-role"
-	return common("azure-file", Account{Namespace, "azure-file-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
-		driver: {core("get list watch create update delete patch", "secrets")},
-	}, map[string]string{"azure-file-csi-driver-binding": driver, "azure-file-csi-main-attacher-binding": attacherRole})
-}
-
 // madeByCinder: csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone.
 func madeByCinder() Made {
 	return common("openstack-cinder", Account{Namespace, "openstack-cinder-csi-driver-controller-sa"}).

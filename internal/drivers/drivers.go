@@ -5,6 +5,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
+	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 )
 
@@ -13,6 +15,8 @@ func All() []driver.Driver {
 	return []driver.Driver{
 		awsebs.Driver(),
 		awsefs.Driver(),
+		azuredisk.Driver(),
+		azurefile.Driver(),
 		gcppd.Driver(),
 	}
 }

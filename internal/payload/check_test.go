@@ -68,8 +68,8 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{cso + "08_rbac.yaml", "- storageclasses", `- secrets`, "ClusterRole cluster-storage-operator gives a right to the Secrets of all namespaces"},
 		{cso + "08_rbac.yaml", "kind: ClusterRole\n  name: cluster-storage-operator", "kind: ClusterRole\n  name: cluster-admin", "binds ClusterRole cluster-admin, which no manifest has"},
 		{
-			cso + "08_rbac-azure-file-csi-driver-operator.yaml", "name: azure-file-csi-driver-operator-config-role", "name: other",
-			"the catalogue binds ClusterRole azure-file-csi-driver-operator-config-role, which no manifest has",
+			cso + "08_rbac-manila-csi-driver-operator.yaml", "name: manila-csi-driver-operator-config-role", "name: other",
+			"the catalogue binds ClusterRole manila-csi-driver-operator-config-role, which no manifest has",
 		},
 		{
 			cso + "08_shared-roles.yaml", "- configmaps\n  verbs:\n  - get\n", "- secrets\n  verbs:\n  - watch\n",

@@ -47,8 +47,6 @@ const writesNodes = "no operator writes nodes"
 // exceptions are rules that only one role has, by its title. What each costs is in docs/decisions/0026-rights-of-real-operators.md.
 func exceptions() map[string][]string {
 	return map[string][]string{
-		// Its driver keeps the keys of storage accounts in Secrets of users' namespaces.
-		"ClusterRole azure-file-csi-driver-operator-clusterrole": {"create, delete, get, list, patch, update, watch"},
 		// A StorageClass of SMB names a Secret of any namespace.
 		"ClusterRole openshift-csi-provisioner-configmap-and-secret-reader-role": {"get"},
 		// An init container of its driver writes labels of its node.

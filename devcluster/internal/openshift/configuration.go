@@ -5,6 +5,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +15,7 @@ const singleton = "cluster"
 
 // configuration returns the singletons of config.openshift.io.
 func (p Profile) configuration(url string) []client.Object {
-	return []client.Object{
+	return append([]client.Object{
 		p.infrastructure(url),
 		&configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: singleton}},
 		&configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: singleton}, Spec: configv1.APIServerSpec{
@@ -23,7 +24,24 @@ func (p Profile) configuration(url string) []client.Object {
 		p.authentication(),
 		featureGate(),
 		clusterVersion(),
+	}, p.cloudConfiguration()...)
+}
+
+// cloudConfiguration is what the installer writes for programs that talk to the cloud, where drivers of storage read it: on Azure. The
+// fields are those of openshift/installer, pkg/asset/manifests/azure/cloudproviderconfig.go.
+func (p Profile) cloudConfiguration() []client.Object {
+	if p.Platform != configv1.AzurePlatformType {
+		return nil
 	}
+	const text = `{"cloud": "AzurePublicCloud", "tenantId": "fake-tenant", "aadClientId": "", "aadClientSecret": "",
+ "useManagedIdentityExtension": true, "userAssignedIdentityID": "", "subscriptionId": "fake-subscription", "resourceGroup": "%[1]s-rg",
+ "location": "%[2]s", "vnetName": "%[1]s-vnet", "vnetResourceGroup": "%[1]s-rg", "subnetName": "%[1]s-worker-subnet",
+ "securityGroupName": "%[1]s-nsg", "vmType": "standard", "loadBalancerSku": "standard"}
+`
+	return []client.Object{&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "cloud-provider-config"},
+		Data:       map[string]string{"config": fmt.Sprintf(text, p.Name, p.Region)},
+	}}
 }
 
 func (p Profile) infrastructure(url string) *configv1.Infrastructure {

@@ -1,0 +1,168 @@
+// Package azure has what the drivers of Azure have in common: the configuration of the cloud, and the tags of the cluster.
+package azure
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// The keys of the Secret that the cloud-credential-operator makes (cloud-credential-operator, pkg/azure/actuator.go).
+const (
+	clientID           = "azure_client_id"
+	clientSecret       = "azure_client_secret"
+	tenantID           = "azure_tenant_id"
+	federatedTokenFile = "azure_federated_token_file"
+)
+
+// The keys of the Secret that pods mount. The second one is there on Azure Stack Hub only.
+const (
+	cloudConf      = "cloud.conf"
+	stackEndpoints = "azurestackcloud.json"
+)
+
+// OldCloudConfig is the ConfigMap that both operators of OpenShift copied the configuration to, and that the pods of both drivers mounted
+// (openshift/csi-operator f7f9dc59, pkg/driver/azure-disk/azure_disk.go syncCloudConfig).
+const OldCloudConfig = "azure-cloud-config"
+
+// Credentials are those of a driver of Azure: a service principal, or an identity of its workload.
+func Credentials(request, secret, condition string) []driver.Credentials {
+	return []driver.Credentials{{
+		Asset: "controller.yaml", Request: request, Secret: secret, Condition: condition, Payload: true,
+		Keys: [][]string{{clientID, clientSecret}, {clientID, tenantID, federatedTokenFile}},
+	}}
+}
+
+// CloudConfig is the Secret with the configuration of the cloud that a driver mounts, with the identity in the Secret of its credentials.
+func CloudConfig(name, credentials string) *driver.Derived {
+	return &driver.Derived{
+		Name: name, Workloads: []driver.Workload{driver.Controller, driver.Node},
+		ConfigMap: client.ObjectKey{Namespace: "openshift-config", Name: "cloud-provider-config"},
+		Build: func(inputs driver.DerivedInputs) (map[string][]byte, error) {
+			return build(inputs.Config, credentials, inputs.Secrets[credentials])
+		},
+	}
+}
+
+// build puts an identity into the configuration of the cloud. The fields are those of sigs.k8s.io/cloud-provider-azure,
+// pkg/azclient/auth_conf.go at pkg/azclient v0.19.0. The configuration may hold an identity of its own, which does not count.
+func build(config map[string]string, name string, secret map[string][]byte) (map[string][]byte, error) {
+	identity, err := identityIn(name, secret)
+	if err != nil {
+		return nil, err
+	}
+	const where = "key config of ConfigMap openshift-config/cloud-provider-config"
+	var fields map[string]any
+	decoder := json.NewDecoder(strings.NewReader(config["config"]))
+	// Numbers stay as they are written.
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil || fields == nil || !errors.Is(decoder.Decode(new(any)), io.EOF) {
+		// The error of the decoder could tell a part of a secret.
+		return nil, errors.New(where + " is no JSON object: correct it, it is the configuration of the cloud as the installer wrote it")
+	}
+	maps.DeleteFunc(fields, func(field string, _ any) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(identity)), func(ours string) bool { return strings.EqualFold(field, ours) })
+	})
+	for field, value := range identity {
+		if value != "" {
+			fields[field] = value
+		}
+	}
+	content := map[string][]byte{}
+	if strings.EqualFold(fmt.Sprint(fields["cloud"]), string(configv1.AzureStackCloud)) {
+		if !json.Valid([]byte(config["endpoints"])) {
+			return nil, errors.New("key endpoints of ConfigMap openshift-config/cloud-provider-config is no JSON: correct it, on Azure Stack " +
+				"Hub it has the addresses of the cloud")
+		}
+		content[stackEndpoints] = []byte(config["endpoints"])
+	}
+	encoded := &bytes.Buffer{}
+	encoder := json.NewEncoder(encoded)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(fields); err != nil {
+		return nil, errors.New(where + " can't be written as JSON")
+	}
+	content[cloudConf] = encoded.Bytes()
+	return content, nil
+}
+
+// identityIn are the fields of an identity; those that are empty must not be in the configuration. A managed identity of the node is never
+// used: all pods of the node could.
+func identityIn(name string, secret map[string][]byte) (map[string]any, error) {
+	value := func(key string) string { return strings.TrimSpace(string(secret[key])) }
+	fields := map[string]any{
+		"aadClientId": value(clientID), "aadClientSecret": value(clientSecret), "aadFederatedTokenFile": "",
+		"useManagedIdentityExtension": false, "useFederatedWorkloadIdentityExtension": false, "userAssignedIdentityID": "",
+		"aadClientCertPath": "", "aadClientCertPassword": "",
+	}
+	switch {
+	case value(clientID) == "":
+		return nil, fmt.Errorf("key %s of Secret %s is empty: it must name the application of the driver", clientID, name)
+	case value(federatedTokenFile) != "" && value(clientSecret) != "":
+		return nil, fmt.Errorf("both %s and %s are in Secret %s: remove one of them, a driver has one identity", clientSecret, federatedTokenFile, name)
+	case value(federatedTokenFile) != "" && value(tenantID) == "":
+		return nil, fmt.Errorf("key %s is in Secret %s, but no %s: add it", federatedTokenFile, name, tenantID)
+	case value(federatedTokenFile) != "":
+		fields["tenantId"], fields["aadFederatedTokenFile"] = value(tenantID), value(federatedTokenFile)
+		fields["useFederatedWorkloadIdentityExtension"] = true
+	case value(clientSecret) == "":
+		return nil, fmt.Errorf("neither %s nor %s is in Secret %s: add one of them", clientSecret, federatedTokenFile, name)
+	}
+	return fields, nil
+}
+
+// OnStackHub tells whether the cloud is an Azure Stack Hub.
+func OnStackHub(platform *configv1.PlatformStatus) bool {
+	return platform != nil && platform.Azure != nil && platform.Azure.CloudName == configv1.AzureStackCloud
+}
+
+// FindEndpoints tells the driver where the addresses of an Azure Stack Hub are.
+func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
+	if pods.Workload == "" || !OnStackHub(cfg.Platform) {
+		return nil
+	}
+	container, err := pods.Container(driver.Container)
+	if err != nil {
+		return err
+	}
+	container.Env = append(container.Env, corev1.EnvVar{Name: "AZURE_ENVIRONMENT_FILEPATH", Value: "/etc/kubernetes/" + stackEndpoints})
+	return nil
+}
+
+// AddTags adds the tags of the cluster to the parameter tags of a class. Values may have commas, by which the driver would take them apart.
+func AddTags(cfg driver.Config, parameters map[string]string) map[string]string {
+	if cfg.Platform == nil || cfg.Platform.Azure == nil || len(cfg.Platform.Azure.ResourceTags) == 0 {
+		return parameters
+	}
+	var tags []string
+	if own := parameters["tags"]; own != "" {
+		tags = append(tags, own)
+	}
+	for _, tag := range cfg.Platform.Azure.ResourceTags {
+		tags = append(tags, tag.Key+"="+tag.Value)
+	}
+	slices.Sort(tags)
+	changed := maps.Clone(parameters)
+	if changed == nil {
+		changed = map[string]string{}
+	}
+	delimiter := ","
+	if slices.ContainsFunc(tags, func(tag string) bool { return strings.Contains(tag, delimiter) }) {
+		// No tag of OpenShift can have it.
+		delimiter = "|"
+		changed["tagValueDelimiter"] = delimiter
+	}
+	changed["tags"] = strings.Join(tags, delimiter)
+	return changed
+}

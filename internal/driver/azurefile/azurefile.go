@@ -1,0 +1,78 @@
+// Package azurefile is the Azure File CSI driver, file.csi.azure.com.
+package azurefile
+
+import (
+	"embed"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/azure"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const credentials = "azure-file-credentials"
+
+// Driver returns the Azure File CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
+// pkg/driver/azure-file/azure_file.go.
+func Driver() driver.Driver {
+	return driver.Driver{
+		Name: "file.csi.azure.com", Operator: "azure-file-csi-driver-operator", Platform: configv1.AzurePlatformType,
+		Prefix: "azure-file-csi-driver", ShortPrefix: "azure-file", ConditionPrefix: "AzureFile",
+		DaemonSet: "azure-file-csi-driver-node", Deployment: "azure-file-csi-driver-controller",
+		Payload: &driver.Payload{Title: "Azure File", Variable: "AZURE_FILE_DRIVER", Unfit: notOnStackHub},
+		Assets:  assets,
+		Metrics: map[driver.Workload]driver.Metrics{
+			driver.Controller: {Name: "driver", Loopback: 8211, Port: 9211, Flag: "--metrics-address"},
+			driver.Node:       {Name: "driver", Loopback: 8216, Port: 9216, Flag: "--metrics-address"},
+		},
+		// Nothing is attached (CSIDriver.spec.attachRequired is false), and a share can be reached from all zones.
+		Sidecars: driver.FileSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10303, Node: 10302, Registrar: 10305, Metrics: 8212},
+			Provisioner: []string{"--timeout=300s", "--kube-api-qps=50", "--kube-api-burst=100"},
+			Resizer:     []string{"--timeout=120s", "--handle-volume-inuse-error=false"},
+			Snapshotter: []string{"--timeout=600s"},
+		}),
+		Credentials: azure.Credentials("azure-file-csi-driver-operator", credentials, "AzureFileCloudCredentials"),
+		Derived:     azure.CloudConfig("azure-file-csi-driver-cloud-config", credentials),
+		Mutations:   []driver.Mutation{driver.Mutate(addTags)},
+		KeptSecrets: &driver.KeptSecrets{Namespace: keysIn, Advice: `Use a StorageClass with storeAccountKey: "false", or bind a Role that may get and ` +
+			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
+		// The role let the controller read and write all Secrets of the cluster.
+		Obsolete: driver.Obsolete{
+			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
+			ClusterRoles:        []string{"azure-file-csi-driver-role"},
+			ConfigMaps:          []string{azure.OldCloudConfig},
+		},
+		LegacyConditions: driver.PredecessorConditions("AzureFile"),
+	}
+}
+
+func addTags(cfg driver.Config, class *storagev1.StorageClass) error {
+	class.Parameters = azure.AddTags(cfg, class.Parameters)
+	return nil
+}
+
+// notOnStackHub says why a cluster on Azure Stack Hub does not get the driver.
+func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
+	if !azure.OnStackHub(infrastructure.PlatformStatus) {
+		return ""
+	}
+	return "Azure Stack Hub has no Azure File"
+}
+
+// keysIn tells where the driver keeps the key of a storage account for a StorageClass: nowhere over NFS, if it is told not to, or if it is
+// given a Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :457, :817). The names of parameters may be in capitals.
+func keysIn(parameters map[string]string) (namespace string, keeps bool) {
+	value := map[string]string{}
+	for name, text := range parameters {
+		value[strings.ToLower(name)] = text
+	}
+	isFalse := strings.EqualFold(value["storeaccountkey"], "false")
+	isNFS := strings.EqualFold(value["protocol"], "nfs") || strings.EqualFold(value["fstype"], "nfs")
+	return value["secretnamespace"], !isFalse && !isNFS && value["csi.storage.k8s.io/provisioner-secret-name"] == ""
+}

@@ -1,0 +1,84 @@
+package azurefile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+)
+
+func onAzure(change func(*configv1.AzurePlatformStatus)) func(*driver.Config) {
+	return func(cfg *driver.Config) {
+		cfg.Platform.Azure = &configv1.AzurePlatformStatus{ResourceGroupName: "dev-x7k2p-rg"}
+		change(cfg.Platform.Azure)
+	}
+}
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+		"government": onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = configv1.AzureUSGovernmentCloud }),
+		"china":      onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = configv1.AzureChinaCloud }),
+		"fips":       func(cfg *driver.Config) { cfg.FIPS = true },
+		"tags": onAzure(func(azure *configv1.AzurePlatformStatus) {
+			azure.ResourceTags = []configv1.AzureResourceTag{{Key: "owner", Value: "storage"}, {Key: "cost", Value: "42"}}
+		}),
+	})
+}
+
+// Nothing is attached, so that nobody has to be asked.
+func TestThereIsNoAttacher(t *testing.T) {
+	want := "DRIVER KUBE_RBAC_PROXY LIVENESS_PROBE NODE_DRIVER_REGISTRAR PROVISIONER RESIZER SNAPSHOTTER"
+	if got := strings.ReplaceAll(strings.Join(slices.Sorted(slices.Values(Driver().Images())), " "), "_IMAGE", ""); got != want {
+		t.Errorf("images %s, want %s", got, want)
+	}
+}
+
+func TestAStackHubHasNoAzureFile(t *testing.T) {
+	for cloud, want := range map[configv1.AzureCloudEnvironment]string{
+		"": "", configv1.AzurePublicCloud: "", configv1.AzureStackCloud: "Azure Stack Hub has no Azure File",
+	} {
+		status := configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{Azure: &configv1.AzurePlatformStatus{CloudName: cloud}}}
+		if got := Driver().Payload.Unfit(status); got != want {
+			t.Errorf("%s: %q, want %q", cloud, got, want)
+		}
+	}
+	if got := Driver().Payload.Unfit(configv1.InfrastructureStatus{}); got != "" {
+		t.Errorf("without a platform: %q", got)
+	}
+}
+
+func TestWhereTheDriverKeepsKeysOfStorageAccounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parameters map[string]string
+		namespace  string
+		keeps      bool
+	}{
+		"nothing is said":    {nil, "", true},
+		"one namespace":      {map[string]string{"secretNamespace": "keys"}, "keys", true},
+		"nowhere":            {map[string]string{"StoreAccountKey": "False"}, "", false},
+		"somewhere":          {map[string]string{"storeAccountKey": "true"}, "", true},
+		"NFS":                {map[string]string{"protocol": "nfs"}, "", false},
+		"NFS, the older way": {map[string]string{"fsType": "NFS"}, "", false},
+		"a Secret is given":  {map[string]string{"csi.storage.k8s.io/provisioner-secret-name": "mine"}, "", false},
+		"the driver's own":   {golden.Render(t, Driver(), nil)[classAt(t)].(*storagev1.StorageClass).Parameters, "", false},
+	} {
+		if namespace, keeps := Driver().KeptSecrets.Namespace(tc.parameters); namespace != tc.namespace || keeps != tc.keeps {
+			t.Errorf("%s: %q, %t", name, namespace, keeps)
+		}
+	}
+}
+
+// classAt is the place of the StorageClass among the objects.
+func classAt(t *testing.T) int {
+	t.Helper()
+	return slices.IndexFunc(golden.Render(t, Driver(), nil), func(object client.Object) bool {
+		_, isClass := object.(*storagev1.StorageClass)
+		return isClass
+	})
+}
