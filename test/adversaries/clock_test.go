@@ -46,6 +46,7 @@ func TestALeaseIsHeldByTheOneThatRenewsItWhateverTheClocksSay(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	env.Must(t, errors.Join(cluster.PutDriverAccount(t.Context(), dead), cluster.PutDriverAccount(t.Context(), alive)))
 	heir, err := cluster.StartDriverOperator(t.Context(), dead, "--leader-elect=true")
 	env.Must(t, err)
 	env.StopAtEnd(t, heir)

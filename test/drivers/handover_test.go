@@ -112,7 +112,6 @@ func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
 	h := newHandover(t)
 	random, kills := env.Dice(t), env.Rounds(t)/2
 	through := env.NewProxy(t, h.cluster)
-	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
 	config := through.KubeconfigOf(t, h.cluster, env.OperatorNamespace, h.driver.Operator)
 	operator := h.operate(t, "--kubeconfig", config)
 	env.Eventually(t, "the operator works", operator.Started)
@@ -170,7 +169,6 @@ func TestAHandOverOfEBSOutlivesKills(t *testing.T) {
 // Without RBAC in the old namespace nothing may be started beside what runs there.
 func TestAnOperatorWithoutRBACInTheOldNamespaceWaits(t *testing.T) {
 	h := newHandover(t)
-	env.Must(t, h.cluster.PutDriverAccount(t.Context(), h.driver))
 	h.restrict(t)
 	h.begin(t)
 	operator := h.operate(t)

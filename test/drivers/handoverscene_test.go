@@ -39,6 +39,7 @@ func newHandover(t *testing.T) *handover {
 	h := &handover{scene: scene{cluster: cluster, driver: d}}
 	env.Must(t, cluster.Namespace(t.Context(), env.OperatorNamespace))
 	env.Must(t, cluster.Namespace(t.Context(), "shop"))
+	env.Must(t, cluster.PutDriverAdministrator(t.Context(), d))
 	env.Must(t, cluster.Client.Create(t.Context(), h.secret()))
 	env.Must(t, errors.Join(cluster.PutVolume(t.Context(), d.Name, "shop", "data-0"), cluster.PutVolume(t.Context(), d.Name, "shop", "data-1")))
 	env.Must(t, predecessors.PutLegacyEBS(t.Context(), cluster))

@@ -36,6 +36,7 @@ type scene struct {
 // start starts the driver's operator.
 func (s *scene) start(t *testing.T) {
 	t.Helper()
+	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
 	var err error
 	s.operator, err = s.cluster.StartDriverOperator(t.Context(), s.driver)
 	env.Must(t, err)
@@ -44,11 +45,13 @@ func (s *scene) start(t *testing.T) {
 // clear makes room for the next driver, which stays away from ports of nodes that are taken, and from a default class.
 func (s *scene) clear(t *testing.T) {
 	ctx := context.Background()
-	if t.Failed() {
-		t.Logf("the operator printed:\n%s", env.LastLines(s.operator.Output()))
-	}
-	if err := s.operator.Stop(); err != nil {
-		t.Error(err)
+	if s.operator != nil {
+		if t.Failed() {
+			t.Logf("the operator printed:\n%s", env.LastLines(s.operator.Output()))
+		}
+		if err := s.operator.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
 	objects := []client.Object{env.CR(s.driver.Name, ""), s.deployment(), s.daemonSet()}
 	for name := range s.classes {
@@ -131,10 +134,10 @@ func (s *scene) containers(t *testing.T) []string {
 	return names
 }
 
-// defaultClass is the name of the class that is the default of a new cluster.
+// defaultClass is the name of the class that is the default of a new cluster, or of the only one.
 func (s *scene) defaultClass() string {
 	for name, isDefault := range s.classes {
-		if isDefault == "true" {
+		if isDefault == "true" || len(s.classes) == 1 {
 			return name
 		}
 	}

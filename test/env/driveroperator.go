@@ -10,21 +10,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // RaceDriverOperator is the program that operates drivers of the payload, with the race detector.
 const RaceDriverOperator = "race/csi-driver-operator"
 
-// PutDriverAccount makes the ServiceAccount that is called as the driver's operator. It is an administrator: its roles come with the
-// cluster-storage-operator.
+// PutDriverAccount makes the ServiceAccount that is called as the driver's operator, with the RBAC that comes with a release.
 func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: d.Operator},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	everywhere, inside, err := rbac.Rules(d, c.Scheme, OperatorNamespace)
+	if err != nil {
+		return fmt.Errorf("rights of %s: %w", d.Operator, err)
 	}
-	for _, object := range []client.Object{account, binding} {
+	meta := metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}
+	return c.putAccount(ctx, d,
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, Rules: everywhere},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, RoleRef: roleRef("ClusterRole", d.Operator), Subjects: subjectsOf(d)},
+		&rbacv1.Role{ObjectMeta: meta, Rules: inside},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: roleRef("Role", d.Operator), Subjects: subjectsOf(d)},
+	)
+}
+
+// PutDriverAdministrator makes the same ServiceAccount an administrator: what it may do in old namespaces depends on the cluster.
+func (c *Cluster) PutDriverAdministrator(ctx context.Context, d driver.Driver) error {
+	return c.putAccount(ctx, d, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, RoleRef: roleRef("ClusterRole", "cluster-admin"), Subjects: subjectsOf(d),
+	})
+}
+
+func (c *Cluster) putAccount(ctx context.Context, d driver.Driver, further ...client.Object) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}}
+	for _, object := range append([]client.Object{account}, further...) {
 		if err := c.Client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("account of %s: %w", d.Operator, err)
 		}
@@ -32,11 +48,16 @@ func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {
 	return nil
 }
 
-// StartDriverOperator starts csi-driver-operator for a driver, under its account.
+func roleRef(kind, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
+}
+
+func subjectsOf(d driver.Driver) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: OperatorNamespace, Name: d.Operator}}
+}
+
+// StartDriverOperator starts csi-driver-operator for a driver, under its account, which must be there.
 func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver, args ...string) (*Operator, error) {
-	if err := c.PutDriverAccount(ctx, d); err != nil {
-		return nil, err
-	}
 	binary, err := Binary(RaceDriverOperator)
 	if err != nil {
 		return nil, err

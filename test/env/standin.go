@@ -53,7 +53,7 @@ func ReleasePrograms(race bool, versions ...string) ([]string, error) {
 		folder = "race/"
 	}
 	standIns := []string{
-		"azure-disk-csi-driver-operator", "azure-file-csi-driver-operator", "csi-driver-manila-operator", "openstack-cinder-csi-driver-operator",
+		"csi-driver-manila-operator", "openstack-cinder-csi-driver-operator",
 		"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator", "vsphere-csi-driver-operator",
 	}
 	var flags []string

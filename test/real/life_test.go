@@ -64,7 +64,7 @@ func (v *variant) first(kind string) string {
 	return ""
 }
 
-// joinedNode is a node on which a kubelet has registered the driver: its labels, its annotation and its CSINode say so.
+// joinedNode is a node on which a kubelet has registered the driver, with its zone if the driver has any: its labels, its annotation and its CSINode say so.
 func joinedNode(t *testing.T, driver, topologyKey string) *corev1.Node {
 	t.Helper()
 	ctx := t.Context()
@@ -76,13 +76,16 @@ func joinedNode(t *testing.T, driver, topologyKey string) *corev1.Node {
 	}
 	node := &nodes.Items[i]
 	before := node.DeepCopy()
-	node.Labels[topologyKey] = node.Labels[corev1.LabelTopologyZone]
+	var keys []string
+	if topologyKey != "" {
+		node.Labels[topologyKey], keys = node.Labels[corev1.LabelTopologyZone], []string{topologyKey}
+	}
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
 	env.Must(t, suite.cluster.Client.Patch(ctx, node, client.MergeFrom(before)))
 	registration := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	env.Must(t, created(ctx, registration))
 	joined := registration.DeepCopy()
-	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: node.Name, TopologyKeys: []string{topologyKey}})
+	joined.Spec.Drivers = append(joined.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: node.Name, TopologyKeys: keys})
 	env.Must(t, suite.cluster.Client.Patch(ctx, joined, client.MergeFrom(registration)))
 	return node
 }

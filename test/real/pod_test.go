@@ -168,7 +168,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 	}
 	args := []string{
 		"--endpoint=" + socket, "--name=" + p.v.driverName(), "--node=" + profile.node,
-		"--capabilities=" + strings.Join(profile.capabilities, ","), "--topology=" + profile.topologyKey + "=" + profile.zone,
+		"--capabilities=" + strings.Join(profile.capabilities, ","), "--topology=" + profile.topology(),
 		// So that the snapshotter has something to report, twice.
 		"--stumbles=2",
 	}
@@ -176,7 +176,8 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 		return err
 	}
 	for _, argument := range container.Args {
-		if address, found := strings.CutPrefix(argument, "--http-endpoint="); found {
+		flag, address, _ := strings.Cut(argument, "=")
+		if flag == "--http-endpoint" || flag == "--metrics-address" {
 			return p.serveMetrics(ctx, address)
 		}
 	}

@@ -4,7 +4,7 @@ package real
 type driverProfile struct {
 	// capabilities are those of the controller service, with the names of the specification.
 	capabilities []string
-	// topologyKey is the label with the zone of a node.
+	// topologyKey is the label with the zone of a node; empty if the driver knows no zones.
 	topologyKey string
 	node, zone  string
 }
@@ -23,6 +23,20 @@ func profiles() map[string]driverProfile {
 				"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "EXPAND_VOLUME", "MODIFY_VOLUME",
 			},
 			topologyKey: "topology.kubernetes.io/zone",
+		},
+		// kubernetes-sigs/azuredisk-csi-driver d983d613b (1.35.0): pkg/azuredisk/azuredisk.go:393, :237.
+		"azuredisk": {
+			capabilities: []string{
+				"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "CREATE_DELETE_SNAPSHOT", "CLONE_VOLUME", "EXPAND_VOLUME", "MODIFY_VOLUME",
+				"SINGLE_NODE_MULTI_WRITER",
+			},
+			topologyKey: "topology.disk.csi.azure.com/zone",
+		},
+		// kubernetes-sigs/azurefile-csi-driver 7b5ae18e7 (1.36.0): pkg/azurefile/azurefile.go:480. It has no zones.
+		"azurefile": {
+			capabilities: []string{
+				"CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT", "CLONE_VOLUME", "EXPAND_VOLUME", "MODIFY_VOLUME", "SINGLE_NODE_MULTI_WRITER",
+			},
 		},
 		// openshift/gcp-pd-csi-driver 2ba11740 (1.23.3): pkg/gce-pd-csi-driver/gce-pd-driver.go, pkg/constants/constants.go:21.
 		"gcppd": {

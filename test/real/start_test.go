@@ -185,6 +185,14 @@ func user(account string) string {
 	return "system:serviceaccount:" + env.OperatorNamespace + ":" + account
 }
 
+// topology says to the driver where all volumes are.
+func (p driverProfile) topology() string {
+	if p.topologyKey == "" {
+		return ""
+	}
+	return p.topologyKey + "=" + p.zone
+}
+
 // at is the profile of a driver that runs on a node of a zone.
 func (p driverProfile) at(node, zone string) driverProfile {
 	p.node, p.zone = node, zone

@@ -27,7 +27,7 @@ type followed struct{ secrets, configMaps []string }
 func followedBy(driver string) followed {
 	const config, cloud = "openshift-config", "openshift-cloud-controller-manager"
 	switch driver {
-	case "disk.csi.azure.com", "file.csi.azure.com", "manila.csi.openstack.org":
+	case "manila.csi.openstack.org":
 		return followed{secrets: []string{config}, configMaps: []string{config}}
 	case "cinder.csi.openstack.org", "csi.vsphere.vmware.com":
 		return followed{configMaps: []string{config}}

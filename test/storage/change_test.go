@@ -102,9 +102,9 @@ func (s *scene) removed(entry catalogue.Entry) {
 }
 
 func TestDriverOfOthersIsRemovedWithItsOperator(t *testing.T) {
-	s := installed(t, configv1.AzurePlatformType)
+	s := installed(t, configv1.OpenStackPlatformType)
 	s.setPlatform(configv1.NonePlatformType)
-	for _, entry := range entriesOf(configv1.AzurePlatformType) {
+	for _, entry := range entriesOf(configv1.OpenStackPlatformType) {
 		s.removed(entry)
 	}
 	s.reach(release)

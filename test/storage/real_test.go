@@ -150,22 +150,22 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 	}
 	const (
 		operands, operandsBinding = "manila-csi-driver-operator-operands-role", "manila-csi-driver-operator-operands-rolebinding"
-		file, fileBinding         = "azure-file-csi-driver-operator-role", "azure-file-csi-driver-operator-rolebinding"
-		everywhere, anywhere      = "azure-file-csi-driver-operator-clusterrole", "azure-file-csi-driver-operator-clusterrolebinding"
+		file, fileBinding         = "ibm-vpc-block-csi-driver-operator-role", "ibm-vpc-block-csi-driver-operator-rolebinding"
+		everywhere, anywhere      = "ibm-vpc-block-csi-driver-operator-clusterrole", "ibm-vpc-block-csi-driver-operator-clusterrolebinding"
 	)
 	for name, tc := range map[string]struct {
 		object  client.Object
 		allowed bool
 	}{
-		"as the catalogue says":                    {bind(catalogue.Namespace, fileBinding, file, ours("azure-file-csi-driver-operator")), true},
+		"as the catalogue says":                    {bind(catalogue.Namespace, fileBinding, file, ours("ibm-vpc-block-csi-driver-operator")), true},
 		"as the catalogue says, where few have it": {bind(manilas, operandsBinding, operands, ours("manila-csi-driver-operator")), true},
-		"as the catalogue says, everywhere":        {bind("", anywhere, everywhere, ours("azure-file-csi-driver-operator")), true},
+		"as the catalogue says, everywhere":        {bind("", anywhere, everywhere, ours("ibm-vpc-block-csi-driver-operator")), true},
 		"to itself in kube-system":                 {bind("kube-system", fileBinding, file, self), false},
 		"by a name that is allowed everywhere":     {bind("kube-system", operandsBinding, operands, self), false},
 		"another role by that name":                {bind("kube-system", operandsBinding, file, self), false},
 		"to the operator, in kube-system":          {bind("kube-system", operandsBinding, operands, ours("manila-csi-driver-operator")), false},
 		"to somebody else":                         {bind(catalogue.Namespace, fileBinding, file, self), false},
-		"to one more":                              {bind(catalogue.Namespace, fileBinding, file, ours("azure-file-csi-driver-operator"), self), false},
+		"to one more":                              {bind(catalogue.Namespace, fileBinding, file, ours("ibm-vpc-block-csi-driver-operator"), self), false},
 		"to somebody else, everywhere":             {bind("", anywhere, everywhere, self), false},
 		"what is for a namespace, everywhere":      {bind("", anywhere, operands, ours("manila-csi-driver-operator")), false},
 		"to all users": {bind(manilas, operandsBinding, operands, rbacv1.Subject{

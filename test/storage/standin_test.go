@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	azureDisk = "disk.csi.azure.com"
-	manila    = "manila.csi.openstack.org"
+	cinder = "cinder.csi.openstack.org"
+	manila = "manila.csi.openstack.org"
 )
 
 func TestDriverThatFailsDegradesOnlyItself(t *testing.T) {
-	s := installed(t, configv1.AzurePlatformType)
-	s.isComplete(entriesOf(configv1.AzurePlatformType), 1)
-	s.hasMade(entriesOf(configv1.AzurePlatformType), release)
-	s.behave(azureDisk, env.Failing)
-	s.says("AzureDiskCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud refuses the credentials")
-	s.says("AzureDiskCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, azureDisk)
-	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "AzureDisk")
+	s := installed(t, configv1.OpenStackPlatformType)
+	s.isComplete(entriesOf(configv1.OpenStackPlatformType), 1)
+	s.hasMade(entriesOf(configv1.OpenStackPlatformType), release)
+	s.behave(cinder, env.Failing)
+	s.says("OpenStackCinderCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud refuses the credentials")
+	s.says("OpenStackCinderCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, cinder)
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "OpenStackCinder")
 	// What the operators of others report may be over at once.
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "AzureDisk")
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "OpenStackCinder")
 	for kind, status := range map[string]operatorv1.ConditionStatus{
 		"CRAvailable": operatorv1.ConditionTrue, "CRProgressing": operatorv1.ConditionFalse, "CRDegraded": operatorv1.ConditionFalse,
 		"DeploymentDegraded": operatorv1.ConditionFalse, "StaticControllerDegraded": operatorv1.ConditionFalse,
 	} {
-		condition, err := s.condition("AzureFileCSIDriverOperator" + kind)
+		condition, err := s.condition("ManilaCSIDriverOperator" + kind)
 		if err != nil || condition.Status != status {
-			t.Errorf("Azure File: %s is %s: %s (%v), want %s", kind, condition.Status, condition.Message, err, status)
+			t.Errorf("Manila: %s is %s: %s (%v), want %s", kind, condition.Status, condition.Message, err, status)
 		}
 	}
-	s.behave(azureDisk, "")
+	s.behave(cinder, "")
 	s.reach(release)
 }
 
@@ -47,26 +47,26 @@ func (s *scene) withBehaviour(driver string, behaviour env.Behaviour) {
 }
 
 func TestDriverThatReportsNothingIsWaitedFor(t *testing.T) {
-	s := fresh(t, configv1.AzurePlatformType)
-	s.withBehaviour(azureDisk, env.Late)
+	s := fresh(t, configv1.OpenStackPlatformType)
+	s.withBehaviour(cinder, env.Late)
 	journal := s.record()
 	s.install(env.Release{Version: release})
-	s.says("AzureFileCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
-	s.says("AzureDiskCSIDriverOperatorDeploymentProgressing", operatorv1.ConditionFalse, "")
-	s.says("AzureDiskCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, "WaitForOperator")
-	s.says("AzureDiskCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "WaitForOperator")
+	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
+	s.says("OpenStackCinderCSIDriverOperatorDeploymentProgressing", operatorv1.ConditionFalse, "")
+	s.says("OpenStackCinderCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, "WaitForOperator")
+	s.says("OpenStackCinderCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "WaitForOperator")
 	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "WaitForOperator")
-	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "azure-disk-csi-driver-operator")
+	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "openstack-cinder-csi-driver-operator")
 	operator, err := s.ClusterOperator(t.Context())
 	env.Must(t, err)
 	for _, version := range operator.Status.Versions {
-		if version.Name == "operator" || version.Name == "azure-disk-csi-driver-operator" {
+		if version.Name == "operator" || version.Name == "openstack-cinder-csi-driver-operator" {
 			t.Errorf("version %s of %s is reported, but the driver has not said anything", version.Version, version.Name)
 		}
 	}
-	s.behave(azureDisk, "")
+	s.behave(cinder, "")
 	s.reach(release)
-	journal.checkVersions(t, entriesOf(configv1.AzurePlatformType), release)
+	journal.checkVersions(t, entriesOf(configv1.OpenStackPlatformType), release)
 }
 
 func TestDriverThatIsDisabledDoesNotKeepStorageFromBeingAvailable(t *testing.T) {
