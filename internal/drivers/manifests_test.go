@@ -1,0 +1,151 @@
+package drivers
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+)
+
+// folders of test/e2e/storage have the manifests of the drivers that come with a cluster.
+func folders() map[string]string {
+	return map[string]string{
+		"ebs.csi.aws.com": "ebs", "pd.csi.storage.gke.io": "gcp-pd", "disk.csi.azure.com": "azure-disk", "file.csi.azure.com": "azure-file",
+	}
+}
+
+// testManifest has those fields of driverDefinition that we use (Kubernetes 1.36, test/e2e/storage/external/external.go). Kubernetes ignores
+// what it does not know, so that a typing mistake would only switch tests off.
+type testManifest struct {
+	StorageClass, SnapshotClass struct{ FromExistingClassName string }
+	VolumeAttributesClass       struct{ FromFile string }
+	DriverInfo                  struct {
+		Name                                  string
+		SupportedSizeRange                    struct{ Min, Max string }
+		SupportedFsType, SupportedMountOption map[string]struct{}
+		TopologyKeys                          []string
+		Capabilities                          map[string]bool
+	}
+	Timeouts map[string]string
+}
+
+// read decodes a file strictly.
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "test", "e2e", "storage", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// classes are those that a driver renders.
+func classes(t *testing.T, d driver.Driver) (storage, snapshots []string) {
+	t.Helper()
+	for _, object := range golden.Render(t, d, nil) {
+		switch object.(type) {
+		case *storagev1.StorageClass:
+			storage = append(storage, object.GetName())
+		case *snapshotv1.VolumeSnapshotClass:
+			snapshots = append(snapshots, object.GetName())
+		}
+	}
+	return storage, snapshots
+}
+
+func TestEveryDriverOfAReleaseHasManifestsForTheTestsOfStorage(t *testing.T) {
+	for _, d := range All() {
+		if d.Payload == nil {
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			folder := folders()[d.Name]
+			if folder == "" {
+				t.Fatal("it has no folder in test/e2e/storage")
+			}
+			var manifest testManifest
+			read(t, folder+"/manifest.yaml", &manifest)
+			checkManifest(t, d, manifest)
+			var further struct {
+				Driver        string
+				LUNStressTest struct {
+					PodsTotal int
+					Timeout   string
+				}
+			}
+			read(t, folder+"/ocp-manifest.yaml", &further)
+			if further.Driver != d.Name || further.LUNStressTest.PodsTotal == 0 {
+				t.Errorf("ocp-manifest.yaml is %+v", further)
+			}
+			if _, err := time.ParseDuration(further.LUNStressTest.Timeout); err != nil {
+				t.Error(err)
+			}
+			if file := manifest.VolumeAttributesClass.FromFile; file != "" {
+				var class storagev1.VolumeAttributesClass
+				read(t, folder+"/"+file, &class)
+				if class.DriverName != d.Name || len(class.Parameters) == 0 {
+					t.Errorf("%s is %+v", file, class)
+				}
+			}
+		})
+	}
+}
+
+// checkManifest compares a manifest with what the driver installs, and with what Kubernetes knows.
+func checkManifest(t *testing.T, d driver.Driver, manifest testManifest) {
+	t.Helper()
+	info := manifest.DriverInfo
+	storage, snapshots := classes(t, d)
+	if info.Name != d.Name || !slices.Contains(storage, manifest.StorageClass.FromExistingClassName) ||
+		!slices.Contains(snapshots, manifest.SnapshotClass.FromExistingClassName) {
+		t.Errorf("it is about %s with %s and %s, but there are %v and %v", info.Name, manifest.StorageClass.FromExistingClassName,
+			manifest.SnapshotClass.FromExistingClassName, storage, snapshots)
+	}
+	// test/e2e/storage/framework/testdriver.go of Kubernetes 1.36
+	const known = "persistence block fsGroup volumeMountGroup exec snapshotDataSource pvcDataSource multipods RWX controllerExpansion " +
+		"nodeExpansion onlineExpansion volumeLimits topology readWriteOncePod multiplePVsSameID"
+	for capability := range info.Capabilities {
+		if !slices.Contains(strings.Fields(known), capability) {
+			t.Errorf("Kubernetes does not know %q", capability)
+		}
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(d.Sidecars, func(sidecar driver.Sidecar) bool { return sidecar.Name == name })
+	}
+	for capability, want := range map[string]bool{
+		"snapshotDataSource": has("snapshotter"), "controllerExpansion": has("resizer"), "block": has("attacher"), "topology": has("attacher"),
+		"persistence": true,
+	} {
+		if info.Capabilities[capability] != want {
+			t.Errorf("%s is %t, by what is installed it is %t", capability, info.Capabilities[capability], want)
+		}
+	}
+	if info.Capabilities["topology"] != (len(info.TopologyKeys) > 0) {
+		t.Errorf("topology is %t, with keys %v", info.Capabilities["topology"], info.TopologyKeys)
+	}
+	for name, timeout := range manifest.Timeouts {
+		// test/e2e/framework/timeouts.go of Kubernetes 1.36
+		if !slices.Contains([]string{"PodStart", "PodDelete", "PVDelete", "DataSourceProvision"}, name) {
+			t.Errorf("Kubernetes does not know timeout %q", name)
+		}
+		if _, err := time.ParseDuration(timeout); err != nil {
+			t.Error(err)
+		}
+	}
+	low, high := resource.MustParse(info.SupportedSizeRange.Min), resource.MustParse(info.SupportedSizeRange.Max)
+	if low.Sign() <= 0 || high.Cmp(low) <= 0 {
+		t.Errorf("sizes from %s to %s", &low, &high)
+	}
+}
