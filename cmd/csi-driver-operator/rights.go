@@ -43,14 +43,15 @@ func printRoles(out io.Writer, d driver.Driver, namespace string) error {
 	}
 	version := rbacv1.SchemeGroupVersion.String()
 	text := &bytes.Buffer{}
-	for _, role := range []any{
-		rbacv1.ClusterRole{
-			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, Rules: everywhere,
-		},
-		rbacv1.Role{
-			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "Role"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator, Namespace: namespace}, Rules: inside,
-		},
-	} {
+	roles := []any{rbacv1.ClusterRole{
+		TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, Rules: everywhere,
+	}}
+	for _, in := range slices.Compact([]string{namespace, d.OperandNamespace(namespace)}) {
+		roles = append(roles, rbacv1.Role{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "Role"}, ObjectMeta: metav1.ObjectMeta{Name: d.Operator, Namespace: in}, Rules: inside,
+		})
+	}
+	for _, role := range roles {
 		part, err := yaml.Marshal(role)
 		if err != nil {
 			return fmt.Errorf("rights of %s: %w", d.Operator, err)

@@ -37,7 +37,7 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 		}
 	}
 	singleNode := kinds[openshift.InfrastructureKind()] && cluster.Preflight.SingleNode(ctx)
-	mgr, err := manager.New(cluster.Config, options.Options, singleNode, watch.CacheOptions(d, namespace, kinds), nil)
+	mgr, err := manager.New(cluster.Config, options.Options, singleNode, watch.CacheOptions(d, d.OperandNamespace(namespace), kinds), nil)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clu
 
 // Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.
 func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options Options, kinds map[schema.GroupKind]bool) error {
-	namespace := manager.Namespace(options.Options)
+	namespace := controller.Driver.OperandNamespace(manager.Namespace(options.Options))
 	secrets, err := watch.SecretCaches(mgr, controller.Driver, namespace)
 	if err != nil {
 		return err

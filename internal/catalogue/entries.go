@@ -33,15 +33,20 @@ func All() []Entry {
 // builtin is the entry of a driver of this repository.
 func builtin(d driver.Driver) Entry {
 	var secrets []Secret
+	namespace, bindings := d.OperandNamespace(Namespace), own()
+	if namespace != Namespace {
+		bindings = append(bindings, Binding{Namespace: namespace, Role: "role"})
+	}
 	for _, credentials := range d.Credentials {
 		if credentials.Payload {
-			secrets = append(secrets, Secret{Namespace, credentials.Secret})
+			secrets = append(secrets, Secret{namespace, credentials.Secret})
 		}
 	}
 	return Entry{
 		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform, Unfit: d.Payload.Unfit,
 		Operator: d.Operator, Builtin: true, Image: d.Payload.OperatorImage(), Images: images(d.Payload.DriverImage(), d.Images()),
-		Bindings: own(), Secrets: secrets, Workloads: workloads(d.Deployment, d.DaemonSet), Predecessor: predecessors()[d.Name],
+		MayBeDisabled: d.Disabled != nil, Bindings: bindings, Secrets: secrets, Predecessor: predecessors()[d.Name],
+		Workloads: []Workload{{deployment, namespace, d.Deployment}, {daemonSet, namespace, d.DaemonSet}},
 	}
 }
 

@@ -68,6 +68,13 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	if diff := cmp.Diff(want, builtin(d)); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
+	// A driver in a namespace of its own, of which a cloud may have none.
+	d.Namespace, d.Disabled = "own", func(driver.Config) string { return "" }
+	want.Bindings = append(want.Bindings, Binding{Namespace: "own", Role: "role"})
+	want.Secrets[0].Namespace, want.Workloads[0].Namespace, want.Workloads[1].Namespace, want.MayBeDisabled = "own", "own", "own", true
+	if diff := cmp.Diff(want, builtin(d)); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
 	d.Name = "ebs.csi.aws.com"
 	if predecessor := builtin(d).Predecessor; predecessor == nil || predecessor.Namespace != "openshift-aws-ebs-csi-driver" {
 		t.Errorf("the operator that OLM installed is %+v", predecessor)

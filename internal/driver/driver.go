@@ -5,6 +5,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -66,6 +67,8 @@ type Driver struct {
 	ConditionPrefix string
 	// Platform is where the driver runs. Its node pods share the nodes with those of all drivers of the same platform.
 	Platform configv1.PlatformType
+	// Namespace, if set, is where the driver runs; else it runs where its operator does. It is there before the operator is.
+	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
 	// StorageClass, if set, is the only one, and created only if the cluster has none of that name. Else all StorageClasses among
@@ -108,6 +111,8 @@ type Driver struct {
 	Predecessors []Predecessor
 	// Wanted, if set, tells which of the rendered objects a cluster gets. The others are pruned.
 	Wanted func(cfg Config, object client.Object) bool
+	// Disabled, if set, says why there is nothing to drive in a cluster; empty if there is. A driver that is there stays.
+	Disabled func(Config) string
 	// Check, if set, lists what the driver can't follow of a Config, a sentence each. Rendering leaves it out.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
@@ -231,7 +236,7 @@ func Mutate[T client.Object](change func(cfg Config, object T) error) Mutation {
 
 // Config is everything that rendering may depend on. It is read once per reconcile.
 type Config struct {
-	// Namespace is where the operator runs and where the operands go.
+	// Namespace is where the operands go.
 	Namespace string
 	// Images maps the name of an environment variable, such as DRIVER_IMAGE, to an image reference.
 	Images map[string]string
@@ -341,6 +346,9 @@ func (d Driver) Images() []string {
 	}
 	return variables
 }
+
+// OperandNamespace is where the driver runs whose operator runs in a namespace.
+func (d Driver) OperandNamespace(operators string) string { return cmp.Or(d.Namespace, operators) }
 
 // TrustedCABundle is the name of the ConfigMap with the CA certificates that the cluster trusts.
 func (d Driver) TrustedCABundle() string { return d.Prefix + "-trusted-ca-bundle" }

@@ -243,14 +243,14 @@ func (d Driver) request(credentials Credentials, values manifest.Values, scheme 
 	return typed, nil
 }
 
-// PayloadRequests renders the CredentialsRequests that come with the release, for its manifests.
+// PayloadRequests renders the CredentialsRequests that come with the release, for its manifests. The namespace is that of the operator.
 func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
 	var objects []client.Object
 	for _, credentials := range d.Credentials {
 		if !credentials.Payload {
 			continue
 		}
-		typed, err := d.request(credentials, d.values(Config{Namespace: namespace}), scheme)
+		typed, err := d.request(credentials, d.values(Config{Namespace: d.OperandNamespace(namespace)}), scheme)
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", d.Name, err)
 		}

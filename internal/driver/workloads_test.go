@@ -147,3 +147,17 @@ func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 		}
 	}
 }
+
+// A driver may run in a namespace of its own. Its operator, which runs elsewhere, knows it by the Driver.
+func TestADriverRunsInItsOwnNamespace(t *testing.T) {
+	d := several()
+	if got := d.OperandNamespace("operators"); got != "operators" {
+		t.Errorf("without one of its own: %s", got)
+	}
+	d.Namespace = "own"
+	for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.Namespace = d.OperandNamespace("operators") }) {
+		if namespace := object.GetNamespace(); namespace != "" && namespace != "own" {
+			t.Errorf("%T %s is in namespace %s", object, object.GetName(), namespace)
+		}
+	}
+}

@@ -23,7 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-// Rules are what the operator of a driver may do everywhere, and what in its own namespace. They are made of what it watches and
+// Rules are what the operator of a driver may do everywhere, and what in its own namespace and in that of the driver. They are made of what it watches and
 // applies, so that neither can be forgotten. The rules that only a migration needs are not among them.
 //
 // Names narrow every right but list and watch of what the operator applies; for creation that works because a server-side apply
@@ -33,11 +33,12 @@ func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywher
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, err := d.Everything(scheme, namespace, settings)
+	operands := d.OperandNamespace(namespace)
+	objects, err := d.Everything(scheme, operands, settings)
 	if err != nil {
 		return nil, nil, err
 	}
-	made := &collector{scheme: scheme, namespace: namespace}
+	made := &collector{scheme: scheme, namespace: namespace, operands: operands}
 	made.own(d)
 	if err := made.watch(d); err != nil {
 		return nil, nil, err
@@ -54,6 +55,7 @@ func Rules(d driver.Driver, scheme *runtime.Scheme, namespace string) (everywher
 type collector struct {
 	scheme             *runtime.Scheme
 	namespace          string
+	operands           string
 	everywhere, inside []rbacv1.PolicyRule
 }
 
@@ -109,7 +111,7 @@ func (r *collector) watch(d driver.Driver) error {
 	for kind := range watch.OptionalKinds(d) {
 		all[kind] = true
 	}
-	for _, watched := range slices.Concat(watch.Served(d, r.namespace, all), watch.Snapshots(d, nil)) {
+	for _, watched := range slices.Concat(watch.Served(d, r.operands, all), watch.Snapshots(d, nil)) {
 		kind, err := apiutil.GVKForObject(watched.Object, r.scheme)
 		if err != nil {
 			return fmt.Errorf("rights of %s: %w", d.Operator, err)
@@ -144,10 +146,10 @@ func (r *collector) manage(object client.Object) error {
 	return nil
 }
 
-// add adds a rule for a namespace. OLM gives RBAC in the operator's own or everywhere, so that those for other namespaces are
+// add adds a rule for a namespace. OLM gives RBAC in the operator's own or everywhere, so that those for other namespaces than the driver's are
 // everywhere, and narrowed by names only.
 func (r *collector) add(namespace string, added rbacv1.PolicyRule) {
-	if namespace == r.namespace {
+	if namespace == r.namespace || namespace == r.operands {
 		r.inside = append(r.inside, added)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 	"github.com/csi-operators/csi-operators/internal/manager"
 )
 
@@ -99,7 +100,7 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 
 // OLM gives rights in the operator's own namespace or everywhere, so that those for other namespaces are narrowed by names only.
 func TestARightForAnotherNamespaceIsOneForAll(t *testing.T) {
-	r := &collector{namespace: "here"}
+	r := &collector{namespace: "here", operands: "here"}
 	for _, namespace := range []string{"here", "elsewhere", ""} {
 		r.add(namespace, Rule("", "configmaps", []string{"in-" + namespace}, "get"))
 	}
@@ -124,7 +125,7 @@ func TestObsoleteObjectsMayBeDeletedByName(t *testing.T) {
 			"everywhere clusterrolebindings binding get delete", "everywhere clusterroles role get delete", "inside configmaps config get delete",
 		}},
 	} {
-		r := &collector{namespace: "here"}
+		r := &collector{namespace: "here", operands: "here"}
 		r.own(driver.Driver{Name: "disk.example.com", Operator: "disk-operator", Obsolete: tc.obsolete})
 		var got []string
 		for where, rules := range map[string][]rbacv1.PolicyRule{"everywhere": r.everywhere, "inside": r.inside} {
@@ -151,7 +152,7 @@ func TestADerivedSecretMayBeMadeOfTheCredentials(t *testing.T) {
 		{nil, []string{"list", "watch"}},
 		{&driver.Derived{Name: "config"}, []string{"list", "watch", "get"}},
 	} {
-		r := &collector{namespace: "here"}
+		r := &collector{namespace: "here", operands: "here"}
 		d.Derived = tc.derived
 		r.own(d)
 		var verbs []string
@@ -166,5 +167,26 @@ func TestADerivedSecretMayBeMadeOfTheCredentials(t *testing.T) {
 		if diff := cmp.Diff(tc.want, verbs); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
+	}
+}
+
+// What is for the driver's own namespace is not for all others.
+func TestADriverInItsOwnNamespaceNeedsNothingElsewhere(t *testing.T) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := gcppd.Driver()
+	everywhere, inside, err := Rules(d, scheme, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Namespace = "own"
+	movedEverywhere, movedInside, err := Rules(d, scheme, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(everywhere, movedEverywhere) + cmp.Diff(inside, movedInside); diff != "" {
+		t.Errorf("-in the operator's +in its own:\n%s", diff)
 	}
 }

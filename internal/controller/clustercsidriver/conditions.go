@@ -26,6 +26,8 @@ const (
 	guestObjects        = "DriverGuestStaticResourcesController"
 	controllerService   = "DriverControllerServiceController"
 	nodeService         = "DriverNodeServiceController"
+	// disabledKind is the one that ends otherwise, and disabledReason its reason.
+	disabledKind, disabledReason = "DriverDisabled", "DriverDisabled"
 )
 
 // conditioner turns what was seen and done into conditions. It reads nothing, and its only memory are the trackers, which have a clock.
@@ -68,6 +70,12 @@ func (c conditioner) conditions(
 		}
 		return all, 0, status.MinRequeue(again, wait)
 	}
+	if c.driver.Disabled != nil {
+		all = append(all, c.disabledCondition(result.seen.disabled))
+	}
+	if result.seen.disabled != "" {
+		return status.Sum(append(all, c.disabledServices(result.seen.disabled)...)), 0, again
+	}
 	services, stable := c.serviceConditions(cr, result)
 	if live.predecessors {
 		// Its generations are a predecessor's, and its Deployment is not watched.
@@ -104,6 +112,25 @@ func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result out
 			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
 	}
 	return all, again
+}
+
+// disabledCondition says whether there is nothing to drive. By the end of its type the cluster-storage-operator knows it.
+func (c conditioner) disabledCondition(why string) operatorv1.OperatorCondition {
+	reason := ""
+	if why != "" {
+		reason = disabledReason
+	}
+	return status.Condition(c.driver.ConditionPrefix+disabledKind, why != "", reason, why)
+}
+
+// disabledServices are those of a driver that nobody needs: it lacks nothing.
+func (c conditioner) disabledServices(why string) []operatorv1.OperatorCondition {
+	var all []operatorv1.OperatorCondition
+	for _, service := range []string{controllerService, nodeService} {
+		prefix := c.driver.ConditionPrefix + service
+		all = append(all, status.Condition(prefix+status.Available, true, disabledReason, why), status.Condition(prefix+status.Progressing, false, "", ""))
+	}
+	return all
 }
 
 func (c conditioner) serviceConditions(

@@ -26,11 +26,13 @@ type seen struct {
 	// config is complete when it is returned; nothing changes it afterwards. Problems say what of the configuration can't be followed.
 	config   driver.Config
 	problems []string
+	// disabled says why there is nothing to drive; nothing is applied then.
+	disabled string
 	// holds say which workload is not applied for the moment, and why.
-	holds     driver.Holds
-	derived   derived
+	holds   driver.Holds
+	derived derived
 	// unbound says which PVCs wait because the driver may not keep a Secret for them.
-	unbound string
+	unbound   string
 	migration migration.State
 	// again is when to look once more although no event may come.
 	again time.Duration
@@ -60,6 +62,11 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		return found, err
 	}
 	found.again = found.migration.Again
+	if r.Driver.Disabled != nil && live.deployment == nil && live.daemonSet == nil {
+		if found.disabled = r.Driver.Disabled(found.config); found.disabled != "" {
+			return found, nil
+		}
+	}
 	if message := found.migration.Blocker; message != "" {
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
 		return found, r.addPredecessors(ctx, cr, &found)

@@ -91,6 +91,8 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	switch {
 	case result.removal.removed:
 		wanted.Version = ""
+	case result.seen.disabled != "":
+		wanted.Version = r.version
 	case result.complete() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
 		// A version is reported only when all operands have it. What could not be applied, or is not ours to apply, may have an older one.
 		wanted.Version = r.version
@@ -112,6 +114,9 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	own := have
 	own.Conditions, own.Generations = nil, nil
 	for _, condition := range have.Conditions {
+		if condition.Type == prefix+disabledKind {
+			own.Conditions = append(own.Conditions, condition)
+		}
 		for _, suffix := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {
 			if slices.Contains(prefixes, strings.TrimSuffix(condition.Type, suffix)) && strings.HasSuffix(condition.Type, suffix) {
 				own.Conditions = append(own.Conditions, condition)

@@ -37,6 +37,9 @@ func Driver() driver.Driver {
 			Resizer:     []string{"--timeout=120s", "--handle-volume-inuse-error=false"},
 			Snapshotter: []string{"--timeout=600s"},
 		}),
+		Disabled: func(cfg driver.Config) string {
+			return notOnStackHub(configv1.InfrastructureStatus{PlatformStatus: cfg.Platform})
+		},
 		Credentials: azure.Credentials("azure-file-csi-driver-operator", credentials, "AzureFileCloudCredentials"),
 		Derived:     azure.CloudConfig("azure-file-csi-driver-cloud-config", credentials),
 		Mutations:   []driver.Mutation{driver.Mutate(addTags)},
