@@ -66,7 +66,7 @@ test/devcluster:
 soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/aws ./test/adversaries ./test/idle
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/aws ./test/adversaries ./test/idle
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench
