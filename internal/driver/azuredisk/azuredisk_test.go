@@ -31,9 +31,6 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		"stack-hub":  cloud(configv1.AzureStackCloud),
 		"fips":       func(cfg *driver.Config) { cfg.FIPS = true },
 		"tags": onAzure(func(azure *configv1.AzurePlatformStatus) {
-			azure.ResourceTags = []configv1.AzureResourceTag{{Key: "owner", Value: "storage"}, {Key: "cost", Value: "42"}}
-		}),
-		"tags-with-commas": onAzure(func(azure *configv1.AzurePlatformStatus) {
 			azure.ResourceTags = []configv1.AzureResourceTag{{Key: "owners", Value: "a,b"}, {Key: "cost", Value: "42"}}
 		}),
 		"encryption-set": func(cfg *driver.Config) {

@@ -26,7 +26,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		"china":      onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = configv1.AzureChinaCloud }),
 		"fips":       func(cfg *driver.Config) { cfg.FIPS = true },
 		"tags": onAzure(func(azure *configv1.AzurePlatformStatus) {
-			azure.ResourceTags = []configv1.AzureResourceTag{{Key: "owner", Value: "storage"}, {Key: "cost", Value: "42"}}
+			azure.ResourceTags = []configv1.AzureResourceTag{{Key: "owners", Value: "a,b"}, {Key: "cost", Value: "42"}}
 		}),
 	})
 }
