@@ -23,7 +23,9 @@ func Driver() driver.Driver {
 		DaemonSet: "aws-ebs-csi-driver-node", Deployment: "aws-ebs-csi-driver-controller", CloudCAVariable: "AWS_CA_BUNDLE",
 		Payload: &driver.Payload{Title: "AWS EBS", Variable: "AWS_EBS_DRIVER"},
 		Assets:  assets,
-		Metrics: map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201}},
+		Metrics: map[driver.Workload]driver.Metrics{
+			driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201}, driver.Node: {Name: "driver", Loopback: 8206, Port: 9206},
+		},
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10309, Metrics: 8202},
 			Provisioner: append(slices.Clone(limits), "--worker-threads=100"),

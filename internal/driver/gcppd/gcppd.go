@@ -25,7 +25,9 @@ func Driver() driver.Driver {
 		DaemonSet: "gcp-pd-csi-driver-node", Deployment: "gcp-pd-csi-driver-controller",
 		Payload: &driver.Payload{Title: "GCP PD", Variable: "GCP_PD_DRIVER"},
 		Assets:  assets,
-		Metrics: map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201}},
+		Metrics: map[driver.Workload]driver.Metrics{
+			driver.Controller: {Name: "driver", Loopback: 8201, Port: 9201}, driver.Node: {Name: "driver", Loopback: 8206, Port: 9206},
+		},
 		// GCP takes minutes to attach a disk, or to copy one.
 		Sidecars: driver.BlockSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10303, Metrics: 8202},
