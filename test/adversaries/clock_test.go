@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,8 +135,13 @@ func TestClocksThatDifferCostNothing(t *testing.T) {
 			env.Must(t, cluster.Uninstall(t.Context()))
 		})
 	}
+	// A reconcile whose cache does not show the pair yet looks at it once in the cluster. Whether there is one depends on the load.
+	const look = 3
+	writes := func(made []string) int {
+		return len(slices.DeleteFunc(slices.Clone(made), func(request string) bool { return strings.HasPrefix(request, http.MethodGet) }))
+	}
 	for by, made := range cost {
-		if len(made) > len(cost[0]) {
+		if writes(made) != writes(cost[0]) || len(made) > len(cost[0])+look {
 			t.Errorf("where the API server's clock is %s ahead, a SharedVolume costs %d requests, else %d:\n%q\n%q", by, len(made), len(cost[0]), made, cost[0])
 		}
 	}
