@@ -102,7 +102,7 @@ func aggregated(live *unstructured.Unstructured) bool {
 // harm.
 func recreatable(kind schema.GroupKind) bool {
 	switch kind.Kind {
-	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding":
+	case "RoleBinding", "ClusterRoleBinding", "CSIDriver", "ValidatingAdmissionPolicyBinding", "Secret":
 		return true
 	default:
 		return false

@@ -54,7 +54,7 @@ func (m *Migration) Advance(
 	}
 	moved, err := m.advanceNodes(ctx, state, lacking(changes, holds, ours), ours)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
-	configMaps, failed := m.clearConfigMaps(ctx, changes, ours)
+	configMaps, failed := m.clearConfigMaps(ctx, changes, holds, ours)
 	moved.Changes = slices.Concat(ended, moved.Changes, cleared, configMaps)
 	moved.Again = status.MinRequeue(moved.Again, again)
 	return moved, errors.Join(err, failure, failed)

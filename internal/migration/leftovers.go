@@ -83,7 +83,7 @@ func readAll[T any, P interface {
 		case err == nil:
 			found = append(found, object)
 		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("look for %T %s of an operator before this one: %w", object, name, err)
+			return nil, fmt.Errorf("look for %s of a predecessor: %w", name, err)
 		}
 	}
 	return found, nil
@@ -91,9 +91,14 @@ func readAll[T any, P interface {
 
 // clearConfigMaps deletes obsolete ConfigMaps when our node pods are rolled out, unless a workload mounts them: those of another driver, whose
 // operator deletes them then. It looks once in the life of a ClusterCSIDriver.
-func (m *Migration) clearConfigMaps(ctx context.Context, changes apply.ChangeSet, ours *appsv1.DaemonSet) (apply.ChangeSet, error) {
-	if m.configMapsCleared || len(m.Driver.Obsolete.ConfigMaps) == 0 || len(changes.With(apply.Unchanged)) < len(changes) || ours == nil ||
-		ours.Status.ObservedGeneration < ours.Generation || ours.Status.UpdatedNumberScheduled < ours.Status.DesiredNumberScheduled {
+func (m *Migration) clearConfigMaps(
+	ctx context.Context, changes apply.ChangeSet, holds driver.Holds, ours *appsv1.DaemonSet,
+) (apply.ChangeSet, error) {
+	if m.configMapsCleared || len(m.Driver.Obsolete.ConfigMaps) == 0 || len(holds) > 0 || ours == nil ||
+		len(changes.With(apply.Unchanged, apply.LeftAlone)) < len(changes) {
+		return nil, nil
+	}
+	if state := ours.Status; state.ObservedGeneration < ours.Generation || state.UpdatedNumberScheduled < state.DesiredNumberScheduled {
 		return nil, nil
 	}
 	found, err := readAll[corev1.ConfigMap](ctx, m, m.Namespace, m.Driver.Obsolete.ConfigMaps)

@@ -123,25 +123,28 @@ func TestAnObsoleteConfigMapGoesWhenNoWorkloadMountsIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		changes apply.ChangeSet
+		holds   driver.Holds
 		ours    *appsv1.DaemonSet
 		want    []string
 		done    bool
 	}{
-		"nobody mounts it":             {[]client.Object{config, elsewhere}, same, rolledOut, gone, true},
-		"another driver mounts it":     {[]client.Object{config, mounts}, same, rolledOut, nil, true},
-		"its controller does":          {[]client.Object{config, deployment}, same, rolledOut, nil, true},
-		"there is none":                {nil, same, rolledOut, nil, true},
-		"ours is applied just now":     {[]client.Object{config}, append(same[:1:1], changed(apply.Configured, "Deployment", "d")), rolledOut, nil, false},
-		"ours is not seen yet":         {[]client.Object{config}, same, unseen, nil, false},
-		"ours is not on all nodes yet": {[]client.Object{config}, same, underWay, nil, false},
-		"ours is not there":            {[]client.Object{config}, same, nil, nil, false},
+		"nobody mounts it":             {[]client.Object{config, elsewhere}, same, nil, rolledOut, gone, true},
+		"another driver mounts it":     {[]client.Object{config, mounts}, same, nil, rolledOut, nil, true},
+		"its controller does":          {[]client.Object{config, deployment}, same, nil, rolledOut, nil, true},
+		"there is none":                {nil, same, nil, rolledOut, nil, true},
+		"ours is applied just now":     {[]client.Object{config}, append(same[:1:1], changed(apply.Configured, "Deployment", "d")), nil, rolledOut, nil, false},
+		"ours is held":                 {[]client.Object{config}, same, driver.Holds{driver.Node: "wait"}, rolledOut, nil, false},
+		"a class is somebody else's":   {[]client.Object{config}, append(same[:1:1], changed(apply.LeftAlone, "StorageClass", "c")), nil, rolledOut, gone, true},
+		"ours is not seen yet":         {[]client.Object{config}, same, nil, unseen, nil, false},
+		"ours is not on all nodes yet": {[]client.Object{config}, same, nil, underWay, nil, false},
+		"ours is not there":            {[]client.Object{config}, same, nil, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := awsefs.Driver()
 			d.Obsolete.ConfigMaps = []string{"old"}
 			m := newMove(t, d, tc.objects...)
 			for range 2 {
-				if _, err := m.clearConfigMaps(t.Context(), tc.changes, tc.ours); err != nil {
+				if _, err := m.clearConfigMaps(t.Context(), tc.changes, tc.holds, tc.ours); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -30,7 +30,7 @@ import (
 func TestOpenShiftsDriversOfAzureAreMigratedThroughKills(t *testing.T) {
 	cluster := pool.Lend(t)
 	disk := &migrated{scene{cluster: cluster, driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}}}
-	file := &migrated{scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": ""}}}
+	file := &migrated{scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": "false"}}}
 	for _, s := range []*migrated{disk, file} {
 		t.Cleanup(func() { s.end(t) })
 	}

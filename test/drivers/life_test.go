@@ -77,7 +77,7 @@ func TestAzureDiskIsInstalledAndNeverRemoved(t *testing.T) {
 func TestAzureFileIsInstalledAndNeverRemoved(t *testing.T) {
 	d := azurefile.Driver()
 	live(t, scene{
-		cluster: pool.Lend(t), driver: d, classes: map[string]string{"azurefile-csi": ""}, snapshotClasses: []string{"csi-azurefile-vsc"},
+		cluster: pool.Lend(t), driver: d, classes: map[string]string{"azurefile-csi": "false"}, snapshotClasses: []string{"csi-azurefile-vsc"},
 		before: []client.Object{cloudConfig(), obsoleteBinding(d)},
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,23 +31,30 @@ type derived struct {
 	waits, problem string
 }
 
-// derive compares the Secret with its inputs, and makes it anew if it does not follow from them.
+// derive compares the Secret with its inputs, and builds it anew when an input or the Secret has changed.
 func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
 	wanted := r.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: wanted.Name})
 	if err != nil {
 		return derived{}, err
 	}
-	var last derived
-	if have != nil {
-		last.hash = apply.ContentHash(have.Data)
+	last := derived{hash: r.lastDerived(live)}
+	ours := have != nil && r.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque
+	if ours {
+		if _, hash, _ := strings.Cut(have.Annotations[derivedAnnotation], "-"); hash == apply.ContentHash(have.Data) {
+			last.hash = hash
+		}
 	}
 	for _, credentials := range r.Driver.Credentials {
-		if found := live.secrets[credentials.Secret]; !credentials.Usable(found.keys) {
-			// A condition of its own says so.
-			last.waits = "Secret " + r.Namespace + "/" + credentials.Secret
-			return last, nil
+		found := live.secrets[credentials.Secret]
+		if credentials.Usable(found.keys) {
+			continue
 		}
+		last.waits = "Secret " + r.Namespace + "/" + credentials.Secret
+		if found.hash != "" {
+			last.problem = fmt.Sprintf("%s has keys [%s], but needs %s", last.waits, strings.Join(found.keys, " "), credentials.WantedKeys())
+		}
+		return last, nil
 	}
 	config := &corev1.ConfigMap{}
 	if err := r.Client.Get(ctx, wanted.ConfigMap, config); apierrors.IsNotFound(err) {
@@ -55,10 +64,21 @@ func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
 		return last, fmt.Errorf("read ConfigMap %s: %w", wanted.ConfigMap, err)
 	}
 	from := r.inputsHash(config, live)
-	if have != nil && r.applier.Owns(have) && have.DeletionTimestamp == nil && have.Annotations[derivedAnnotation] == from+"-"+last.hash {
+	if ours && have.Annotations[derivedAnnotation] == from+"-"+apply.ContentHash(have.Data) {
 		return last, nil
 	}
 	return r.build(ctx, config, from, last)
+}
+
+// lastDerived is the hash of the content that the pods have, empty if they have none.
+func (r *Reconciler) lastDerived(live live) string {
+	before := live.inputsOf()
+	for _, workload := range r.Driver.Derived.Workloads {
+		if hash := before[workload][r.Driver.Derived.Name]; hash != "" {
+			return hash
+		}
+	}
+	return ""
 }
 
 // inputsHash is that of all on which the content depends, the program among it.
@@ -83,9 +103,6 @@ func (r *Reconciler) build(ctx context.Context, config *corev1.ConfigMap, from s
 	content, err := r.Driver.Derived.Build(inputs)
 	if err != nil {
 		last.problem = err.Error()
-		if last.hash != "" {
-			last.problem += "; the driver goes on with its previous configuration"
-		}
 		return last, nil
 	}
 	made := derived{hash: apply.ContentHash(content), secret: r.Driver.Derived.Secret(r.Namespace)}
@@ -105,6 +122,9 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen) error {
 		return err
 	}
 	if problem := found.derived.problem; problem != "" {
+		if found.derived.hash != "" {
+			problem += "; the driver goes on with its previous configuration"
+		}
 		found.problems = append(slices.Clone(found.problems), problem)
 	}
 	for _, workload := range r.Driver.Derived.Workloads {
@@ -128,7 +148,7 @@ func (r *Reconciler) setDerived(ctx context.Context, seen seen) (apply.ChangeSet
 	if len(changes.With(apply.Failed, apply.Terminating)) == 0 {
 		return changes, seen.holds
 	}
-	holds := driver.Holds{}
+	holds := maps.Clone(seen.holds)
 	for _, workload := range r.Driver.Derived.Workloads {
 		holds[workload] = changes[0].Subject.String() + " can't be applied"
 	}

@@ -87,6 +87,7 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 	}
 	hash := apply.ContentHash(current.Data)
 	const missing = "ConfigMap openshift-config/cloud is missing, with what the driver has to know of the cloud: restore it"
+	const unusable = "Secret storage-system/disk-keys has keys [id], but needs key credentials, or keys id and key"
 	const goesOn = "; the driver goes on with its previous configuration"
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -105,12 +106,15 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 		"somebody took our label off": {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Labels = nil })}, "a " + plain, hash, "", ""},
 		"somebody deletes it":         {[]client.Object{cloudConfig("a"), diskKeys(plain), deleted(changed(func(*corev1.Secret) {}))}, "a " + plain, hash, "", ""},
 		"no ConfigMap":                {[]client.Object{diskKeys(plain)}, "", "", missing, missing},
-		"no ConfigMap any more":       {[]client.Object{diskKeys(plain), current}, "", hash, missing, ""},
+		"no ConfigMap any more":       {[]client.Object{diskKeys(plain), current}, "", hash, missing + goesOn, ""},
 		"a broken one":                {[]client.Object{cloudConfig(""), diskKeys(plain)}, "", "", "key cloud is empty: fill it in", "key cloud is empty: fill it in"},
 		"one that broke":              {[]client.Object{cloudConfig(""), diskKeys(plain), current}, "", hash, "key cloud is empty: fill it in" + goesOn, ""},
 		"no keys":                     {[]client.Object{cloudConfig("a")}, "", "", "", waitForKeys},
 		"no keys any more":            {[]client.Object{cloudConfig("a"), current}, "", hash, "", ""},
-		"keys that are of no use":     {[]client.Object{cloudConfig("a"), secret(nil, map[string][]byte{"id": nil}), current}, "", hash, "", ""},
+		"keys that are of no use":     {[]client.Object{cloudConfig("a"), secret(nil, map[string][]byte{"id": nil}), current}, "", hash, unusable + goesOn, ""},
+		"changed by hand, no keys":    {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "", "", "", waitForKeys},
+		"somebody elses, no keys":     {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.ManagedFields = nil })}, "", "", "", waitForKeys},
+		"immutable":                   {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Immutable = new(true) })}, "a " + plain, hash, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTrip(t, deriving(), tc.objects...)

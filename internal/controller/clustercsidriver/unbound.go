@@ -9,6 +9,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -24,7 +25,11 @@ type unbound struct {
 	next     time.Time
 }
 
-// addUnbound names such PVCs, if the cluster has a StorageClass for which the driver keeps Secrets. Without one it sends no request.
+// mostReviews is for how many namespaces a look asks at most: tenants decide how many there are.
+const mostReviews = 20
+
+// addUnbound names such PVCs, if the cluster has a StorageClass for which the driver keeps Secrets. Without one it sends no request. A look that
+// fails holds up nothing.
 func (r *Reconciler) addUnbound(ctx context.Context, found *seen) error {
 	classes, err := r.keepingClasses(ctx)
 	if err != nil || len(classes) == 0 {
@@ -34,15 +39,17 @@ func (r *Reconciler) addUnbound(ctx context.Context, found *seen) error {
 	known := &r.memory.unbound
 	if !r.Now().Before(known.next) {
 		names, err := r.unboundPVCs(ctx, classes)
-		if err != nil {
-			return err
-		}
-		known.message = ""
-		if len(names) > 0 {
-			known.message = fmt.Sprintf("PVCs wait because driver %s may not keep Secrets in their namespaces (%d): %s. %s", r.Driver.Name,
+		switch {
+		case err != nil:
+			ctrl.LoggerFrom(ctx).Error(err, "PVCs that wait for a binding are not known")
+		case len(names) > 0:
+			known.message = fmt.Sprintf("PVCs wait because driver %s may not keep Secrets for them (%d): %s. %s", r.Driver.Name,
 				len(names), status.Shorten(names), r.Driver.KeptSecrets.Advice)
+		default:
+			known.message = ""
 		}
-		known.next = r.Now().Add(known.patience.Pause(r.Now(), known.message))
+		// What tenants do makes no look come sooner.
+		known.next = r.Now().Add(known.patience.Pause(r.Now(), ""))
 	}
 	found.unbound, found.again = known.message, status.MinRequeue(found.again, known.next.Sub(r.Now()))
 	return nil
@@ -78,7 +85,8 @@ func (r *Reconciler) unboundPVCs(ctx context.Context, classes map[string]string)
 	may := map[string]bool{}
 	var names []string
 	for _, pvc := range pvcs.Items {
-		if pvc.Spec.StorageClassName == nil || pvc.Status.Phase != corev1.ClaimPending || pvc.Annotations[provisionerAnnotation] != r.Driver.Name {
+		if pvc.Spec.StorageClassName == nil || pvc.Spec.DataSource != nil || pvc.Status.Phase != corev1.ClaimPending ||
+			pvc.Annotations[provisionerAnnotation] != r.Driver.Name {
 			continue
 		}
 		namespace, keeps := classes[*pvc.Spec.StorageClassName]
@@ -88,7 +96,9 @@ func (r *Reconciler) unboundPVCs(ctx context.Context, classes map[string]string)
 		if namespace == "" {
 			namespace = pvc.Namespace
 		}
-		if _, asked := may[namespace]; !asked {
+		if _, asked := may[namespace]; !asked && len(may) == mostReviews {
+			continue
+		} else if !asked {
 			allowed, err := r.mayKeepSecrets(ctx, namespace)
 			if err != nil {
 				return nil, err

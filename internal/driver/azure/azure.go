@@ -30,9 +30,12 @@ const (
 	stackEndpoints = "azurestackcloud.json"
 )
 
-// OldCloudConfig is the ConfigMap that both operators of OpenShift copied the configuration to, and that the pods of both drivers mounted
+// PredecessorCondition is what OpenShift's operators said of copying the configuration, in every ClusterCSIDriver of Azure.
+const PredecessorCondition = "ResourceSyncControllerDegraded"
+
+// PredecessorCloudConfig is the ConfigMap that both operators of OpenShift copied the configuration to, and that the pods of both drivers mounted
 // (openshift/csi-operator f7f9dc59, pkg/driver/azure-disk/azure_disk.go syncCloudConfig).
-const OldCloudConfig = "azure-cloud-config"
+const PredecessorCloudConfig = "azure-cloud-config"
 
 // Credentials are those of a driver of Azure: a service principal, or an identity of its workload.
 func Credentials(request, secret, condition string) []driver.Credentials {
@@ -68,6 +71,7 @@ func build(config map[string]string, name string, secret map[string][]byte) (map
 	}
 	var cloud string
 	onHub := json.Unmarshal(fields["cloud"], &cloud) == nil && strings.EqualFold(cloud, string(configv1.AzureStackCloud))
+	onHub = onHub || config["endpoints"] != ""
 	if onHub && !json.Valid([]byte(config["endpoints"])) {
 		return nil, errors.New("key endpoints" + of + ": correct it, on Azure Stack Hub it has the addresses of the cloud")
 	}
@@ -128,7 +132,7 @@ func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// AddTags adds the tags of the cluster to the parameter tags of a class. Their values may have commas, by which the driver splits otherwise.
+// AddTags adds the tags of the cluster to the parameter tags of a class. The driver splits tags at commas unless another delimiter is set.
 func AddTags(cfg driver.Config, parameters map[string]string) map[string]string {
 	if cfg.Platform == nil || cfg.Platform.Azure == nil || len(cfg.Platform.Azure.ResourceTags) == 0 {
 		return parameters

@@ -47,8 +47,8 @@ func Driver() driver.Driver {
 		Mutations: []driver.Mutation{
 			driver.MutatePods(azure.FindEndpoints), driver.Mutate(configureClass), driver.Mutate(configureSnapshots),
 		},
-		Obsolete:         driver.Obsolete{ConfigMaps: []string{azure.OldCloudConfig}},
-		LegacyConditions: driver.PredecessorConditions("AzureDisk"),
+		Obsolete:         driver.Obsolete{ConfigMaps: []string{azure.PredecessorCloudConfig}},
+		LegacyConditions: append(driver.PredecessorConditions("AzureDisk"), azure.PredecessorCondition),
 	}
 }
 

@@ -49,9 +49,9 @@ func Driver() driver.Driver {
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
 			ClusterRoles:        []string{"azure-file-csi-driver-role"},
-			ConfigMaps:          []string{azure.OldCloudConfig},
+			ConfigMaps:          []string{azure.PredecessorCloudConfig},
 		},
-		LegacyConditions: driver.PredecessorConditions("AzureFile"),
+		LegacyConditions: append(driver.PredecessorConditions("AzureFile"), azure.PredecessorCondition),
 	}
 }
 
@@ -68,14 +68,18 @@ func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 	return "Azure Stack Hub has no Azure File"
 }
 
-// keysIn tells where the driver keeps the key of a storage account for a StorageClass: nowhere over NFS, if it is told not to, or if it is
-// given a Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :457, :817). The names of parameters may be in capitals.
+// keysIn tells where the driver keeps the key of a storage account for a StorageClass. It keeps none over NFS, with an identity, if it is told
+// not to, or if it is given a Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356, :457, :817). The names of
+// parameters may be in capitals.
 func keysIn(parameters map[string]string) (namespace string, keeps bool) {
 	value := map[string]string{}
 	for name, text := range parameters {
 		value[strings.ToLower(name)] = text
 	}
-	isFalse := strings.EqualFold(value["storeaccountkey"], "false")
+	without := strings.EqualFold(value["storeaccountkey"], "false")
+	for _, identity := range []string{"mountwithmanagedidentity", "mountwithworkloadidentitytoken", "mountwithoauthtoken"} {
+		without = without || strings.EqualFold(value[identity], "true")
+	}
 	isNFS := strings.EqualFold(value["protocol"], "nfs") || strings.EqualFold(value["fstype"], "nfs")
-	return value["secretnamespace"], !isFalse && !isNFS && value["csi.storage.k8s.io/provisioner-secret-name"] == ""
+	return value["secretnamespace"], !without && !isNFS && value["csi.storage.k8s.io/provisioner-secret-name"] == ""
 }

@@ -65,6 +65,7 @@ func TestWhereTheDriverKeepsKeysOfStorageAccounts(t *testing.T) {
 		"somewhere":          {map[string]string{"storeAccountKey": "true"}, "", true},
 		"NFS":                {map[string]string{"protocol": "nfs"}, "", false},
 		"NFS, the older way": {map[string]string{"fsType": "NFS"}, "", false},
+		"an identity":        {map[string]string{"mountWithWorkloadIdentityToken": "true"}, "", false},
 		"a Secret is given":  {map[string]string{"csi.storage.k8s.io/provisioner-secret-name": "mine"}, "", false},
 		"the driver's own":   {golden.Render(t, Driver(), nil)[classAt(t)].(*storagev1.StorageClass).Parameters, "", false},
 	} {

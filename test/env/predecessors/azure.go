@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/azure"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -68,6 +69,9 @@ func PutAzure(ctx context.Context, cluster *env.Cluster, d driver.Driver, render
 			Type: kind, Status: operatorv1.ConditionTrue, Reason: "AsExpected", LastTransitionTime: metav1.Now(),
 		})
 	}
+	cr.Status.Conditions = append(cr.Status.Conditions, operatorv1.OperatorCondition{
+		Type: azure.PredecessorCondition, Status: operatorv1.ConditionTrue, Reason: "Error", LastTransitionTime: metav1.Now(),
+	})
 	if err := cluster.Client.Status().Update(ctx, cr, by); err != nil {
 		return fmt.Errorf("status of ClusterCSIDriver %s: %w", d.Name, err)
 	}
