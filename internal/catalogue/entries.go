@@ -46,7 +46,7 @@ func builtin(d driver.Driver) Entry {
 		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform, Unfit: d.Payload.Unfit,
 		Operator: d.Operator, Builtin: true, Image: d.Payload.OperatorImage(), Images: images(d.Payload.DriverImage(), d.Images()),
 		MayBeDisabled: d.Disabled != nil, Bindings: bindings, Secrets: secrets, Predecessor: predecessors()[d.Name],
-		Workloads: []Workload{{deployment, namespace, d.Deployment}, {daemonSet, namespace, d.DaemonSet}},
+		Workloads: workloads(namespace, d.Deployment, d.DaemonSet),
 	}
 }
 
@@ -94,6 +94,6 @@ func own(further ...Binding) []Binding {
 func secret(name string) []Secret { return []Secret{{Namespace, name}} }
 
 // workloads are those of a driver with one of each.
-func workloads(controller, node string) []Workload {
-	return []Workload{{deployment, Namespace, controller}, {daemonSet, Namespace, node}}
+func workloads(namespace, controller, node string) []Workload {
+	return []Workload{{deployment, namespace, controller}, {daemonSet, namespace, node}}
 }

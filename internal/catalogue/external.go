@@ -49,7 +49,7 @@ func ibmVPCBlock() Entry {
 		Bindings: own(Binding{Namespace: cloudNamespace, Role: "cloud-role", Rules: []rbacv1.PolicyRule{
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),
-		Workloads: workloads("ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
+		Workloads: workloads(Namespace, "ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
 		External:  External{Made: madeByIBMVPCBlock(), Cloud: true},
 	}
 }
@@ -68,7 +68,7 @@ func powerVSBlock() Entry {
 		Operator: "powervs-block-csi-driver-operator", Image: "POWERVS_BLOCK_CSI_DRIVER_OPERATOR_IMAGE",
 		Images:   images("POWERVS_BLOCK_CSI_DRIVER_IMAGE", allSidecars()),
 		Bindings: own(), Secrets: secret("ibm-powervs-cloud-credentials"),
-		Workloads: workloads("ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
+		Workloads: workloads(Namespace, "ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
 		External:  External{Made: madeByPowerVSBlock()},
 	}
 }
@@ -113,7 +113,7 @@ func cinder() Entry {
 		Operator: "openstack-cinder-csi-driver-operator", Image: "OPENSTACK_CINDER_DRIVER_OPERATOR_IMAGE",
 		Images:   images("OPENSTACK_CINDER_DRIVER_IMAGE", allSidecars()),
 		Bindings: own(configReader()), Secrets: secret("openstack-cloud-credentials"),
-		Workloads:   workloads("openstack-cinder-csi-driver-controller", "openstack-cinder-csi-driver-node"),
+		Workloads:   workloads(Namespace, "openstack-cinder-csi-driver-controller", "openstack-cinder-csi-driver-node"),
 		CloudConfig: true,
 		External: External{
 			Made: madeByCinder(), Cloud: true,

@@ -39,10 +39,13 @@ func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
 		return derived{}, err
 	}
 	last := derived{hash: r.lastDerived(live)}
-	ours := have != nil && r.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque
-	if ours {
-		if _, hash, _ := strings.Cut(have.Annotations[derivedAnnotation], "-"); hash == apply.ContentHash(have.Data) {
-			last.hash = hash
+	// It is intact if its content is what the operator has made of the inputs then.
+	intact, madeFrom := false, ""
+	if have != nil && r.applier.Owns(have) && have.DeletionTimestamp == nil && have.Immutable == nil && have.Type == corev1.SecretTypeOpaque {
+		var content string
+		madeFrom, content, _ = strings.Cut(have.Annotations[derivedAnnotation], "-")
+		if intact = content == apply.ContentHash(have.Data); intact {
+			last.hash = content
 		}
 	}
 	for _, credentials := range r.Driver.Credentials {
@@ -64,7 +67,7 @@ func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
 		return last, fmt.Errorf("read ConfigMap %s: %w", wanted.ConfigMap, err)
 	}
 	from := r.inputsHash(config, live)
-	if ours && have.Annotations[derivedAnnotation] == from+"-"+apply.ContentHash(have.Data) {
+	if intact && madeFrom == from {
 		return last, nil
 	}
 	return r.build(ctx, config, from, last)
