@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/azure"
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
@@ -29,8 +30,8 @@ import (
 // requests, again and again. What the pods of both mounted goes with the last of them.
 func TestOpenShiftsDriversOfAzureAreMigratedThroughKills(t *testing.T) {
 	cluster := pool.Lend(t)
-	disk := &migrated{scene{cluster: cluster, driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "true"}}}
-	file := &migrated{scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": "false"}}}
+	disk := &migrated{scene{cluster: cluster, driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "false"}}}
+	file := &migrated{scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": "true"}}}
 	for _, s := range []*migrated{disk, file} {
 		t.Cleanup(func() { s.end(t) })
 	}
@@ -71,6 +72,12 @@ func (s *migrated) put(t *testing.T) {
 	t.Helper()
 	env.Must(t, client.IgnoreAlreadyExists(s.cluster.Client.Create(t.Context(), s.secret())))
 	rendered := golden.Render(t, s.driver, func(cfg *driver.Config) { delete(cfg.Kinds, driver.VolumeSnapshotClassKind()) })
+	for _, object := range rendered {
+		// An administrator has decided otherwise than OpenShift.
+		if class, isClass := object.(*storagev1.StorageClass); isClass {
+			metav1.SetMetaDataAnnotation(&class.ObjectMeta, "storageclass.kubernetes.io/is-default-class", s.classes[class.Name])
+		}
+	}
 	env.Must(t, predecessors.PutAzure(t.Context(), s.cluster, s.driver, rendered))
 	env.Eventually(t, "OpenShift's driver", func() error { return s.runs(t, false) })
 }
@@ -116,6 +123,30 @@ func (s *migrated) migrate(t *testing.T, kills int) {
 	}
 	gap()
 	stop()
+	live := s.liveClasses(t)
+	for name, isDefault := range s.classes {
+		if live[name] != isDefault {
+			t.Errorf("class %s is the default: %q, want %q as the administrator has it", name, live[name], isDefault)
+		}
+	}
+	for _, condition := range s.cr(t).Status.Conditions {
+		if condition.Type == azure.PredecessorCondition {
+			t.Errorf("condition %s of OpenShift's operator is left: %s", condition.Type, condition.Status)
+		}
+	}
+	s.hasOwnRoles(t)
+}
+
+// hasOwnRoles checks that no binding of the driver gives it the roles of all drivers.
+func (s *migrated) hasOwnRoles(t *testing.T) {
+	t.Helper()
+	bindings := &rbacv1.ClusterRoleBindingList{}
+	env.Must(t, s.cluster.Client.List(t.Context(), bindings))
+	for _, binding := range bindings.Items {
+		if strings.HasPrefix(binding.Name, s.driver.ShortPrefix+"-") && binding.RoleRef.Name == predecessors.SharedRole(binding.Name) {
+			t.Errorf("ClusterRoleBinding %s has ClusterRole %s", binding.Name, binding.RoleRef.Name)
+		}
+	}
 }
 
 // followAvailable watches the condition until the function that it returns is called, which reports every moment without it.
@@ -198,12 +229,14 @@ func (s *migrated) runs(t *testing.T, ours bool) error {
 func (s *migrated) identity(t *testing.T) map[string]string {
 	t.Helper()
 	found := s.uids(t)
-	// Another test may have left what belongs to snapshots, which this cluster does not serve.
-	maps.DeleteFunc(found, func(name, _ string) bool { return strings.Contains(name, "snapshot") })
+	// A class is made anew for other parameters, and a binding for another role.
 	for name := range s.classes {
-		// A class is made anew for other parameters.
 		delete(found, "StorageClass "+name)
 	}
+	maps.DeleteFunc(found, func(name, _ string) bool {
+		binding, isBinding := strings.CutPrefix(name, "ClusterRoleBinding ")
+		return isBinding && predecessors.SharedRole(binding) != ""
+	})
 	return found
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,16 +20,11 @@ import (
 )
 
 // trust is the EBS driver in a cluster whose cloud may have a CA of its own.
-type trust struct {
-	scene
-	// revision is that of the controller, generation that of the node pods' DaemonSet, when they were looked at last.
-	revision   string
-	generation int64
-}
+type trust struct{ rollouts }
 
 func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	d := awsebs.Driver()
-	s := &trust{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}
+	s := &trust{rollouts{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}}
 	t.Cleanup(func() {
 		s.clear(t)
 		for _, object := range []client.Object{s.secret(), s.cloudConfig()} {
@@ -85,21 +79,7 @@ func (s *trust) put(t *testing.T, data map[string]string) {
 	t.Helper()
 	config := s.cloudConfig()
 	config.Data = data
-	err := s.cluster.Client.Update(t.Context(), config)
-	if apierrors.IsNotFound(err) {
-		err = s.cluster.Client.Create(t.Context(), config)
-	}
-	env.Must(t, err)
-}
-
-// look takes down how often the workloads were rolled out.
-func (s *trust) look(t *testing.T) {
-	t.Helper()
-	env.Quiet(t, s.operator)
-	deployment, daemonSet := s.deployment(), s.daemonSet()
-	s.get(t, deployment)
-	s.get(t, daemonSet)
-	s.revision, s.generation = deployment.Annotations["deployment.kubernetes.io/revision"], daemonSet.Generation
+	s.rollouts.put(t, config)
 }
 
 // has checks what the controller is given: the certificates in a file that a variable names, or nothing.
@@ -156,31 +136,16 @@ func (s *trust) rollsOut(t *testing.T, bundle string) {
 		return nil
 	})
 	s.settle(t)
-	before := *s
-	s.look(t)
+	s.rolled(t, 1, 0)
 	s.has(t, bundle)
-	var number int
-	_, err := fmt.Sscan(before.revision, &number)
-	env.Must(t, err)
-	if s.revision != fmt.Sprint(number+1) || s.generation != before.generation {
-		t.Errorf("the controller went from revision %s to %s, the node pods from generation %d to %d",
-			before.revision, s.revision, before.generation, s.generation)
-	}
-	if message := s.message(t, "ConfigObservationDegraded"); message != "" {
-		t.Errorf("it is reported that %s", message)
-	}
+	s.noProblem(t)
 }
 
 // stays checks that nothing is rolled out.
 func (s *trust) stays(t *testing.T, bundle string) {
 	t.Helper()
-	before := *s
-	s.look(t)
+	s.rolled(t, 0, 0)
 	s.has(t, bundle)
-	if s.revision != before.revision || s.generation != before.generation {
-		t.Errorf("the controller went from revision %s to %s, the node pods from generation %d to %d",
-			before.revision, s.revision, before.generation, s.generation)
-	}
 }
 
 // hasProblem waits for the sentence that the certificates can't be followed.
