@@ -99,6 +99,8 @@ type Driver struct {
 	// KeptSecrets, if set, are Secrets that the driver keeps for volumes of some StorageClasses, outside of its namespace. Nothing that this
 	// package renders lets it do so.
 	KeptSecrets *KeptSecrets
+	// LongWait, if set, says what PVCs of a StorageClass with these parameters may lack that wait for long, and what to do; empty is nothing.
+	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
 	// FeatureGates are the gates of the API server on which rendering depends.

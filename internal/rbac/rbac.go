@@ -89,8 +89,8 @@ func (r *collector) own(d driver.Driver) {
 			r.everywhere = append(r.everywhere, Rule(rbacv1.GroupName, resource, names, "get", "delete"))
 		}
 	}
-	if d.KeptSecrets != nil {
-		// PVCs that wait for a binding are named.
+	if d.KeptSecrets != nil || d.LongWait != nil {
+		// PVCs that wait are named.
 		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))
 	}
 	if len(d.Obsolete.ConfigMaps) > 0 {

@@ -279,7 +279,7 @@ func (c conditioner) explain(conditions []operatorv1.OperatorCondition, result o
 	if result.seen.live.predecessors {
 		notes = append(notes, "The driver is still that of a predecessor: set spec.managementState to Managed to migrate it")
 	}
-	for _, text := range []string{leftOut(c.driver, c.kinds), result.seen.unbound} {
+	for _, text := range []string{leftOut(c.driver, c.kinds), result.seen.pending} {
 		if text != "" {
 			notes = append(notes, text)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/pending"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
@@ -213,6 +214,7 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 		Migration: &migration.Migration{
 			Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Events: made.events, Now: clock,
 		},
+		Pending: &pending.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
 	}
 	for _, credentials := range d.Credentials {
 		made.Secrets[credentials.Secret] = secretCache{secrets: made.cluster}

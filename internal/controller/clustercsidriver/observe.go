@@ -31,8 +31,8 @@ type seen struct {
 	// holds say which workload is not applied for the moment, and why.
 	holds   driver.Holds
 	derived derived
-	// unbound says which PVCs wait because the driver may not keep a Secret for them.
-	unbound   string
+	// pending says which PVCs wait for what nobody else names.
+	pending   string
 	migration migration.State
 	// again is when to look once more although no event may come.
 	again time.Duration
@@ -71,9 +71,12 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
 		return found, r.addPredecessors(ctx, cr, &found)
 	}
-	if err := errors.Join(r.inputs(ctx, &found), r.addUnbound(ctx, &found)); err != nil {
+	var again time.Duration
+	found.pending, again, err = r.Pending.Message(ctx)
+	if err := errors.Join(r.inputs(ctx, &found), err); err != nil {
 		return found, err
 	}
+	found.again = status.MinRequeue(found.again, again)
 	if hold := found.migration.ControllerHold(); hold != "" && found.holds[driver.Controller] == "" {
 		found.holds[driver.Controller] = hold
 	}

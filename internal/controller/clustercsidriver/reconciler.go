@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/pending"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -63,6 +64,7 @@ type Reconciler struct {
 	Environment Environment
 	Process     Process
 	Migration   *migration.Migration
+	Pending     *pending.PVCs
 	Events      events.EventRecorder
 	Now         func() time.Time
 
@@ -78,7 +80,6 @@ type memory struct {
 	// leftTo is the ClusterCSIDriver, and the copy of this operator to which it was left.
 	leftTo   string
 	inUse    inUse
-	unbound  unbound
 	rendered rendered
 }
 
@@ -243,7 +244,8 @@ func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
 	r.reporter.forget()
 	r.Migration.Forget()
-	r.memory.inUse, r.memory.unbound = inUse{}, unbound{}
+	r.Pending.Forget()
+	r.memory.inUse = inUse{}
 }
 
 // Alive is a check for the liveness probe.

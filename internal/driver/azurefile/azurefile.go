@@ -45,6 +45,7 @@ func Driver() driver.Driver {
 		Mutations:   []driver.Mutation{driver.Mutate(addTags)},
 		KeptSecrets: &driver.KeptSecrets{Namespace: keysIn, Advice: `Use a StorageClass with storeAccountKey: "false", or bind a Role that may get and ` +
 			"create Secrets there to ServiceAccount azure-file-csi-driver-controller-sa: docs/guide/driver-azure-file.md"},
+		LongWait: privateEndpoint,
 		// The role let the controller read and write all Secrets of the cluster.
 		Obsolete: driver.Obsolete{
 			ClusterRoleBindings: []string{"azure-file-csi-driver-binding", "azure-file-csi-main-attacher-binding"},
@@ -66,6 +67,18 @@ func notOnStackHub(infrastructure configv1.InfrastructureStatus) string {
 		return ""
 	}
 	return "Azure Stack Hub has no Azure File"
+}
+
+// privateEndpoint says what the driver needs to make private endpoints. An identity that was made for an older release may lack it: the driver
+// makes one storage account after the other then (azurefile-csi-driver issues 823 and 2512).
+func privateEndpoint(parameters map[string]string) string {
+	for name, text := range parameters {
+		if strings.EqualFold(name, "networkEndpointType") && strings.EqualFold(text, "privateEndpoint") {
+			return "With private endpoints, the identity of the driver needs rights on virtual networks and private DNS zones: compare them with " +
+				"CredentialsRequest azure-file-csi-driver-operator, and see docs/guide/driver-azure-file.md"
+		}
+	}
+	return ""
 }
 
 // keysIn tells where the driver keeps the key of a storage account for a StorageClass. It keeps none over NFS, with an identity, if it is told

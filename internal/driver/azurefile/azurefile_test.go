@@ -83,3 +83,13 @@ func classAt(t *testing.T) int {
 		return isClass
 	})
 }
+
+// The names and values of parameters may be in capitals, as the driver takes them.
+func TestPrivateEndpointsNeedRights(t *testing.T) {
+	for text, want := range map[string]bool{"networkEndpointType privateEndpoint": true, "NETWORKENDPOINTTYPE PrivateEndpoint": true, "networkEndpointType ": false, "protocol nfs": false} {
+		name, value, _ := strings.Cut(text, " ")
+		if got := Driver().LongWait(map[string]string{name: value}); (got != "") != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// Package pending says which PVCs wait for what nobody else names: a binding for Secrets of the driver, or rights in the cloud.
+package pending
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// provisionerAnnotation is what Kubernetes puts on a PVC that a driver is to provision.
+const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
+
+const (
+	// mostReviews is for how many namespaces a look asks at most: tenants decide how many there are.
+	mostReviews = 20
+	// longWait is after which time a PVC waits for long. Azure makes a storage account and a private endpoint within two minutes.
+	longWait = 5 * time.Minute
+)
+
+// PVCs are those that a driver is to provision. They are not watched, but listed by the page, the less often the longer it goes on.
+type PVCs struct {
+	// Client reads StorageClasses from a cache, Live reads PVCs.
+	Client client.Client
+	Live   client.Reader
+	Driver driver.Driver
+	// Namespace is that of the driver.
+	Namespace string
+	Now       func() time.Time
+
+	message  string
+	patience status.Patience
+	next     time.Time
+}
+
+// class is what is known of a StorageClass of which PVCs may wait.
+type class struct {
+	// keeps tells whether the driver keeps Secrets for it, namespace where; empty is that of the PVC.
+	keeps     bool
+	namespace string
+	// advice is for PVCs that wait for long.
+	advice string
+}
+
+// Forget ends what is known.
+func (p *PVCs) Forget() { p.message, p.patience, p.next = "", status.Patience{}, time.Time{} }
+
+// Message names PVCs that wait, and says when to ask again; zero is never. Without a StorageClass of which they may wait it sends no request. A
+// look that fails changes nothing, and is logged.
+func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration, err error) {
+	classes, err := p.classes(ctx)
+	if err != nil || len(classes) == 0 {
+		p.Forget()
+		return "", 0, err
+	}
+	if !p.Now().Before(p.next) {
+		if message, err := p.look(ctx, classes); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "which PVCs wait is not known")
+		} else {
+			p.message = message
+		}
+		// What tenants do makes no look come sooner.
+		p.next = p.Now().Add(p.patience.Pause(p.Now(), ""))
+	}
+	return p.message, p.next.Sub(p.Now()), nil
+}
+
+// classes are the StorageClasses of which PVCs may wait.
+func (p *PVCs) classes(ctx context.Context) (map[string]class, error) {
+	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil {
+		return nil, nil
+	}
+	all := &storagev1.StorageClassList{}
+	if err := p.Client.List(ctx, all); err != nil {
+		return nil, fmt.Errorf("list StorageClasses: %w", err)
+	}
+	found := map[string]class{}
+	for _, each := range all.Items {
+		if each.Provisioner != p.Driver.Name {
+			continue
+		}
+		var known class
+		if p.Driver.KeptSecrets != nil {
+			known.namespace, known.keeps = p.Driver.KeptSecrets.Namespace(each.Parameters)
+		}
+		if p.Driver.LongWait != nil {
+			known.advice = p.Driver.LongWait(each.Parameters)
+		}
+		if known.keeps || known.advice != "" {
+			found[each.Name] = known
+		}
+	}
+	return found, nil
+}
+
+// look lists the PVCs, and says what those wait for that are not bound.
+func (p *PVCs) look(ctx context.Context, classes map[string]class) (string, error) {
+	// Which PVCs wait for a Secret in a namespace, and which for long, by what to do.
+	secrets, long := map[string][]string{}, map[string][]string{}
+	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
+		for _, pvc := range page.Items {
+			known, isOurs := p.classOf(pvc, classes)
+			if !isOurs {
+				continue
+			}
+			name := client.ObjectKeyFromObject(&pvc).String()
+			if namespace := inNamespace(known, pvc); known.keeps && (secrets[namespace] != nil || len(secrets) < mostReviews) {
+				secrets[namespace] = append(secrets[namespace], name)
+			}
+			if known.advice != "" && p.Now().Sub(pvc.CreationTimestamp.Time) >= longWait {
+				long[known.advice] = append(long[known.advice], name)
+			}
+		}
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for PVCs that wait: %w", err)
+	}
+	for namespace := range secrets {
+		allowed, err := p.mayKeepSecrets(ctx, namespace)
+		if err != nil {
+			return "", err
+		}
+		if allowed {
+			delete(secrets, namespace)
+		}
+	}
+	return p.describe(secrets, long), nil
+}
+
+// classOf is the class of a PVC that waits for the driver.
+func (p *PVCs) classOf(pvc corev1.PersistentVolumeClaim, classes map[string]class) (class, bool) {
+	if pvc.Spec.StorageClassName == nil || pvc.Spec.DataSource != nil || pvc.Status.Phase != corev1.ClaimPending ||
+		pvc.Annotations[provisionerAnnotation] != p.Driver.Name {
+		return class{}, false
+	}
+	known, found := classes[*pvc.Spec.StorageClassName]
+	return known, found
+}
+
+// inNamespace is where the driver would keep the Secret of a PVC.
+func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
+	if known.namespace != "" {
+		return known.namespace
+	}
+	return pvc.Namespace
+}
+
+// mayKeepSecrets asks whether the driver's controller may create Secrets in a namespace.
+func (p *PVCs) mayKeepSecrets(ctx context.Context, namespace string) (bool, error) {
+	user := "system:serviceaccount:" + p.Namespace + ":" + p.Driver.ControllerServiceAccount()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"},
+	}}
+	if err := p.Client.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask whether %s may create Secrets in namespace %s: %w", user, namespace, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// describe is the message, a line for what can be done.
+func (p *PVCs) describe(secrets, long map[string][]string) string {
+	var lines []string
+	if len(secrets) > 0 {
+		names := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(secrets))...)))
+		lines = append(lines, fmt.Sprintf("PVCs wait because driver %s may not keep Secrets in namespace %s (%d): %s. %s", p.Driver.Name,
+			status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), p.Driver.KeptSecrets.Advice))
+	}
+	for _, advice := range slices.Sorted(maps.Keys(long)) {
+		slices.Sort(long[advice])
+		lines = append(lines, fmt.Sprintf("PVCs of driver %s wait for more than %s (%d): %s. %s", p.Driver.Name, longWait, len(long[advice]),
+			status.Shorten(long[advice]), advice))
+	}
+	return strings.Join(lines, "\n")
+}

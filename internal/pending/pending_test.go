@@ -1,0 +1,175 @@
+package pending
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const diskName = "disk.example.com"
+
+var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// scene has PVCs of a driver on a cluster, and a clock.
+type scene struct {
+	PVCs
+	cluster *canned.Cluster
+	now     time.Time
+}
+
+// newScene has a driver that keeps Secrets for classes with the parameter keep, and needs rights for those with the parameter rights.
+func newScene(objects ...client.Object) *scene {
+	s := &scene{cluster: canned.New(scheme.Scheme, objects...), now: began}
+	d := driver.Driver{Name: diskName, Prefix: "disk"}
+	d.KeptSecrets = &driver.KeptSecrets{Advice: "Bind it.", Namespace: func(parameters map[string]string) (string, bool) {
+		return parameters["in"], parameters["keep"] != ""
+	}}
+	d.LongWait = func(parameters map[string]string) string { return parameters["rights"] }
+	s.PVCs = PVCs{Client: s.cluster, Live: s.cluster, Driver: d, Namespace: "drivers", Now: func() time.Time { return s.now }}
+	return s
+}
+
+func classOf(name, provisioner string, parameters ...string) *storagev1.StorageClass {
+	found := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, Parameters: map[string]string{}}
+	for i := 0; i < len(parameters); i += 2 {
+		found.Parameters[parameters[i]] = parameters[i+1]
+	}
+	return found
+}
+
+func pvcOf(namespace, name, class string, phase corev1.PersistentVolumeClaimPhase, provisioner string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Annotations: map[string]string{provisionerAnnotation: provisioner}, CreationTimestamp: metav1.NewTime(began),
+		},
+		Spec:   corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
+	}
+}
+
+// says asks, and checks that there is no error.
+func (s *scene) says(t *testing.T) string {
+	t.Helper()
+	message, again, err := s.Message(t.Context())
+	if err != nil || (message != "" && (again <= 0 || again > 5*time.Minute)) {
+		t.Fatalf("%q, again after %s, %v", message, again, err)
+	}
+	return message
+}
+
+func TestPVCsThatWaitForABindingAreNamed(t *testing.T) {
+	keep := classOf("keep", diskName, "keep", "yes")
+	waits := pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName)
+	copied := pvcOf("shop", "copy", "keep", corev1.ClaimPending, diskName)
+	copied.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
+	const in = "PVCs wait because driver disk.example.com may not keep Secrets in namespace "
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    string
+		// asks are the namespaces in which the driver's right is asked for.
+		asks int
+	}{
+		"no class keeps any":           {[]client.Object{classOf("plain", diskName), waits}, "", 0},
+		"the class is of another":      {[]client.Object{classOf("keep", "other.example.com", "keep", "yes"), waits}, "", 0},
+		"one waits":                    {[]client.Object{keep, waits}, in + "shop (1): shop/data. Bind it.", 1},
+		"one is a copy":                {[]client.Object{keep, copied}, "", 0},
+		"one is bound":                 {[]client.Object{keep, pvcOf("shop", "data", "keep", corev1.ClaimBound, diskName)}, "", 0},
+		"one is not to be provisioned": {[]client.Object{keep, pvcOf("shop", "data", "keep", corev1.ClaimPending, "")}, "", 0},
+		"one has another class":        {[]client.Object{keep, pvcOf("shop", "data", "plain", corev1.ClaimPending, diskName)}, "", 0},
+		"two in one namespace": {
+			[]client.Object{keep, waits, pvcOf("shop", "more", "keep", corev1.ClaimPending, diskName)}, in + "shop (2): shop/data, shop/more. Bind it.", 1,
+		},
+		"two in two": {
+			[]client.Object{keep, waits, pvcOf("bank", "more", "keep", corev1.ClaimPending, diskName)},
+			in + "bank, shop (2): bank/more, shop/data. Bind it.", 2,
+		},
+		"all in one of the class": {
+			[]client.Object{classOf("keep", diskName, "keep", "yes", "in", "keys"), waits, pvcOf("bank", "more", "keep", corev1.ClaimPending, diskName)},
+			in + "keys (2): bank/more, shop/data. Bind it.", 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(tc.objects...)
+			if got := s.says(t); got != tc.want {
+				t.Errorf("it says %q, want %q", got, tc.want)
+			}
+			if len(s.cluster.Writes) != tc.asks {
+				t.Errorf("asked: %v", s.cluster.Writes)
+			}
+		})
+	}
+}
+
+func TestPVCsThatWaitForRightsAreNamedAfterAWhile(t *testing.T) {
+	s := newScene(
+		classOf("private", diskName, "rights", "Give it rights."), pvcOf("shop", "data", "private", corev1.ClaimPending, diskName),
+		pvcOf("shop", "bound", "private", corev1.ClaimBound, diskName),
+	)
+	s.now = began.Add(longWait - time.Second)
+	if got := s.says(t); got != "" {
+		t.Errorf("too early: %s", got)
+	}
+	s.now = began.Add(longWait + time.Minute)
+	if got, want := s.says(t), "PVCs of driver disk.example.com wait for more than 5m0s (1): shop/data. Give it rights."; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if len(s.cluster.Writes) > 0 {
+		t.Errorf("asked: %v", s.cluster.Writes)
+	}
+}
+
+// Tenants decide how many namespaces there are.
+func TestALookAsksForFewNamespaces(t *testing.T) {
+	objects := []client.Object{classOf("keep", diskName, "keep", "yes")}
+	for i := range 3 * mostReviews {
+		objects = append(objects, pvcOf("shop"+strings.Repeat("x", i), "data", "keep", corev1.ClaimPending, diskName))
+	}
+	s := newScene(objects...)
+	if got := s.says(t); !strings.Contains(got, "(20)") || len(s.cluster.Writes) != mostReviews {
+		t.Errorf("asked %d times: %s", len(s.cluster.Writes), got)
+	}
+}
+
+func TestPVCsThatWaitAreLookedForInMeasure(t *testing.T) {
+	s := newScene(classOf("keep", diskName, "keep", "yes"), pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName))
+	for range 60 {
+		s.now = s.now.Add(time.Minute)
+		s.says(t)
+		s.says(t)
+	}
+	if asked := len(s.cluster.Writes); asked < 10 || asked > 40 {
+		t.Errorf("asked %d times in an hour", asked)
+	}
+	s = newScene()
+	s.Driver = driver.Driver{Name: diskName}
+	if got := s.says(t); got != "" || len(s.cluster.Reads) > 0 {
+		t.Errorf("%q, a driver of whose PVCs none waits reads %v", got, s.cluster.Reads)
+	}
+}
+
+// The trip does not depend on a look that is for a message only.
+func TestALookThatFailsHoldsUpNothing(t *testing.T) {
+	for _, request := range []string{"list PersistentVolumeClaim", "create SubjectAccessReview"} {
+		s := newScene(classOf("keep", diskName, "keep", "yes"), pvcOf("shop", "data", "keep", corev1.ClaimPending, diskName))
+		before := s.says(t)
+		s.cluster.Refuse(errors.New("no route"), request)
+		s.now = s.now.Add(time.Hour)
+		if after := s.says(t); after == "" || after != before {
+			t.Errorf("%s: it said %q, then %q", request, before, after)
+		}
+		if !slices.ContainsFunc(slices.Concat(s.cluster.Reads, s.cluster.Writes), func(asked string) bool { return strings.HasPrefix(asked, request) }) {
+			t.Errorf("never asked: %s", request)
+		}
+	}
+}
