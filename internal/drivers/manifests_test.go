@@ -27,9 +27,10 @@ func folders() map[string]string {
 // testManifest has those fields of driverDefinition that we use (Kubernetes 1.36, test/e2e/storage/external/external.go). Kubernetes ignores
 // what it does not know, so that a typing mistake would only switch tests off.
 type testManifest struct {
-	StorageClass, SnapshotClass struct{ FromExistingClassName string }
-	VolumeAttributesClass       struct{ FromFile string }
-	DriverInfo                  struct {
+	StorageClass          struct{ FromExistingClassName, FromFile string }
+	SnapshotClass         struct{ FromExistingClassName string }
+	VolumeAttributesClass struct{ FromFile string }
+	DriverInfo            struct {
 		Name                                  string
 		SupportedSizeRange                    struct{ Min, Max string }
 		SupportedFsType, SupportedMountOption map[string]struct{}
@@ -75,9 +76,11 @@ func TestEveryDriverOfAReleaseHasManifestsForTheTestsOfStorage(t *testing.T) {
 			if folder == "" {
 				t.Fatal("it has no folder in test/e2e/storage")
 			}
-			var manifest testManifest
-			read(t, folder+"/manifest.yaml", &manifest)
-			checkManifest(t, d, manifest)
+			for _, file := range manifestsIn(t, folder) {
+				var manifest testManifest
+				read(t, folder+"/"+file, &manifest)
+				checkManifest(t, d, folder, manifest)
+			}
 			var further struct {
 				Driver        string
 				LUNStressTest struct {
@@ -92,27 +95,62 @@ func TestEveryDriverOfAReleaseHasManifestsForTheTestsOfStorage(t *testing.T) {
 			if _, err := time.ParseDuration(further.LUNStressTest.Timeout); err != nil {
 				t.Error(err)
 			}
-			if file := manifest.VolumeAttributesClass.FromFile; file != "" {
-				var class storagev1.VolumeAttributesClass
-				read(t, folder+"/"+file, &class)
-				if class.DriverName != d.Name || len(class.Parameters) == 0 {
-					t.Errorf("%s is %+v", file, class)
-				}
-			}
 		})
 	}
 }
 
-// checkManifest compares a manifest with what the driver installs, and with what Kubernetes knows.
-func checkManifest(t *testing.T, d driver.Driver, manifest testManifest) {
+// manifestsIn are the files of a folder for Kubernetes' tests: one for the driver's own class, and one for each kind of volumes that has none.
+func manifestsIn(t *testing.T, folder string) []string {
 	t.Helper()
-	info := manifest.DriverInfo
+	entries, err := os.ReadDir(filepath.Join("..", "..", "test", "e2e", "storage", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasSuffix(name, "manifest.yaml") && name != "ocp-manifest.yaml" {
+			found = append(found, name)
+		}
+	}
+	if !slices.Contains(found, "manifest.yaml") {
+		t.Fatalf("there is no manifest.yaml in %s", folder)
+	}
+	return found
+}
+
+// checkClasses compares the classes of a manifest with those that the driver installs, and with the files beside it.
+func checkClasses(t *testing.T, d driver.Driver, folder string, manifest testManifest) {
+	t.Helper()
 	storage, snapshots := classes(t, d)
-	if info.Name != d.Name || !slices.Contains(storage, manifest.StorageClass.FromExistingClassName) ||
-		!slices.Contains(snapshots, manifest.SnapshotClass.FromExistingClassName) {
-		t.Errorf("it is about %s with %s and %s, but there are %v and %v", info.Name, manifest.StorageClass.FromExistingClassName,
+	if file := manifest.StorageClass.FromFile; file != "" {
+		var class storagev1.StorageClass
+		read(t, folder+"/"+file, &class)
+		storage = []string{""}
+		if class.Provisioner != d.Name || len(class.Parameters) == 0 {
+			t.Errorf("%s is %+v", file, class)
+		}
+	}
+	if !slices.Contains(storage, manifest.StorageClass.FromExistingClassName) || !slices.Contains(snapshots, manifest.SnapshotClass.FromExistingClassName) {
+		t.Errorf("it is about %s and %s, but there are %v and %v", manifest.StorageClass.FromExistingClassName,
 			manifest.SnapshotClass.FromExistingClassName, storage, snapshots)
 	}
+	if file := manifest.VolumeAttributesClass.FromFile; file != "" {
+		var class storagev1.VolumeAttributesClass
+		read(t, folder+"/"+file, &class)
+		if class.DriverName != d.Name || len(class.Parameters) == 0 {
+			t.Errorf("%s is %+v", file, class)
+		}
+	}
+}
+
+// checkManifest compares a manifest with what the driver installs, and with what Kubernetes knows.
+func checkManifest(t *testing.T, d driver.Driver, folder string, manifest testManifest) {
+	t.Helper()
+	info := manifest.DriverInfo
+	if info.Name != d.Name {
+		t.Errorf("it is about %s", info.Name)
+	}
+	checkClasses(t, d, folder, manifest)
 	// test/e2e/storage/framework/testdriver.go of Kubernetes 1.36
 	const known = "persistence block fsGroup volumeMountGroup exec snapshotDataSource pvcDataSource multipods RWX controllerExpansion " +
 		"nodeExpansion onlineExpansion volumeLimits topology readWriteOncePod multiplePVsSameID"
