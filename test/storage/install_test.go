@@ -62,11 +62,15 @@ func (s *scene) isComplete(entries []catalogue.Entry, replicas int32) {
 	if len(drivers.Items) != len(entries) {
 		s.t.Errorf("%d ClusterCSIDrivers, want %d", len(drivers.Items), len(entries))
 	}
-	operator, err := s.ClusterOperator(s.t.Context())
-	env.Must(s.t, err)
-	if len(operator.Status.Versions) != len(entries)+1 {
-		s.t.Errorf("versions are %v, want one for each operator", operator.Status.Versions)
-	}
+	var operator *configv1.ClusterOperator
+	// Where nothing else changes, they are written a few seconds later.
+	s.eventually("there is a version for each operator", func() error {
+		var err error
+		if operator, err = s.ClusterOperator(s.t.Context()); err == nil && len(operator.Status.Versions) != len(entries)+1 {
+			err = fmt.Errorf("versions are %v", operator.Status.Versions)
+		}
+		return err
+	})
 	for _, entry := range entries {
 		spec := s.driver(entry.Name).Spec.OperatorSpec
 		if spec.ManagementState != operatorv1.Managed || spec.LogLevel != operatorv1.Normal || spec.OperatorLogLevel != operatorv1.Normal {

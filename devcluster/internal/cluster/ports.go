@@ -13,8 +13,10 @@ const (
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 200
-	// portsEach is how many a cluster has.
-	portsEach = 3
+	// portsEach is how many a cluster has, and portsApart how far the places are apart where two clusters look for theirs: some in between
+	// may be taken.
+	portsEach  = 3
+	portsApart = 10
 )
 
 // ports are where the components of one cluster listen.
@@ -43,13 +45,13 @@ func choosePorts(wanted int) (ports, error) {
 	}
 	// Clusters that start at the same time look in different places, by the numbers of their processes: a port is free until the component
 	// listens on it, seconds later.
-	const places = (highestPort - lowestPort) / portsEach
-	first := os.Getpid() % places * portsEach
+	const places = (highestPort - lowestPort) / portsApart
+	first := os.Getpid() % places * portsApart
 	for i := range portTries {
 		if len(open) == portsEach {
 			break
 		}
-		if listener, err := listen(lowestPort + (first+i)%(places*portsEach)); err == nil {
+		if listener, err := listen(lowestPort + (first+i)%(places*portsApart)); err == nil {
 			open = append(open, listener)
 		}
 	}
