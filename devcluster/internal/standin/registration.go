@@ -1,0 +1,114 @@
+package standin
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// registrationPath is the flag with which node-driver-registrar tells the kubelet where the driver listens; the folder has the name of the driver
+// (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
+const registrationPath = "--kubelet-registration-path="
+
+// registration stands in for the part of the kubelet that registers CSI drivers: a CSINode lists those that have a pod on the node which is
+// ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and
+// UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
+type registration struct{ client client.Client }
+
+func (s *registration) setup(manager ctrl.Manager) error {
+	isPlugin := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		pod, isPod := object.(*corev1.Pod)
+		return isPod && driverOf(pod) != "" && pod.Spec.NodeName != ""
+	})
+	toNode := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: object.(*corev1.Pod).Spec.NodeName}}}
+	})
+	return ctrl.NewControllerManagedBy(manager).
+		Named("registration").
+		Watches(&corev1.Pod{}, toNode, builder.WithPredicates(isPlugin)).
+		Complete(s)
+}
+
+// Reconcile registers the drivers of one node.
+func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	node := &corev1.Node{}
+	if err := s.client.Get(ctx, request.NamespacedName, node); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pods := &corev1.PodList{}
+	if err := s.client.List(ctx, pods); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list pods: %w", err)
+	}
+	ready := map[string]bool{}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Spec.NodeName == node.Name && driverOf(pod) != "" {
+			ready[driverOf(pod)] = ready[driverOf(pod)] || isReady(pod)
+		}
+	}
+	have := &storagev1.CSINode{}
+	err := s.client.Get(ctx, request.NamespacedName, have)
+	if apierrors.IsNotFound(err) {
+		have = &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		}}
+		if err = s.client.Create(ctx, have); apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // The cache is behind.
+		}
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("CSINode %s: %w", node.Name, err)
+	}
+	return ctrl.Result{}, s.register(ctx, have, ready)
+}
+
+// register writes the drivers that are ready, and those of which there is no pod.
+func (s *registration) register(ctx context.Context, have *storagev1.CSINode, ready map[string]bool) error {
+	wanted := have.DeepCopy()
+	wanted.Spec.Drivers = slices.DeleteFunc(wanted.Spec.Drivers, func(driver storagev1.CSINodeDriver) bool {
+		isReady, known := ready[driver.Name]
+		return known && !isReady
+	})
+	for driver, isReady := range ready {
+		if isReady && !slices.ContainsFunc(wanted.Spec.Drivers, func(other storagev1.CSINodeDriver) bool { return other.Name == driver }) {
+			wanted.Spec.Drivers = append(wanted.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: have.Name})
+		}
+	}
+	if len(wanted.Spec.Drivers) == len(have.Spec.Drivers) {
+		return nil
+	}
+	if err := s.client.Patch(ctx, wanted, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("register drivers in CSINode %s: %w", have.Name, err))
+	}
+	return nil
+}
+
+// driverOf is the driver that a pod registers; empty for pods that register none.
+func driverOf(pod *corev1.Pod) string {
+	for _, container := range pod.Spec.Containers {
+		for _, argument := range container.Args {
+			if socket, found := strings.CutPrefix(argument, registrationPath); found {
+				return path.Base(path.Dir(socket))
+			}
+		}
+	}
+	return ""
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}
