@@ -19,6 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/pending"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
@@ -40,7 +41,7 @@ func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clu
 	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
 	return &clustercsidriver.Reconciler{
 		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
-		Pending: &pending.PVCs{Driver: d},
+		Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
 	}, err
 }
 
@@ -58,6 +59,8 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	moves := controller.Migration
 	moves.Client, moves.Live, moves.Events = controller.Client, controller.Live, controller.Events
 	moves.Namespace, moves.Now = namespace, time.Now
+	updater := controller.Nodes
+	updater.Client, updater.Live, updater.Now = controller.Client, controller.Live, time.Now
 	waiting := controller.Pending
 	waiting.Client, waiting.Live, waiting.Namespace, waiting.Now = controller.Client, controller.Live, namespace, time.Now
 	return nil

@@ -99,6 +99,9 @@ type Driver struct {
 	// KeptSecrets, if set, are Secrets that the driver keeps for volumes of some StorageClasses, outside of its namespace. Nothing that this
 	// package renders lets it do so.
 	KeptSecrets *KeptSecrets
+	// MountsInPods means that mounts of a node go through processes in its node pod, and stall while that is replaced. Node pods are then
+	// replaced by who uses volumes; else Kubernetes does it, a tenth of the nodes at a time.
+	MountsInPods bool
 	// LongWait, if set, says what PVCs of a StorageClass with these parameters may lack that wait for long, and what to do; empty is nothing.
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
@@ -280,6 +283,8 @@ type Config struct {
 	DependencyHashes map[Workload]map[string]string
 	// Migrating means that pods of a predecessor still run.
 	Migrating bool
+	// Rollout is how node pods are replaced, of a driver with MountsInPods.
+	Rollout RolloutPolicy
 	// FeatureGates are those of Driver.FeatureGates that are on.
 	FeatureGates map[string]bool
 	// Settings maps the name of an environment variable to its value; Driver.ReadSettings makes it.

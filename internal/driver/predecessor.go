@@ -90,9 +90,9 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 	return app != d.DaemonSet || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
-// holdNodePods leaves pods of a predecessor as they are until the operator replaces them, one by one.
+// holdNodePods leaves pods as they are until the operator replaces them: those of a predecessor, and those through which mounts go.
 func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
-	if cfg.Migrating && d.WorkloadOf(daemonSet) == Node {
+	if (cfg.Migrating || (d.MountsInPods && cfg.Rollout != RollingUpdate)) && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	}
 	return nil

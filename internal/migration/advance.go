@@ -52,7 +52,7 @@ func (m *Migration) Advance(
 		// Nothing else holds ours.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
-	moved, err := m.advanceNodes(ctx, state, lacking(changes, holds, ours), ours)
+	moved, err := m.advanceNodes(ctx, state, nodes.Lacking(changes, holds[driver.Node], ours), ours)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
 	configMaps, failed := m.clearConfigMaps(ctx, changes, holds, ours)
 	moved.Changes = slices.Concat(ended, moved.Changes, cleared, configMaps)
@@ -82,30 +82,6 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	moved, err := m.replacePods(ctx, state, ours)
 	moved.Changes = append(orphaned, moved.Changes...)
 	return moved, err
-}
-
-// lacking says what is not there yet that new node pods need; empty if nothing is. A pod that is deleted before that would come
-// back as it was, or not at all.
-func lacking(changes apply.ChangeSet, holds driver.Holds, daemonSet *appsv1.DaemonSet) string {
-	needed := []string{"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CSIDriver"}
-	for _, change := range changes.With(apply.Failed, apply.Terminating) {
-		if slices.Contains(needed, change.Subject.Kind) {
-			what := "failed"
-			if change.Action == apply.Terminating {
-				what = "is being deleted"
-			}
-			return fmt.Sprintf("the new ones need %s, which %s", change.Subject, what)
-		}
-	}
-	switch {
-	case holds[driver.Node] != "":
-		return holds[driver.Node]
-	case daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType ||
-		daemonSet.Status.ObservedGeneration < daemonSet.Generation:
-		return "waiting for Kubernetes to see the changed DaemonSet"
-	default:
-		return ""
-	}
 }
 
 // clearUp deletes what only the pods of predecessors need, when the last of them has gone. Before that it takes off what would

@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
-	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -25,42 +23,6 @@ func ourNodes() *appsv1.DaemonSet {
 	daemonSet.Generation, daemonSet.Status.ObservedGeneration, daemonSet.Status.DesiredNumberScheduled = 2, 2, 3
 	daemonSet.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 	return daemonSet
-}
-
-// A pod that is deleted too early would come back as it was, or not at all.
-func TestWhatNewNodePodsNeedIsThereFirst(t *testing.T) {
-	const unseen = "waiting for Kubernetes to see the changed DaemonSet"
-	late, rolling := ourNodes(), ourNodes()
-	late.Status.ObservedGeneration = 1
-	rolling.Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
-	for name, tc := range map[string]struct {
-		changes   apply.ChangeSet
-		holds     driver.Holds
-		daemonSet *appsv1.DaemonSet
-		want      string
-	}{
-		"all is there":             {apply.ChangeSet{changed(apply.Configured, "DaemonSet", "efs-csi-node")}, nil, ourNodes(), ""},
-		"no DaemonSet":             {nil, nil, nil, unseen},
-		"one that nobody has seen": {nil, nil, late, unseen},
-		"one that replaces pods":   {nil, nil, rolling, unseen},
-		"node pods are held":       {nil, driver.Holds{driver.Node: "waiting for Secret a/b"}, ourNodes(), "waiting for Secret a/b"},
-		"the controller is held":   {nil, driver.Holds{driver.Controller: "waiting for Secret a/b"}, ourNodes(), ""},
-		"an account failed": {
-			apply.ChangeSet{changed(apply.Failed, "ServiceAccount", "sa")}, nil, ourNodes(),
-			"the new ones need ServiceAccount openshift-cluster-csi-drivers/sa, which failed",
-		},
-		"a CSIDriver is made anew": {
-			apply.ChangeSet{changed(apply.Terminating, "CSIDriver", "efs.csi.aws.com")}, nil, ourNodes(),
-			"the new ones need CSIDriver openshift-cluster-csi-drivers/efs.csi.aws.com, which is being deleted",
-		},
-		"something else failed": {apply.ChangeSet{changed(apply.Failed, "Service", "s")}, nil, ourNodes(), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := lacking(tc.changes, tc.holds, tc.daemonSet); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
-			}
-		})
-	}
 }
 
 // oldPods are node pods of the community's operator, one of which is not ready.

@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,9 +13,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
-
-// surveyInterval is how long the users of volumes are taken to be as they were.
-const surveyInterval = 15 * time.Second
 
 // Replacer replaces the node pods of one driver. It is used by one goroutine.
 type Replacer struct {
@@ -121,9 +117,7 @@ func (r *Replacer) down(ctx context.Context, pods []corev1.Pod) (map[string]bool
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read Node %s: %w", name, err)
 		}
-		found[name] = !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-		})
+		found[name] = !isReady(node)
 	}
 	return found, nil
 }

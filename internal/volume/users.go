@@ -66,6 +66,11 @@ func Users(ctx context.Context, reader client.Reader, driver string) ([]User, er
 	if err != nil {
 		return nil, err
 	}
+	return UsersOf(ctx, reader, pvcs)
+}
+
+// UsersOf are the users of PVCs, sorted by their names.
+func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool) ([]User, error) {
 	namespaces := map[string]bool{}
 	for pvc := range pvcs {
 		namespaces[pvc.Namespace] = true

@@ -14,6 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -82,6 +83,7 @@ func (c conditioner) conditions(
 		stable, again = 0, status.MinRequeue(again, status.MostPause)
 	}
 	all = append(all, services...)
+	all = c.canary(all, result)
 	all, wait := c.stuck(all, result)
 	again = status.MinRequeue(again, wait)
 	credentials, wait := c.credentialConditions(cr, result)
@@ -137,12 +139,12 @@ func (c conditioner) serviceConditions(
 	cr *operatorv1.ClusterCSIDriver, result outcome,
 ) (all []operatorv1.OperatorCondition, stable int64) {
 	live := result.seen.live
-	controller, nodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
+	controller, onNodes := c.driver.ConditionPrefix+controllerService, c.driver.ConditionPrefix+nodeService
 	all = status.Deployment(controller, live.deployment, live.unready[driver.Controller])
-	onNodes, stable := status.DaemonSet(nodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
-	all = append(all, onNodes...)
+	found, stable := status.DaemonSet(onNodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
+	all = append(all, found...)
 	for workload, message := range result.seen.holds {
-		prefix, absent := nodes, live.daemonSet == nil
+		prefix, absent := onNodes, live.daemonSet == nil
 		if workload == driver.Controller {
 			prefix, absent = controller, live.deployment == nil
 		}
@@ -152,14 +154,17 @@ func (c conditioner) serviceConditions(
 		}
 	}
 	if message := result.moved.Message; message != "" {
-		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, migration.TakingOver, message))
+		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, migration.TakingOver, message))
 		if result.moved.Serving > 0 {
 			// Pods of the predecessor count.
-			all = status.Replace(all, status.Condition(nodes+status.Available, true, "", ""))
+			all = status.Replace(all, status.Condition(onNodes+status.Available, true, "", ""))
 		}
 	}
+	if rolled := result.rolled; rolled.Message != "" {
+		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, rolled.Reason, rolled.Message))
+	}
 	if result.removal.inUse != "" {
-		all = status.Replace(all, status.Condition(nodes+status.Progressing, true, inUseReason, result.removal.inUse))
+		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
 	}
 	return all, stable
 }
@@ -174,7 +179,7 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 		degraded := status.Find(all, prefix+status.Degraded)
 		// A migration that waits for pods which use volumes is not stuck, but one that waits for its own is.
 		underWay := progressing.Status == operatorv1.ConditionTrue &&
-			(progressing.Reason == status.Deploying || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
+			(progressing.Reason == status.Deploying || isReplacing(progressing.Reason) || (progressing.Reason == migration.TakingOver && result.moved.Stalled))
 		if observed < workload.Generation {
 			// The numbers are still those of the last roll-out.
 			done = 0
@@ -196,6 +201,20 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, state.UpdatedNumberScheduled+state.NumberAvailable)
 	}
 	return all, again
+}
+
+// isReplacing tells whether a roll-out of node pods is under way, and waits for nobody but these.
+func isReplacing(reason string) bool {
+	return reason == nodes.ReplacingPods || reason == nodes.TryingCanary
+}
+
+// canary turns a new node pod that does not work into a failure: the roll-out ends there.
+func (c conditioner) canary(all []operatorv1.OperatorCondition, result outcome) []operatorv1.OperatorCondition {
+	kind := c.driver.ConditionPrefix + nodeService + status.Degraded
+	if degraded := status.Find(all, kind); result.rolled.Failed == "" || degraded.Status == operatorv1.ConditionTrue {
+		return all
+	}
+	return status.Replace(all, status.Condition(kind, true, "CanaryFailed", result.rolled.Failed))
 }
 
 // group sorts changes by the condition that reports on them. Every condition is there, so that none goes stale. CredentialsRequests have

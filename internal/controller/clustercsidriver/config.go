@@ -48,8 +48,12 @@ func (r *Reconciler) config(
 		return cfg, nil, err
 	}
 	cfg.CloudCA = cloudCA
+	noPolicy := ""
+	if r.Driver.MountsInPods {
+		cfg.Rollout, noPolicy = driver.RolloutPolicyOf(cfg.Settings, cr.Annotations[driver.RolloutPolicyAnnotation])
+	}
 	var problems []string
-	for _, problem := range []string{cluster.TLS.Problem, notPEM} {
+	for _, problem := range []string{cluster.TLS.Problem, notPEM, noPolicy} {
 		if problem != "" {
 			problems = append(problems, problem)
 		}

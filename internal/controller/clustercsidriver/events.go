@@ -7,6 +7,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -25,6 +26,9 @@ const (
 	eventTakingOver     = "TakingOver"
 	eventTakenOver      = "TakenOver"
 	eventAnotherCopy    = "AnotherCopyWorks"
+	eventCanary         = "TryingCanary"
+	eventPaused         = "RolloutPaused"
+	eventReplaced       = "NodePodsReplaced"
 )
 
 // emit records events for what differs between two statuses, and for what was done to a driver that was available.
@@ -40,6 +44,8 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 	}
 	switch progressing := reason(after, kind); {
 	case progressing == reason(before, kind):
+	case progressing == nodes.Paused:
+		r.say(cr, corev1.EventTypeWarning, eventPaused, status.Find(after, kind).Message)
 	case progressing == migration.TakingOver:
 		r.say(cr, corev1.EventTypeNormal, eventTakingOver, status.Find(after, kind).Message)
 	case progressing == inUseReason:
@@ -52,6 +58,16 @@ func (r *reporter) emit(cr *operatorv1.ClusterCSIDriver, before, after []operato
 		r.say(cr, corev1.EventTypeWarning, eventDegraded, status.Find(after, status.Degraded).Message)
 	case wasDegraded && !isDegraded:
 		r.say(cr, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone")
+	}
+}
+
+// emitRollout reports what happened in a roll-out of node pods: it may be over before the next status is written.
+func (r *reporter) emitRollout(cr *operatorv1.ClusterCSIDriver, rolled nodes.Progress) {
+	if rolled.Canary != "" {
+		r.say(cr, corev1.EventTypeNormal, eventCanary, "the new node pod is tried on node "+rolled.Canary)
+	}
+	if rolled.Ended {
+		r.say(cr, corev1.EventTypeNormal, eventReplaced, "all nodes have the new node pod")
 	}
 }
 

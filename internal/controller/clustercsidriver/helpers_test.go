@@ -24,6 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/pending"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -214,6 +215,7 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 		Migration: &migration.Migration{
 			Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Events: made.events, Now: clock,
 		},
+		Nodes:   &nodes.Updater{Client: made.cluster, Live: made.cluster, Driver: d.Name, Now: clock},
 		Pending: &pending.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
 	}
 	for _, credentials := range d.Credentials {

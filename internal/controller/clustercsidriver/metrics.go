@@ -18,6 +18,9 @@ const (
 	MetricControllerPods     = "csi_operator_controller_pods"
 	MetricCredentialsMissing = "csi_operator_credentials_missing"
 	MetricRemovalBlocking    = "csi_operator_removal_blocking_pods"
+	MetricRolloutNodes       = "csi_operator_node_rollout_waiting_nodes"
+	MetricRolloutSince       = "csi_operator_node_rollout_since_timestamp_seconds"
+	MetricRolloutLimit       = "csi_operator_node_rollout_limit_seconds"
 )
 
 // metrics are what Prometheus gets of the operator. They have values only where the controller runs: of several operators,
@@ -25,6 +28,7 @@ const (
 type metrics struct {
 	driver                                                             string
 	exists, condition, nodePods, controllerPods, credentials, blocking *prometheus.GaugeVec
+	rolloutNodes, rolloutSince, rolloutLimit                           *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, error) {
@@ -39,8 +43,11 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
 		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret that the controller needs is absent or unusable, 0 if not.", "secret"),
 		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver and so hold up its removal."),
+		rolloutNodes:   gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
+		rolloutSince:   gauge(MetricRolloutSince, "When the roll-out of node pods began, while there is one."),
+		rolloutLimit:   gauge(MetricRolloutLimit, "After which time an alert says that nodes still wait for the new node pod."),
 	}
-	for _, vector := range []*prometheus.GaugeVec{m.exists, m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking} {
+	for _, vector := range append(m.transient(), m.exists) {
 		if err := registry.Register(vector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -55,8 +62,15 @@ func (m *metrics) absent() {
 }
 
 func (m *metrics) reset() {
-	for _, vector := range []*prometheus.GaugeVec{m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking} {
+	for _, vector := range m.transient() {
 		vector.Reset()
+	}
+}
+
+// transient are those that have values only while there is a ClusterCSIDriver.
+func (m *metrics) transient() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{
+		m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking, m.rolloutNodes, m.rolloutSince, m.rolloutLimit,
 	}
 }
 
@@ -84,6 +98,19 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 		}
 	}
 	m.blocking.WithLabelValues(m.driver).Set(float64(result.removal.blocking))
+	m.rollout(d, conditions, result)
+}
+
+// rollout says which nodes wait for the new node pod, and since when; nothing if none does.
+func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondition, result outcome) {
+	if result.rolled.Message == "" {
+		return
+	}
+	progressing := status.Find(conditions, d.ConditionPrefix+nodeService+status.Progressing)
+	m.rolloutNodes.WithLabelValues(m.driver, "idle").Set(float64(result.rolled.Idle))
+	m.rolloutNodes.WithLabelValues(m.driver, "in_use").Set(float64(result.rolled.InUse))
+	m.rolloutSince.WithLabelValues(m.driver).Set(float64(progressing.LastTransitionTime.Unix()))
+	m.rolloutLimit.WithLabelValues(m.driver).Set(driver.RolloutLimit(result.seen.config.Settings).Seconds())
 }
 
 func number(value bool) float64 {

@@ -5,14 +5,17 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 // outcome is what a reconcile has seen and done; the conditions follow from it.
 type outcome struct {
 	seen seen
-	// changes are those of applying and of migrating.
+	// changes are those of applying, of migrating and of replacing node pods.
 	changes apply.ChangeSet
 	moved   migration.Moved
+	// rolled is how far a roll-out of node pods is.
+	rolled nodes.Progress
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
 	err error
 	// unwanted says what comes of the annotation that the driver is not wanted.

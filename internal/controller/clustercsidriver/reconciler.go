@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/pending"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -65,6 +66,7 @@ type Reconciler struct {
 	Process     Process
 	Migration   *migration.Migration
 	Pending     *pending.PVCs
+	Nodes       *nodes.Updater
 	Events      events.EventRecorder
 	Now         func() time.Time
 
@@ -171,9 +173,21 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 		return outcome{seen: seen, changes: changes, err: err}
 	}
 	moved, err := r.Migration.Advance(ctx, seen.migration, changes, seen.holds, seen.live.daemonSet)
-	changes = append(changes, moved.Changes...)
+	rolled, failure := r.rollOut(ctx, cr, seen, changes)
+	changes = slices.Concat(changes, moved.Changes, rolled.Changes)
 	changes.Log(ctx)
-	return outcome{seen: seen, changes: changes, moved: moved, err: err}
+	return outcome{seen: seen, changes: changes, moved: moved, rolled: rolled, err: errors.Join(err, failure)}
+}
+
+// rollOut replaces node pods after a change, for drivers whose mounts go through them. A migration comes first, and replaces both.
+func (r *Reconciler) rollOut(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, changes apply.ChangeSet) (nodes.Progress, error) {
+	if !r.Driver.MountsInPods || len(seen.migration.Old) > 0 {
+		return nodes.Progress{}, nil
+	}
+	return r.Nodes.Advance(ctx, nodes.Input{
+		DaemonSet: seen.live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
+		Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet),
+	})
 }
 
 // updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
@@ -214,7 +228,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
 	}
-	again = status.MinRequeue(again, result.again, result.seen.again, result.moved.Again)
+	again = status.MinRequeue(again, result.again, result.seen.again, result.moved.Again, result.rolled.Again)
 	if r.applier.Mutations.Pending() {
 		again = status.MinRequeue(again, apply.StaleAfter)
 	}
@@ -245,6 +259,7 @@ func (r *Reconciler) forget() {
 	r.reporter.forget()
 	r.Migration.Forget()
 	r.Pending.Forget()
+	r.Nodes.Forget()
 	r.memory.inUse = inUse{}
 }
 

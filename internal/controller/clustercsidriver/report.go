@@ -51,6 +51,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	wanted.Conditions = status.Merge(cr.Status.Conditions, wanted.Conditions, metav1.NewTime(r.now()).Rfc3339Copy())
 	r.metrics.observe(r.driver, wanted.Conditions, result)
 	r.done = append(r.done, result.changes.Done()...)
+	r.emitRollout(cr, result.rolled)
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		// The next operator must know that the removal has begun, should this one be killed.

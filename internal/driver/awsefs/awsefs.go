@@ -41,6 +41,8 @@ func Driver() driver.Driver {
 		Deployment:      "aws-efs-csi-driver-controller",
 		StorageClass:    "efs-sc",
 		Removable:       true,
+		// TLS goes through a process for each mount: efs-proxy or stunnel (efs-utils 2.4, src/proxy, and mount_efs/__init__.py bootstrap_proxy).
+		MountsInPods: true,
 		// It is root, and mounts file systems to delete directories if a setting asks for it.
 		PrivilegedController: true,
 		LegacyFinalizers: []string{

@@ -26,7 +26,7 @@ const AccessPointLimit = "ACCESS_POINT_LIMIT"
 const CheckAWS = "LOOK_AT_AWS"
 
 func settings() []driver.Setting {
-	return []driver.Setting{
+	return append([]driver.Setting{
 		// No limit unless asked for: the TLS tunnels of all mounts of a node live in one container, and all of them stall
 		// when it is killed. The least is what the driver needs without a single mount.
 		{Variable: nodeMemoryLimit, Check: driver.Memory("128Mi")},
@@ -45,5 +45,5 @@ func settings() []driver.Setting {
 		{Variable: CheckAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},
-	}
+	}, driver.RolloutSettings()...)
 }

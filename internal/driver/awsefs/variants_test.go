@@ -138,7 +138,7 @@ func variants() map[string]func(*driver.Config) {
 		"proxy-for-https-only": func(cfg *driver.Config) { cfg.Proxy.HTTPSProxy = "http://proxy.example:3129" },
 		"fips":                 func(cfg *driver.Config) { cfg.FIPS = true },
 		"fips-in-europe":       func(cfg *driver.Config) { cfg.FIPS, cfg.Region = true, "eu-west-1" },
-		"taking-over":          func(cfg *driver.Config) { cfg.Migrating = true },
+		"rolling-update":       func(cfg *driver.Config) { cfg.Rollout = driver.RollingUpdate },
 		"tags": func(cfg *driver.Config) {
 			cfg.ResourceTags = []configv1.AWSResourceTag{
 				{Key: "owner", Value: "storage"}, {Key: "cost:center", Value: "a=1:b"}, {Key: "name", Value: "John Doe"},

@@ -1,0 +1,262 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const (
+	// surveyInterval is how long the users of volumes are taken to be as they were, at least.
+	surveyInterval = 15 * time.Second
+	// startTime is how long a new pod may take before it is asked whether its node is down.
+	startTime = 40 * time.Second
+	// canaryPatience is how long a canary may take before it counts as failed.
+	canaryPatience = 2 * time.Minute
+	// slowAfter is how long a new pod may take before nodes in use do not wait for it.
+	slowAfter = 5 * time.Minute
+	// mostSettle is how long the pods of a node have at most to become unready.
+	mostSettle = time.Minute
+)
+
+// plan reads what the roll-out depends on.
+func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Plan, error) {
+	if u.survey.at.IsZero() {
+		if err := u.compare(ctx, in, pods); err != nil {
+			return Plan{}, err
+		}
+	}
+	if err := u.ask(ctx, outdated); err != nil {
+		return Plan{}, err
+	}
+	down, err := u.downNodes(ctx, pods, outdated)
+	if err != nil {
+		return Plan{}, err
+	}
+	made := Plan{
+		Fleet:  newFleet(pods, nil, down, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
+		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == numberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
+		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Away: map[string]*corev1.Pod{},
+	}
+	made.Users = u.survey.users
+	made.Outdated = map[string]*corev1.Pod{}
+	for node, pod := range outdated {
+		switch {
+		case !down[node] && pod.DeletionTimestamp == nil:
+			made.Outdated[node] = pod
+		case down[node] && made.Cordoned[node] && len(made.Users[node]) == 0:
+			made.Away[node] = pod
+		}
+	}
+	u.sort(&made, pods)
+	return made, u.settle(ctx, &made)
+}
+
+// compare looks for pods that the cluster has no more although the cache has them: an operator before this one may have deleted them just now.
+func (u *Updater) compare(ctx context.Context, in Input, pods []corev1.Pod) error {
+	live, err := podsOf(ctx, u.Live, in.DaemonSet)
+	if err != nil {
+		return err
+	}
+	there := map[types.UID]bool{}
+	for i := range live {
+		there[live[i].UID] = live[i].DeletionTimestamp == nil
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if !there[pod.UID] && pod.DeletionTimestamp == nil {
+			u.replaced[pod.Spec.NodeName] = &replacement{pod: pod.UID, at: u.Now()}
+			pod.DeletionTimestamp = new(metav1.NewTime(u.Now()))
+		}
+	}
+	return nil
+}
+
+// downNodes are the nodes that are not ready, of those whose pod does not serve. A pod that was just made is given some time first.
+func (u *Updater) downNodes(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) (map[string]bool, error) {
+	found := map[string]bool{}
+	for i := range pods {
+		pod := &pods[i]
+		node := pod.Spec.NodeName
+		since := pod.CreationTimestamp.Time
+		if pod.DeletionTimestamp != nil {
+			since = pod.DeletionTimestamp.Time
+		}
+		if node == "" || Serves(pod) || (outdated[node] != pod && u.Now().Sub(since) < startTime) {
+			continue
+		}
+		down, err := u.isDown(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		found[node] = down
+	}
+	return found, nil
+}
+
+// sort says of each pod that does not serve whether it is new, slow, or of a template that never worked.
+func (u *Updater) sort(plan *Plan, pods []corev1.Pod) {
+	works := map[string]bool{}
+	for i := range pods {
+		if Serves(&pods[i]) {
+			works[pods[i].Labels[templateLabel]] = true
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		node := pod.Spec.NodeName
+		switch {
+		case node == "" || plan.Down[node] || plan.Serving[node]:
+		case plan.Outdated[node] == pod:
+			plan.Faulty[node] = !works[pod.Labels[templateLabel]]
+		default:
+			plan.Starting[node] = status.PodProblem(pod)
+			plan.Slow[node] = u.Now().Sub(pod.CreationTimestamp.Time) >= slowAfter
+		}
+	}
+}
+
+// prove finds out whether the newest template works, on any node. It says what is wrong if it does not for too long.
+func (u *Updater) prove(ctx context.Context, plan *Plan, pods []corev1.Pod) (failed string, err error) {
+	if plan.Proven {
+		return "", nil
+	}
+	for i := range pods {
+		pod := &pods[i]
+		node := pod.Spec.NodeName
+		if node == "" || plan.Outdated[node] != nil || plan.Down[node] || pod.DeletionTimestamp != nil {
+			continue
+		}
+		problem := plan.Starting[node]
+		if Serves(pod) {
+			registered, err := u.isRegistered(ctx, node)
+			if err != nil {
+				return "", err
+			}
+			if registered {
+				u.round.proven, plan.Proven = true, true
+				return "", nil
+			}
+			problem = "its CSINode does not list driver " + u.Driver
+			plan.Starting[node] = problem
+		}
+		if u.Now().Sub(pod.CreationTimestamp.Time) >= canaryPatience || isHopeless(pod) {
+			failed = fmt.Sprintf("the new node pod does not work on node %s, where it is tried first: %s; look at pod %s/%s. All other nodes keep theirs",
+				node, problem, pod.Namespace, pod.Name)
+		}
+	}
+	return failed, nil
+}
+
+// isHopeless tells whether the kubelet has tried a container more than once, or can't.
+func isHopeless(pod *corev1.Pod) bool {
+	// The reasons are those of Kubernetes v1.36, pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go.
+	hopeless := []string{"CrashLoopBackOff", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"}
+	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	return slices.ContainsFunc(all, func(container corev1.ContainerStatus) bool {
+		return container.State.Waiting != nil && slices.Contains(hopeless, container.State.Waiting.Reason)
+	})
+}
+
+// isRegistered tells whether the kubelet of a node knows the driver.
+func (u *Updater) isRegistered(ctx context.Context, node string) (bool, error) {
+	registration := &storagev1.CSINode{}
+	if err := u.Live.Get(ctx, client.ObjectKey{Name: node}, registration); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read CSINode %s: %w", node, err)
+	}
+	return slices.ContainsFunc(registration.Spec.Drivers, func(known storagev1.CSINodeDriver) bool { return known.Name == u.Driver }), nil
+}
+
+// note takes down which users of a node are ready, before its pod is deleted. What was ready before the pod before counts as well.
+func (r *replacement) note(users []corev1.Pod, before *replacement) {
+	if len(users) == 0 {
+		return
+	}
+	r.ready = map[types.UID]bool{}
+	for i := range users {
+		if isReadyPod(&users[i]) || (before != nil && before.ready[users[i].UID]) {
+			r.ready[users[i].UID] = true
+			r.settle = max(r.settle, settleOf(&users[i]))
+		}
+	}
+}
+
+// settleOf is how long it takes a pod to become unready: as long as its readiness probes need to fail.
+func settleOf(pod *corev1.Pod) time.Duration {
+	longest := int32(0)
+	for _, container := range pod.Spec.Containers {
+		if probe := container.ReadinessProbe; probe != nil {
+			longest = max(longest, probe.PeriodSeconds*probe.FailureThreshold+probe.TimeoutSeconds)
+		}
+	}
+	return min(time.Duration(longest)*time.Second, mostSettle)
+}
+
+// settle looks at the nodes whose pod was replaced: how long that took, and whether their users are as before.
+func (u *Updater) settle(ctx context.Context, plan *Plan) error {
+	for node, replaced := range u.replaced {
+		if plan.Down[node] || (replaced.served.IsZero() && !plan.Serving[node]) {
+			continue
+		}
+		if replaced.served.IsZero() {
+			replaced.served = u.Now()
+			took := u.Now().Sub(replaced.at)
+			if u.pace == 0 {
+				u.pace = took
+			}
+			u.pace = (u.pace + took) / 2
+		}
+		switch {
+		case len(replaced.ready) == 0:
+			delete(u.replaced, node)
+			continue
+		case u.Now().Sub(replaced.served) < replaced.settle:
+			plan.Settling = node
+			continue
+		}
+		if u.Now().Sub(replaced.looked) >= surveyInterval {
+			var err error
+			if replaced.disturbed, err = u.disturbed(ctx, node, replaced); err != nil {
+				return err
+			}
+			replaced.looked = u.Now()
+		}
+		if len(replaced.disturbed) == 0 {
+			delete(u.replaced, node)
+		}
+		plan.Disturbed = append(plan.Disturbed, replaced.disturbed...)
+	}
+	slices.Sort(plan.Disturbed)
+	return nil
+}
+
+// disturbed are the pods of a node that were ready before, are there, and are not ready now.
+func (u *Updater) disturbed(ctx context.Context, node string, replaced *replacement) ([]string, error) {
+	var found []string
+	users, err := u.usersOn(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	for i := range users {
+		pod := &users[i]
+		if replaced.ready[pod.UID] && pod.DeletionTimestamp == nil && !isReadyPod(pod) {
+			found = append(found, fmt.Sprintf("%s/%s on %s", pod.Namespace, pod.Name, node))
+		}
+	}
+	return found, nil
+}
+
+func isReadyPod(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}

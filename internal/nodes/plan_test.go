@@ -1,0 +1,329 @@
+package nodes
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// planOf reads nodes such as "a:old b:old,used c:new d:new,starting e:old,broken f:old,cordoned g:none h:old,down,cordoned".
+func planOf(policy driver.RolloutPolicy, text string) Plan {
+	p := Plan{
+		Policy: policy, Proven: true, Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{},
+		Cordoned: map[string]bool{}, Away: map[string]*corev1.Pod{},
+		Fleet: Fleet{
+			Outdated: map[string]*corev1.Pod{}, Serving: map[string]bool{}, Occupied: map[string]bool{}, Down: map[string]bool{},
+			Users: map[string][]string{},
+		},
+	}
+	for _, each := range strings.Fields(text) {
+		p.Desired++
+		node, words, _ := strings.Cut(each, ":")
+		is := func(word string) bool { return slices.Contains(strings.Split(words, ","), word) }
+		p.Cordoned[node] = is("cordoned")
+		if is("used") {
+			p.Users[node] = []string{"shop/" + node}
+		}
+		if is("down") {
+			p.Down[node] = true
+			if is("old") && is("cordoned") && !is("used") {
+				p.Away[node] = &corev1.Pod{}
+			}
+			continue
+		}
+		if is("none") {
+			continue
+		}
+		p.Occupied[node] = true
+		p.Serving[node] = !is("starting") && !is("slow") && !is("broken") && !is("faulty")
+		switch {
+		case is("old"):
+			p.Outdated[node] = &corev1.Pod{}
+			p.Faulty[node] = is("faulty")
+		case is("starting"), is("slow"):
+			p.Starting[node], p.Slow[node] = "ContainerCreating", is("slow")
+		}
+	}
+	maps.DeleteFunc(p.Serving, func(_ string, serves bool) bool { return !serves })
+	return p
+}
+
+// many are nodes with numbers.
+func many(count int, words string) string {
+	var all []string
+	for i := range count {
+		all = append(all, fmt.Sprintf("n%02d:%s", i, words))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy driver.RolloutPolicy
+		nodes  string
+		change func(*Plan)
+		want   string
+	}{
+		"a canary first":                             {driver.IdleFirst, "a:old b:old c:old", unproven, "a"},
+		"a canary on an idle node":                   {driver.IdleFirst, "a:old,used b:old c:old", unproven, "b"},
+		"a canary on a drained node":                 {driver.IdleFirst, "a:old b:old,cordoned c:old", unproven, "b"},
+		"a canary on a node in use if all are":       {driver.IdleFirst, "a:old,used b:old,used", unproven, "a"},
+		"no canary on a node in use":                 {driver.WhenDrained, "a:old,used b:old,used", unproven, ""},
+		"nothing beside a canary":                    {driver.IdleFirst, "a:starting b:old c:old", unproven, ""},
+		"nothing while a pod is made":                {driver.IdleFirst, "a:none b:old c:old", unproven, ""},
+		"the next canary where the last failed":      {driver.IdleFirst, many(20, "old") + " x:old,faulty", unproven, "x"},
+		"no canary on a node that may be broken":     {driver.IdleFirst, many(20, "old") + " a:old,broken", unproven, "n00"},
+		"a canary on it if nothing else may go":      {driver.IdleFirst, "a:old,broken b:old c:old", unproven, "a"},
+		"a tenth, rounded up":                        {driver.IdleFirst, many(21, "old"), nil, "n00 n01 n02"},
+		"one of few":                                 {driver.IdleFirst, many(5, "old"), nil, "n00"},
+		"those that are drained first":               {driver.IdleFirst, "a:old b:old,cordoned", nil, "b"},
+		"broken ones before all":                     {driver.IdleFirst, "a:old b:old,cordoned c:old,broken,used", nil, "c"},
+		"not more than may be missing":               {driver.IdleFirst, many(19, "old") + " x:starting", nil, "n00"},
+		"none while all that may be missing are":     {driver.IdleFirst, many(18, "old") + " x:starting y:slow", nil, ""},
+		"not on nodes in use while others wait":      {driver.IdleFirst, many(30, "old,used") + " a:old b:old c:old d:old e:old", nil, "a b c d"},
+		"not on nodes in use while others start":     {driver.IdleFirst, many(30, "old,used") + " a:starting", nil, ""},
+		"on nodes in use beside one that is slow":    {driver.IdleFirst, many(30, "old,used") + " a:slow", nil, "n00"},
+		"not beside one in use that is slow":         {driver.IdleFirst, many(30, "old,used") + " a:slow,used", nil, ""},
+		"one node in use at a time":                  {driver.IdleFirst, many(30, "old,used"), nil, "n00"},
+		"no node in use until it is drained":         {driver.WhenDrained, many(30, "old,used") + " a:old", nil, "a"},
+		"a broken one in use too":                    {driver.WhenDrained, many(30, "old,used") + " a:old,used,broken", nil, "a"},
+		"all at once if somebody says so":            {driver.WhenDrained, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01 n02"},
+		"not where pods were disturbed":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Disturbed = []string{"x"} }, ""},
+		"not while pods are given time":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Settling = "b" }, ""},
+		"on idle nodes although pods were disturbed": {driver.IdleFirst, "a:old,used b:old", func(p *Plan) { p.Disturbed = []string{"x"} }, "b"},
+		"on nodes in use although one is down":       {driver.IdleFirst, "a:old,used b:old,down", nil, "a"},
+		"at once on a drained node that is down":     {driver.IdleFirst, "a:new b:old,down,cordoned", nil, "b"},
+		"not on a node in use that is down":          {driver.IdleFirst, "a:new b:old,down,cordoned,used", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := planOf(tc.policy, tc.nodes)
+			if tc.change != nil {
+				tc.change(&plan)
+			}
+			if got := strings.Join(plan.Next(), " "); got != tc.want {
+				t.Errorf("next %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func unproven(p *Plan) { p.Proven = false }
+
+// fleet is a cluster of nodes that are in use or not, fail and come back.
+type fleet struct {
+	random *rand.Rand
+	policy driver.RolloutPolicy
+	now    bool
+	nodes  []simulated
+	names  []string
+	proven bool
+}
+
+type simulated struct{ old, serves, used, down, cordoned bool }
+
+func newRandomFleet(random *rand.Rand) *fleet {
+	f := &fleet{random: random, policy: driver.IdleFirst, now: random.IntN(10) == 0, nodes: make([]simulated, 1+random.IntN(25))}
+	if random.IntN(3) == 0 {
+		f.policy = driver.WhenDrained
+	}
+	used := random.IntN(11)
+	for i := range f.nodes {
+		f.names = append(f.names, fmt.Sprintf("n%02d", i))
+		f.nodes[i] = simulated{old: true, serves: random.IntN(20) > 0, used: random.IntN(10) < used}
+	}
+	return f
+}
+
+func (f *fleet) plan() Plan {
+	plan := planOf(f.policy, "")
+	plan.Proven, plan.Now, plan.Desired = f.proven, f.now, len(f.nodes)
+	for i, node := range f.nodes {
+		name := f.names[i]
+		if node.used {
+			plan.Users[name] = []string{"shop/x"}
+		}
+		plan.Cordoned[name] = node.cordoned
+		switch {
+		case node.down:
+			plan.Down[name] = true
+			if node.old && node.cordoned && !node.used {
+				plan.Away[name] = &corev1.Pod{}
+			}
+			continue
+		case node.old:
+			plan.Outdated[name] = &corev1.Pod{}
+		case !node.serves:
+			plan.Starting[name] = "ContainerCreating"
+		}
+		plan.Occupied[name] = true
+		if node.serves {
+			plan.Serving[name] = true
+		}
+	}
+	return plan
+}
+
+// isDone tells whether nothing is left to replace, or nothing happens any more.
+func (f *fleet) isDone(round int) bool {
+	plan := f.plan()
+	calm := round > surprises && len(plan.Starting) == 0 && len(plan.Down) == 0 && len(plan.Next()) == 0
+	return calm || !slices.ContainsFunc(f.nodes, func(node simulated) bool { return node.old })
+}
+
+// surprises is for how many rounds pods come and go, and nodes fail.
+const surprises = 30
+
+// step replaces pods, and checks what the choice breaks.
+func (f *fleet) step() error {
+	plan := f.plan()
+	next := plan.Next()
+	missing, disturbed, idleLeft := plan.Missing(), 0, 0
+	for i, node := range f.nodes {
+		name := f.names[i]
+		switch chosen := slices.Contains(next, name); {
+		case !chosen && node.old && node.serves && !node.used && !node.down:
+			idleLeft++
+		case chosen && !node.old:
+			return fmt.Errorf("%s has the new pod", name)
+		case chosen && node.down && (node.used || !node.cordoned):
+			return fmt.Errorf("%s is down and not drained", name)
+		case chosen && !node.down && node.serves:
+			missing++
+			if node.used {
+				disturbed++
+			}
+		}
+	}
+	switch {
+	case missing > plan.Missing() && missing > plan.Bound():
+		return fmt.Errorf("%d of %d would be missing: %v", missing, plan.Count(), next)
+	case !f.proven && len(next) > 1:
+		return fmt.Errorf("canaries %v", next)
+	case disturbed > 0 && idleLeft > 0:
+		return fmt.Errorf("nodes in use before %d idle ones: %v", idleLeft, next)
+	case disturbed > 0 && f.policy == driver.WhenDrained && !f.now, disturbed > 1 && !f.now:
+		return fmt.Errorf("%d nodes in use: %v", disturbed, next)
+	}
+	for i := range f.nodes {
+		if slices.Contains(next, f.names[i]) {
+			f.nodes[i].old, f.nodes[i].serves = false, false
+		}
+	}
+	return nil
+}
+
+// happen lets time pass: new pods begin to serve, and if there are surprises, pods come and go, and nodes fail.
+func (f *fleet) happen(surprising bool) {
+	for i := range f.nodes {
+		node := &f.nodes[i]
+		if !node.old && !node.down && f.random.IntN(2) == 0 {
+			node.serves, f.proven = true, true
+		}
+		if !surprising {
+			node.down = false
+			continue
+		}
+		for _, state := range []*bool{&node.used, &node.cordoned, &node.down} {
+			if f.random.IntN(20) == 0 {
+				*state = !*state
+			}
+		}
+	}
+}
+
+func TestRandomFleetsAreReplacedInOrderAndToTheEnd(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for number := range 10000 {
+		f := newRandomFleet(random)
+		for round := 0; round < 400 && !f.isDone(round); round++ {
+			if err := f.step(); err != nil {
+				t.Fatalf("fleet %d of %d nodes, round %d: %v", number, len(f.nodes), round, err)
+			}
+			f.happen(round < surprises)
+		}
+		for i, node := range f.nodes {
+			waits := f.policy == driver.WhenDrained && !f.now && node.used && node.serves
+			// Without a node on which it could be tried, it is not.
+			if node.old && !waits && (f.policy != driver.WhenDrained || f.proven) {
+				t.Fatalf("fleet %d of %d nodes, %s: node %d is left as it was: %+v", number, len(f.nodes), f.policy, i, node)
+			}
+		}
+	}
+}
+
+func TestWhatARolloutSays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan Plan
+		pace int
+		want Progress
+	}{
+		"the canary": {
+			unprovenPlan("a:starting b:old c:old,used"), 0, Progress{
+				Reason: TryingCanary, Idle: 1, InUse: 1,
+				Message: "the new node pod is tried on node a (ContainerCreating); 2 nodes keep theirs until it is ready and its CSINode lists driver d",
+			},
+		},
+		"idle nodes": {
+			planOf(driver.IdleFirst, "a:new b:old c:old"), 30, Progress{
+				Reason: ReplacingPods, Idle: 2, Message: "1 of 3 nodes have the new node pod; 2 idle nodes wait; this takes about 1 minutes",
+			},
+		},
+		"nodes in use": {
+			planOf(driver.IdleFirst, "a:new b:old,used c:old,used"), 90, Progress{
+				Reason: ReplacingPods, InUse: 2, Message: "1 of 3 nodes have the new node pod; 2 nodes are in use, their turn comes one at a time: " +
+					"b (shop/b), c (shop/c). To replace their pods now, although mounts of 2 pods stall meanwhile, set annotation " +
+					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d; this takes about 3 minutes",
+			},
+		},
+		"nodes that wait for a drain": {
+			planOf(driver.WhenDrained, "a:new b:old,used"), 90, Progress{
+				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). " +
+					"To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
+					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"a pause": {
+			disturbedPlan("a:new b:old,used", "shop/x on a"), 0, Progress{
+				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use are left alone, because pods became unready after the node " +
+					"pod of their node was replaced: shop/x on a. Look at these pods: the rest follows when they are ready, or have gone; 1 nodes are in use, " +
+					"their turn comes one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
+					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"nodes that are down": {
+			planOf(driver.IdleFirst, "a:new b:old c:old,down"), 0, Progress{
+				Reason: ReplacingPods, Idle: 1,
+				Message: "1 of 2 nodes have the new node pod; 1 idle nodes wait; nodes that are not ready are left alone: c",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.plan.progress("d", "7", seconds(tc.pace))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func unprovenPlan(text string) Plan {
+	plan := planOf(driver.IdleFirst, text)
+	plan.Proven = false
+	return plan
+}
+
+func disturbedPlan(text, pod string) Plan {
+	plan := planOf(driver.IdleFirst, text)
+	plan.Disturbed = []string{pod}
+	return plan
+}
+
+func seconds(number int) time.Duration { return time.Duration(number) * time.Second }

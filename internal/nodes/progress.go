@@ -1,0 +1,149 @@
+package nodes
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The reasons of the condition Progressing of the nodes while their pods are replaced.
+const (
+	// TryingCanary means that one node has the new pod, and all others wait for it.
+	TryingCanary = "TryingCanary"
+	// ReplacingPods means that node pods are replaced.
+	ReplacingPods = "ReplacingPods"
+	// NodesInUse means that only nodes in use are left, and wait until they are drained.
+	NodesInUse = "NodesInUse"
+	// Paused means that pods became unready after the plugin of their node was replaced.
+	Paused = "RolloutPaused"
+)
+
+// ReplaceNowAnnotation on the ClusterCSIDriver lets the node pods of nodes in use be replaced like those of idle nodes. Its value is the number
+// of the roll-out, which the condition tells: it does not count for the next one.
+const ReplaceNowAnnotation = "operator.openshift.io/replace-node-pods-now"
+
+// Progress is how far a roll-out is, and what was done. It is zero if there is none.
+type Progress struct {
+	// Reason and Message are for the condition Progressing.
+	Reason, Message string
+	// Failed says why the canary does not serve; empty if nothing is wrong.
+	Failed string
+	// Canary is the node on which the new pod is tried from now on; empty if that was decided before.
+	Canary string
+	// Ended means that the last node has the new pod, since a moment ago.
+	Ended bool
+	// Idle and InUse are the nodes that wait.
+	Idle, InUse int
+	Changes     apply.ChangeSet
+	// Again is when to look once more although no event may come.
+	Again time.Duration
+}
+
+// progress says how far a roll-out is. Number is that of the template, and pace how long a node was without a plugin so far.
+func (p Plan) progress(name, number string, pace time.Duration) Progress {
+	inUse := p.InUse()
+	made := Progress{Idle: len(p.Outdated) - len(inUse), InUse: len(inUse), Reason: p.reason(len(inUse))}
+	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-len(p.Outdated)-p.without()), p.Count())
+	switch {
+	case made.Reason == TryingCanary:
+		text = fmt.Sprintf("the new node pod is tried on %s; %d nodes keep theirs until it is ready and its CSINode lists driver %s",
+			p.tried(), len(p.Outdated), name)
+	case !p.Proven:
+		text += "; it is not tried on a node yet"
+	case made.Reason == Paused:
+		text += fmt.Sprintf("; nodes in use are left alone, because pods became unready after the node pod of their node was replaced: %s. Look at "+
+			"these pods: the rest follows when they are ready, or have gone", status.Shorten(p.Disturbed))
+	}
+	if p.Proven && made.Idle > 0 {
+		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
+	}
+	if len(inUse) > 0 && p.Proven {
+		text += p.usersText(inUse, name, number)
+	}
+	if left := p.estimate(pace, made); left > 0 {
+		text += fmt.Sprintf("; this takes about %d minutes", left/time.Minute)
+	}
+	if len(p.Down) > 0 {
+		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(p.Down)))
+	}
+	made.Message = text
+	return made
+}
+
+// reason sums up what the roll-out waits for.
+func (p Plan) reason(inUse int) string {
+	switch {
+	case !p.Proven && len(p.Starting)+p.without() > 0:
+		return TryingCanary
+	case p.Proven && len(p.Disturbed) > 0 && inUse > 0 && !p.Now:
+		return Paused
+	case inUse > 0 && inUse == len(p.Outdated) && p.Policy == driver.WhenDrained && !p.Now:
+		return NodesInUse
+	}
+	return ReplacingPods
+}
+
+// without is how many nodes have no pod at all: the DaemonSet is about to make it.
+func (p Plan) without() int { return max(0, p.Count()-len(p.Occupied)) }
+
+// tried names where the canary is.
+func (p Plan) tried() string {
+	var names []string
+	for _, node := range slices.Sorted(maps.Keys(p.Starting)) {
+		names = append(names, fmt.Sprintf("%s (%s)", node, p.Starting[node]))
+	}
+	if len(names) == 0 {
+		return "one node"
+	}
+	return "node " + status.Shorten(names)
+}
+
+// usersText says who uses volumes on nodes that wait, and what to do to wait no more.
+func (p Plan) usersText(inUse []string, name, number string) string {
+	pods := 0
+	var names []string
+	for _, node := range inUse {
+		pods += len(p.Users[node])
+		names = append(names, node+" ("+status.Shorten(p.Users[node])+")")
+	}
+	how := "their turn comes one at a time"
+	switch {
+	case p.Now:
+		return fmt.Sprintf("; %d nodes in use follow now, as annotation %s says: mounts of %d pods stall meanwhile", len(inUse), ReplaceNowAnnotation, pods)
+	case p.Policy == driver.WhenDrained:
+		how = "they wait until they are drained"
+	}
+	return fmt.Sprintf("; %d nodes are in use, %s: %s. To replace their pods now, although mounts of %d pods stall meanwhile, set annotation %s=%s on "+
+		"ClusterCSIDriver %s", len(inUse), how, shorten(names), pods, ReplaceNowAnnotation, number, name)
+}
+
+// shorten keeps a list of nodes within what people read.
+func shorten(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// estimate is how long the roll-out will go on, in whole minutes; 0 if that is not known.
+func (p Plan) estimate(pace time.Duration, made Progress) time.Duration {
+	if pace == 0 || made.Reason != ReplacingPods {
+		return 0
+	}
+	bound := p.Bound()
+	left := time.Duration((made.Idle+bound-1)/bound) * pace
+	switch {
+	case p.Now:
+		left += time.Duration((made.InUse+bound-1)/bound) * pace
+	case p.Policy == driver.IdleFirst:
+		left += time.Duration(made.InUse) * pace
+	}
+	return (left + time.Minute - 1).Truncate(time.Minute)
+}

@@ -1,0 +1,157 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// drainInterval is how often it is looked for nodes that are drained. A node that the cluster updates is cordoned for some minutes.
+const drainInterval = 30 * time.Second
+
+// survey is who uses volumes of the driver, where, and which nodes are cordoned or down. It is asked anew the less often the longer a roll-out
+// stays as it is.
+type survey struct {
+	// at is when users were asked, and drains when cordoned nodes were.
+	at, drains time.Time
+	patience   status.Patience
+	pvcs       map[client.ObjectKey]bool
+	// users are the pods that use volumes, by node.
+	users    map[string][]string
+	cordoned map[string]bool
+	down     map[string]asked
+}
+
+// asked is an answer that holds for a while.
+type asked struct {
+	down bool
+	at   time.Time
+}
+
+// note puts the users of one node into a survey.
+func (s *survey) note(node string, users []corev1.Pod) {
+	delete(s.users, node)
+	for i := range users {
+		s.users[node] = append(s.users[node], client.ObjectKeyFromObject(&users[i]).String())
+	}
+}
+
+// ask fills in the survey as far as it is too old.
+func (u *Updater) ask(ctx context.Context, outdated map[string]*corev1.Pod) error {
+	if pause := u.survey.patience.Pause(u.Now(), u.last.Message); u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= pause {
+		if err := u.askUsers(ctx); err != nil {
+			return err
+		}
+	}
+	if u.survey.cordoned == nil || u.Now().Sub(u.survey.drains) >= drainInterval {
+		return u.askDrains(ctx, outdated)
+	}
+	return nil
+}
+
+// askUsers reads the PVCs that are bound to volumes of the driver, and the pods of their namespaces.
+func (u *Updater) askUsers(ctx context.Context) error {
+	began := u.Now()
+	pvcs, err := volume.BoundPVCs(ctx, u.Live, u.Driver)
+	if err != nil {
+		return err
+	}
+	users, err := volume.UsersOf(ctx, u.Live, pvcs)
+	if err != nil {
+		return err
+	}
+	u.survey.at, u.survey.pvcs, u.survey.users = began, pvcs, map[string][]string{}
+	for _, user := range users {
+		u.survey.users[user.Node] = append(u.survey.users[user.Node], user.Pod)
+	}
+	return nil
+}
+
+// askDrains reads which nodes are cordoned, and the pods of those of them that wait.
+func (u *Updater) askDrains(ctx context.Context, outdated map[string]*corev1.Pod) error {
+	found := map[string]bool{}
+	err := volume.EachPage(ctx, u.Live, &corev1.NodeList{}, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			found[page.Items[i].Name] = true
+		}
+	}, client.MatchingFields{"spec.unschedulable": "true"})
+	if err != nil {
+		return fmt.Errorf("list the nodes that are cordoned: %w", err)
+	}
+	for node := range found {
+		if outdated[node] == nil || len(u.survey.users[node]) == 0 {
+			continue
+		}
+		users, err := u.usersOn(ctx, node)
+		if err != nil {
+			return err
+		}
+		u.survey.note(node, users)
+	}
+	u.survey.cordoned, u.survey.drains = found, u.Now()
+	return nil
+}
+
+// usersOn are the pods on a node that use volumes of the driver. One that came after the survey, with a PVC that is not in it, may be one.
+func (u *Updater) usersOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var found []corev1.Pod
+	err := volume.EachPage(ctx, u.Live, &corev1.PodList{}, func(page *corev1.PodList) {
+		for _, pod := range page.Items {
+			pvcs := volume.PVCsOf(&pod)
+			known := slices.ContainsFunc(pvcs, func(pvc string) bool {
+				return u.survey.pvcs[client.ObjectKey{Namespace: pod.Namespace, Name: pvc}]
+			})
+			if !volume.IsFinished(&pod) && (known || (len(pvcs) > 0 && u.isNew(&pod))) {
+				found = append(found, pod)
+			}
+		}
+	}, client.MatchingFields{"spec.nodeName": node})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	return found, nil
+}
+
+// skew is by how much the clocks of a cluster may differ.
+const skew = time.Minute
+
+// isNew tells whether a pod may have been scheduled after the survey.
+func (u *Updater) isNew(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Add(skew).After(u.survey.at)
+		}
+	}
+	return true
+}
+
+// isDown tells whether a node is not ready. A pod that is deleted there does not go, and another one does not come.
+func (u *Updater) isDown(ctx context.Context, name string) (bool, error) {
+	if known, found := u.survey.down[name]; found && u.Now().Sub(known.at) < drainInterval {
+		return known.down, nil
+	}
+	node := &corev1.Node{}
+	if err := u.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read Node %s: %w", name, err)
+	}
+	if u.survey.down == nil {
+		u.survey.down = map[string]asked{}
+	}
+	down := !isReady(node)
+	u.survey.down[name] = asked{down: down, at: u.Now()}
+	return down, nil
+}
+
+// isReady tells whether the kubelet of a node works.
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}

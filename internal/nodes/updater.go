@@ -1,0 +1,259 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const (
+	// passInterval is how often a roll-out is looked at, at most: each new pod wakes the controller up.
+	passInterval = time.Second
+	// settleInterval is how soon again while the users of a node are given time.
+	settleInterval = 5 * time.Second
+)
+
+// Updater replaces the node pods of one driver after their template has changed. It is used by one goroutine. What it remembers makes a
+// roll-out cheap and polite; without it, the next operator goes on within the same bound.
+type Updater struct {
+	// Client reads node pods from a cache and deletes them. Live reads the rest from the cluster.
+	Client client.Client
+	Live   client.Reader
+	Driver string
+	Now    func() time.Time
+
+	round  round
+	survey survey
+	// replaced are the nodes whose pod this process has deleted, until their new pod serves and their users are as before.
+	replaced map[string]*replacement
+	// pace is how long a node was without a plugin lately.
+	pace time.Duration
+	// last is what came of the last pass, and when.
+	last   Progress
+	passed time.Time
+}
+
+// round is the roll-out of one template.
+type round struct {
+	// template is the UID of the DaemonSet with the number of the template, and hash that of its pods.
+	template, hash string
+	proven         bool
+}
+
+// replacement is one deletion of a node pod. The cache may show that pod for a while.
+type replacement struct {
+	pod types.UID
+	at  time.Time
+	// ready are the pods that used volumes and were ready; nil on an idle node.
+	ready map[types.UID]bool
+	// served is when the new pod was first seen to serve, and settle how long the users have from then on to become unready.
+	served time.Time
+	settle time.Duration
+	// disturbed are the users that were not ready when they were looked at last.
+	disturbed []string
+	looked    time.Time
+}
+
+// Input is what a roll-out depends on.
+type Input struct {
+	// DaemonSet is as it was applied last; nil if it does not exist.
+	DaemonSet *appsv1.DaemonSet
+	Policy    driver.RolloutPolicy
+	// ReplaceNow is the value of ReplaceNowAnnotation.
+	ReplaceNow string
+	// Lacks says what new pods would lack; empty if nothing.
+	Lacks string
+}
+
+// Forget ends what is known, with the ClusterCSIDriver.
+func (u *Updater) Forget() {
+	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now}
+}
+
+// Advance goes on with a roll-out. Without outdated pods it sends no request.
+func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
+	daemonSet := in.DaemonSet
+	if daemonSet == nil || daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+		u.Forget()
+		return Progress{}, nil
+	}
+	pods, err := u.pods(ctx, daemonSet)
+	if err != nil {
+		return Progress{}, err
+	}
+	outdated, err := u.outdated(ctx, daemonSet, pods)
+	if err != nil {
+		return Progress{}, err
+	}
+	if len(outdated) == 0 {
+		return u.end(pods), nil
+	}
+	if in.Lacks != "" {
+		return Progress{
+			Reason: ReplacingPods, Message: fmt.Sprintf("%d nodes keep their node pod: %s", len(outdated), in.Lacks), Again: surveyInterval,
+		}, nil
+	}
+	if wait := passInterval - u.Now().Sub(u.passed); wait > 0 {
+		// What was found last still holds, for as long.
+		last := u.last
+		last.Changes, last.Canary, last.Again = nil, "", wait
+		return last, nil
+	}
+	u.last, err = u.pass(ctx, in, pods, outdated)
+	u.passed = u.Now()
+	return u.last, err
+}
+
+// end says, once, that a roll-out is over: all pods serve.
+func (u *Updater) end(pods []corev1.Pod) Progress {
+	if u.passed.IsZero() || slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) {
+		return Progress{}
+	}
+	u.last, u.passed, u.survey = Progress{}, time.Time{}, survey{}
+	return Progress{Ended: true}
+}
+
+// pass looks at the whole fleet, and deletes the pods that are next.
+func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Progress, error) {
+	plan, err := u.plan(ctx, in, pods, outdated)
+	if err != nil {
+		return Progress{}, err
+	}
+	failed, err := u.prove(ctx, &plan, pods)
+	if err != nil {
+		return Progress{}, err
+	}
+	made := plan.progress(u.Driver, numberOf(in.DaemonSet), u.pace)
+	made.Failed = failed
+	made.Changes, err = u.replace(ctx, plan)
+	if !plan.Proven && len(made.Changes.With(apply.Deleted, apply.Terminating)) > 0 {
+		made.Canary = plan.Next()[0]
+	}
+	made.Again = min(u.survey.patience.Pause(u.Now(), made.Message), drainInterval)
+	if plan.Settling != "" {
+		made.Again = min(made.Again, settleInterval)
+	}
+	return made, err
+}
+
+// numberOf is that of the template of a DaemonSet: Kubernetes counts them in the annotation, and labels the pods with the number.
+func numberOf(daemonSet *appsv1.DaemonSet) string {
+	return daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
+}
+
+// pods are those of the DaemonSet as the cache has them. What this process has deleted counts as terminating.
+func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
+	cached, err := podsOf(ctx, u.Client, daemonSet)
+	if err != nil {
+		return nil, err
+	}
+	if u.replaced == nil {
+		u.replaced = map[string]*replacement{}
+	}
+	for i := range cached {
+		pod := &cached[i]
+		if gone := u.replaced[pod.Spec.NodeName]; gone != nil && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
+			pod.DeletionTimestamp = &metav1.Time{Time: gone.at}
+		}
+	}
+	return cached, nil
+}
+
+// podsOf lists the pods of a DaemonSet. A cache knows no pages.
+func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
+	found := &corev1.PodList{}
+	ours := client.MatchingLabels(daemonSet.Spec.Selector.MatchLabels)
+	if err := reader.List(ctx, found, client.InNamespace(daemonSet.Namespace), ours); err != nil {
+		return nil, fmt.Errorf("list the node pods of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	return slices.DeleteFunc(found.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, daemonSet) }), nil
+}
+
+// outdated are the pods, by node, that an earlier template made and that are not being deleted.
+func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (map[string]*corev1.Pod, error) {
+	number := numberOf(daemonSet)
+	found := map[string]*corev1.Pod{}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Labels[templateLabel] == number || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		// A template that was used before has a new number, but the same hash: such pods are those that are wanted.
+		if err := u.begin(ctx, daemonSet); err != nil {
+			return nil, err
+		}
+		if hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; hash == "" || hash != u.round.hash {
+			found[pod.Spec.NodeName] = pod
+		}
+	}
+	return found, nil
+}
+
+// templateLabel is the number of the template of which a pod was made.
+const templateLabel = "pod-template-generation"
+
+// begin starts a round for the newest template: it reads its hash.
+func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
+	template := string(daemonSet.UID) + " " + numberOf(daemonSet)
+	if u.round.template == template {
+		return nil
+	}
+	revisions := &appsv1.ControllerRevisionList{}
+	ours := client.MatchingLabels(daemonSet.Spec.Selector.MatchLabels)
+	if err := u.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), ours); err != nil {
+		return fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	next, newest := round{template: template}, int64(-1)
+	for i := range revisions.Items {
+		revision := &revisions.Items[i]
+		if metav1.IsControlledBy(revision, daemonSet) && revision.Revision > newest {
+			next.hash, newest = revision.Labels[appsv1.ControllerRevisionHashLabelKey], revision.Revision
+		}
+	}
+	u.round, u.passed, u.survey = next, time.Time{}, survey{}
+	// What is long over would only be in the way.
+	maps.DeleteFunc(u.replaced, func(_ string, done *replacement) bool { return u.Now().Sub(done.at) > time.Hour })
+	return nil
+}
+
+// replace deletes the pods that are next. Right before, it looks at the pods of the node once more: one may have come since.
+func (u *Updater) replace(ctx context.Context, plan Plan) (apply.ChangeSet, error) {
+	var deleted apply.ChangeSet
+	for _, node := range plan.Next() {
+		pod := plan.Outdated[node]
+		made := &replacement{at: u.Now()}
+		if pod == nil {
+			pod = plan.Away[node]
+		}
+		if plan.Serving[node] {
+			users, err := u.usersOn(ctx, node)
+			if err != nil {
+				return deleted, err
+			}
+			if len(users) > 0 && !plan.inUse(node) {
+				// It is in use now: its turn is another one.
+				u.survey.note(node, users)
+				continue
+			}
+			made.note(users, u.replaced[node])
+		}
+		made.pod = pod.UID
+		change := apply.Delete(ctx, u.Client, pod)
+		deleted = append(deleted, change)
+		if change.Action != apply.Failed {
+			u.replaced[node] = made
+		}
+	}
+	return deleted, nil
+}
