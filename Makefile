@@ -32,7 +32,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. The race
 # detector is in the programs: in the tests it would only cost time. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults releases cloud guide real bundle images democluster demo)
+PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults rollout releases cloud guide real bundle images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
@@ -66,7 +66,7 @@ test/devcluster:
 soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/aws ./test/adversaries ./test/idle
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/rollout ./test/aws ./test/adversaries ./test/idle
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

@@ -7,19 +7,24 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// configure gives the cluster a proxy and shows what follows.
-func (d *demo) configure(ctx context.Context) error {
+// configure gives the cluster a proxy and shows what follows. A pod uses a volume meanwhile.
+func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 	before, err := d.versions(ctx)
 	if err != nil {
 		return err
 	}
-	d.say("Giving the cluster a proxy. The pods of the driver are restarted with it, once:")
+	view, err := d.view(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("Giving the cluster a proxy. The pods of the driver are replaced with it: one idle node first, node %s in use last:", user.Spec.NodeName)
 	proxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	patch := `{"status":{"httpsProxy":"http://proxy.example:3128","noProxy":".svc"}}`
 	if err := d.cluster.Client.Status().Patch(ctx, proxy, env.Merge(patch)); err != nil {
@@ -27,6 +32,9 @@ func (d *demo) configure(ctx context.Context) error {
 	}
 	var after map[string]int64
 	err = env.Await(ctx, "the proxy in the pods", func() error {
+		if err := view.show(ctx); err != nil {
+			return err
+		}
 		if after, err = d.versions(ctx); err != nil {
 			return err
 		}
@@ -35,10 +43,16 @@ func (d *demo) configure(ctx context.Context) error {
 				return errors.New(name + " is as it was")
 			}
 		}
+		if len(view.order) < nodes {
+			return fmt.Errorf("%d nodes have the new pod", len(view.order))
+		}
 		return d.cluster.Settled(ctx)
 	})
 	if err != nil {
 		return err
+	}
+	if last := view.order[len(view.order)-1]; last != user.Spec.NodeName {
+		return fmt.Errorf("node %s came last, and not %s, where pod %s uses a volume", last, user.Spec.NodeName, user.Name)
 	}
 	for _, name := range []string{"DaemonSet efs-csi-node", "Deployment aws-efs-csi-driver-controller"} {
 		fmt.Printf("           %-45s version %d -> %d, rolled out\n", name, before[name], after[name])

@@ -1,5 +1,5 @@
 // Command demo shows the main job: a cluster comes up, the operator installs the EFS driver, gives a developer a volume,
-// repairs the driver, and removes it.
+// changes and repairs the driver, and removes it.
 package main
 
 import (
@@ -55,9 +55,9 @@ func run(ctx context.Context, keep bool) (failure error) {
 			failure = errors.Join(failure, d.stop())
 		}
 	}()
-	steps := []func(context.Context) error{d.install, d.list, d.configure, d.share, d.damage, d.uninstall}
+	steps := []func(context.Context) error{d.install, d.list, d.share, d.damage, d.uninstall}
 	if keep {
-		steps = steps[:5]
+		steps = steps[:4]
 	}
 	if err := d.start(ctx, keep); err != nil {
 		return err

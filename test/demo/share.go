@@ -17,7 +17,8 @@ import (
 // project is the namespace of a developer.
 const project = "my-project"
 
-// share makes a SharedVolume as a developer does, runs a pod with it, and shows that nothing is left when it is deleted.
+// share makes a SharedVolume as a developer does, runs a pod with it, changes the driver meanwhile, and shows that nothing is left when it is
+// deleted.
 func (d *demo) share(ctx context.Context) error {
 	d.say("A developer creates SharedVolume sv1 in namespace %s, with the IDs of an access point:", project)
 	sv := env.SharedVolume(project, "sv1")
@@ -39,6 +40,9 @@ func (d *demo) share(ctx context.Context) error {
 	}
 	pod, err := d.use(ctx, sv.Status.ClaimRef.Name)
 	if err != nil {
+		return err
+	}
+	if err := d.configure(ctx, pod); err != nil {
 		return err
 	}
 	return d.unshare(ctx, pod, sv)

@@ -20,6 +20,8 @@ type view struct {
 	requests int
 	// nodes maps a node to the pod of the driver that was last seen ready there.
 	nodes map[string]string
+	// order are the nodes, in the order in which their pods became ready.
+	order []string
 }
 
 // view starts to look from now on.
@@ -60,6 +62,7 @@ func (v *view) show(ctx context.Context) error {
 	for _, pod := range pods {
 		if v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
+			v.order = append(v.order, pod.Spec.NodeName)
 			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), nodes)
 		}
 	}

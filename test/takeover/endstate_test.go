@@ -70,7 +70,7 @@ func (s *scene) handedOver(ctx context.Context, nodes int) error {
 		return err
 	}
 	strategy, status := daemonSet.Spec.UpdateStrategy, daemonSet.Status
-	if strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxUnavailable.String() != "10%" {
+	if strategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
 		return fmt.Errorf("the update strategy is %v", strategy)
 	}
 	if int(status.NumberReady) != nodes || int(status.UpdatedNumberScheduled) != nodes || int(status.CurrentNumberScheduled) != nodes {
