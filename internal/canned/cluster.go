@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -162,6 +163,9 @@ func selects(options client.ListOptions, object client.Object) bool {
 	has := fields.Set{"metadata.name": object.GetName()}
 	if pod, ok := object.(*corev1.Pod); ok {
 		has["spec.nodeName"], has["spec.serviceAccountName"] = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+	}
+	if node, ok := object.(*corev1.Node); ok {
+		has["spec.unschedulable"] = strconv.FormatBool(node.Spec.Unschedulable)
 	}
 	return (options.Namespace == "" || options.Namespace == object.GetNamespace()) &&
 		(options.FieldSelector == nil || options.FieldSelector.Matches(has)) &&
