@@ -14,6 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 // Each case says which conditions differ from those of a driver that runs.
@@ -213,6 +214,20 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"NodesAvailable":   "False Deploying: 3 of 3 nodes not ready; look at the pods and their events in namespace storage-system",
 			"NodesProgressing": "True TakingOver: 2 of 3 nodes",
 			"Progressing":      "True TakingOver: Nodes: 2 of 3 nodes",
+		}},
+		"node pods are replaced": {did(func(o *outcome) {
+			o.rolled = nodes.Progress{Reason: nodes.NodesInUse, Message: "1 of 3 nodes"}
+		}), map[string]string{
+			"NodesProgressing": "True NodesInUse: 1 of 3 nodes",
+			"Progressing":      "True NodesInUse: Nodes: 1 of 3 nodes",
+		}},
+		"a canary fails": {did(func(o *outcome) {
+			o.rolled = nodes.Progress{Reason: nodes.TryingCanary, Message: "tried on a", Failed: "no image"}
+		}), map[string]string{
+			"Degraded":         "True CanaryFailed: Nodes: no image",
+			"NodesDegraded":    "True CanaryFailed: no image",
+			"NodesProgressing": "True TryingCanary: tried on a",
+			"Progressing":      "True TryingCanary: Nodes: tried on a",
 		}},
 		"a predecessor's driver goes on unmanaged": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			cr.Spec.ManagementState, o.seen.live.predecessors = operatorv1.Unmanaged, true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -51,6 +52,10 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		"a migration goes on":   {conditions{up, moving}, conditions{up, is(nodes, true, migration.TakingOver, "1 of 3")}, nil, nil},
 		"a migration ends":      {conditions{up, moving}, conditions{up, is(nodes, false, "", "")}, nil, []string{"Normal TakenOver: all nodes have a pod of this operator"}},
 		"a roll-out follows it": {conditions{up, moving}, conditions{up, is(nodes, true, status.Deploying, "")}, nil, nil},
+		"a roll-out pauses": {
+			conditions{up, is(nodes, true, "ReplacingPods", "")}, conditions{up, is(nodes, true, "RolloutPaused", "shop/web is not ready")}, nil,
+			[]string{"Warning RolloutPaused: shop/web is not ready"},
+		},
 		"something fails": {
 			conditions{up}, conditions{up, is("Degraded", true, "SyncError", "Nodes: refused")}, nil, []string{"Warning DriverDegraded: Nodes: refused"},
 		},
@@ -97,6 +102,18 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestARolloutTellsWhereItBeginsAndThatItEnds(t *testing.T) {
+	trip := newTrip(t, disk())
+	cr, _ := healthy()
+	for _, rolled := range []nodes.Progress{{}, {Canary: "node-7"}, {Message: "1 of 3"}, {Ended: true}, {}} {
+		trip.reporter.emitRollout(cr, rolled)
+	}
+	want := []string{"Normal TryingCanary: the new node pod is tried on node node-7", "Normal NodePodsReplaced: all nodes have the new node pod"}
+	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -52,6 +54,27 @@ func TestMetricsFollowTheLastReconcile(t *testing.T) {
 	trip.reporter.metrics.absent()
 	if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
 		t.Errorf("without a ClusterCSIDriver (-want +got):\n%s", diff)
+	}
+}
+
+func TestARolloutHasMetricsWhileItGoesOn(t *testing.T) {
+	trip := newTrip(t, disk())
+	progressing := status.Condition("DiskDriverNodeServiceControllerProgressing", true, nodes.NodesInUse, "1 of 3")
+	progressing.LastTransitionTime = metav1.Unix(1700000000, 0)
+	result := outcome{rolled: nodes.Progress{Message: "1 of 3", Idle: 2, InUse: 5}}
+	result.seen.config.Settings = map[string]string{"NODE_ROLLOUT_LIMIT": "168h"}
+	trip.reporter.metrics.observe(disk(), []operatorv1.OperatorCondition{progressing}, result)
+	found := trip.gauges(t)
+	for name, want := range map[string]float64{
+		MetricRolloutNodes + " idle": 2, MetricRolloutNodes + " in_use": 5, MetricRolloutSince: 1700000000, MetricRolloutLimit: 604800,
+	} {
+		if found[name] != want {
+			t.Errorf("%s is %f, want %f", name, found[name], want)
+		}
+	}
+	trip.reporter.metrics.observe(disk(), []operatorv1.OperatorCondition{progressing}, outcome{})
+	if _, there := trip.gauges(t)[MetricRolloutSince]; there {
+		t.Error("it has a value without a roll-out")
 	}
 }
 
