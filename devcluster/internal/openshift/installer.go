@@ -10,6 +10,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	securityv1 "github.com/openshift/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -151,6 +152,13 @@ func (i *Installer) missing(ctx context.Context) (string, error) {
 		if !usable(node) {
 			return fmt.Sprintf("node %s is not ready", node.Name), nil
 		}
+	}
+	registrations := &storagev1.CSINodeList{}
+	if err := i.client.List(ctx, registrations); err != nil {
+		return "", fmt.Errorf("list CSINodes: %w", err)
+	}
+	if have := len(registrations.Items); have < len(nodes.Items) {
+		return fmt.Sprintf("%d of %d nodes have a CSINode", have, len(nodes.Items)), nil
 	}
 	for _, namespace := range operatorNamespaces() {
 		account := &corev1.ServiceAccount{}

@@ -7,6 +7,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	securityv1 "github.com/openshift/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ func newMapper(scheme *runtime.Scheme) (meta.RESTMapper, error) {
 		core.WithKind("ServiceAccount"): meta.RESTScopeNamespace,
 		core.WithKind("ConfigMap"):      meta.RESTScopeNamespace,
 		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"): global,
+		storagev1.SchemeGroupVersion.WithKind("CSINode"):                        global,
 	}
 	for _, kind := range []string{"APIServer", "Authentication", "ClusterVersion", "FeatureGate", "Infrastructure", "Proxy"} {
 		scopes[configv1.GroupVersion.WithKind(kind)] = global

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,7 +24,7 @@ import (
 // (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
 const registrationPath = "--kubelet-registration-path="
 
-// registration stands in for the part of the kubelet that registers CSI drivers: a CSINode lists those that have a pod on the node which is
+// registration stands in for the part of the kubelet that registers CSI drivers: each node has a CSINode, which lists those that have a pod on the node which is
 // ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and
 // UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
 type registration struct{ client client.Client }
@@ -36,8 +37,10 @@ func (s *registration) setup(manager ctrl.Manager) error {
 	toNode := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: object.(*corev1.Pod).Spec.NodeName}}}
 	})
+	isNew := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(manager).
 		Named("registration").
+		For(&corev1.Node{}, builder.WithPredicates(isNew)).
 		Watches(&corev1.Pod{}, toNode, builder.WithPredicates(isPlugin)).
 		Complete(s)
 }
