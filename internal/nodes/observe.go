@@ -24,6 +24,8 @@ const (
 	canaryPatience = 2 * time.Minute
 	// slowAfter is how long a new pod may take before nodes in use do not wait for it.
 	slowAfter = 5 * time.Minute
+	// brokenAfter is how long an outdated pod must not have served before it counts as broken on a node in use: a short outage is not that.
+	brokenAfter = 2 * time.Minute
 	// mostSettle is how long the pods of a node have at most to become unready.
 	mostSettle = time.Minute
 )
@@ -35,7 +37,7 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 			return Plan{}, err
 		}
 	}
-	if err := u.ask(ctx, outdated); err != nil {
+	if err := u.ask(ctx, pods, outdated); err != nil {
 		return Plan{}, err
 	}
 	down, err := u.downNodes(ctx, pods, outdated)
@@ -45,7 +47,8 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	made := Plan{
 		Fleet:  newFleet(pods, nil, down, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
 		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == numberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
-		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Away: map[string]*corev1.Pod{},
+		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
+		Away: map[string]*corev1.Pod{},
 	}
 	made.Users = u.survey.users
 	made.Outdated = map[string]*corev1.Pod{}
@@ -118,11 +121,48 @@ func (u *Updater) sort(plan *Plan, pods []corev1.Pod) {
 		case node == "" || plan.Down[node] || plan.Serving[node]:
 		case plan.Outdated[node] == pod:
 			plan.Faulty[node] = !works[pod.Labels[templateLabel]]
+			plan.Recent[node] = plan.inUse(node) && u.Now().Sub(unreadySince(pod)) < brokenAfter
 		default:
 			plan.Starting[node] = status.PodProblem(pod)
-			plan.Slow[node] = u.Now().Sub(pod.CreationTimestamp.Time) >= slowAfter
+			plan.Slow[node] = pod.DeletionTimestamp == nil && u.Now().Sub(pod.CreationTimestamp.Time) >= slowAfter
 		}
 	}
+}
+
+// unreadySince is since when a pod is not ready.
+func unreadySince(pod *corev1.Pod) time.Time {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// recall looks, once in a round of a process, for users that became unready after the pod of their node was replaced: an operator before this
+// one may have paused.
+func (u *Updater) recall(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
+	for i := range pods {
+		pod := &pods[i]
+		node := pod.Spec.NodeName
+		if len(u.survey.users[node]) == 0 || outdated[node] != nil || u.replaced[node] != nil {
+			continue
+		}
+		users, err := u.usersOn(ctx, node)
+		if err != nil {
+			return err
+		}
+		found := &replacement{at: u.Now(), served: u.Now(), ready: map[types.UID]bool{}}
+		for j := range users {
+			if !isReadyPod(&users[j]) && unreadySince(&users[j]).After(pod.CreationTimestamp.Time) {
+				found.ready[users[j].UID] = true
+			}
+		}
+		if len(found.ready) > 0 {
+			u.replaced[node] = found
+		}
+	}
+	return nil
 }
 
 // prove finds out whether the newest template works, on any node. It says what is wrong if it does not for too long.
@@ -149,7 +189,9 @@ func (u *Updater) prove(ctx context.Context, plan *Plan, pods []corev1.Pod) (fai
 			problem = "its CSINode does not list driver " + u.Driver
 			plan.Starting[node] = problem
 		}
-		if u.Now().Sub(pod.CreationTimestamp.Time) >= canaryPatience || isHopeless(pod) {
+		if u.Now().Sub(pod.CreationTimestamp.Time) >= canaryPatience || isHopeless(pod) || u.round.failed == pod.UID {
+			// It does not count as well again each time when the kubelet tries once more.
+			u.round.failed = pod.UID
 			failed = fmt.Sprintf("the new node pod does not work on node %s, where it is tried first: %s; look at pod %s/%s. All other nodes keep theirs",
 				node, problem, pod.Namespace, pod.Name)
 		}
@@ -209,11 +251,7 @@ func (u *Updater) settle(ctx context.Context, plan *Plan) error {
 		}
 		if replaced.served.IsZero() {
 			replaced.served = u.Now()
-			took := u.Now().Sub(replaced.at)
-			if u.pace == 0 {
-				u.pace = took
-			}
-			u.pace = (u.pace + took) / 2
+			u.notePace(u.Now().Sub(replaced.at))
 		}
 		switch {
 		case len(replaced.ready) == 0:
@@ -237,6 +275,17 @@ func (u *Updater) settle(ctx context.Context, plan *Plan) error {
 	}
 	slices.Sort(plan.Disturbed)
 	return nil
+}
+
+// notePace takes down how long a node was without a plugin, unless it was down.
+func (u *Updater) notePace(took time.Duration) {
+	switch {
+	case took > slowAfter:
+	case u.pace == 0:
+		u.pace = took
+	default:
+		u.pace = (u.pace + took) / 2
+	}
 }
 
 // disturbed are the pods of a node that were ready before, are there, and are not ready now.

@@ -25,6 +25,8 @@ type Plan struct {
 	Slow     map[string]bool
 	// Faulty are nodes whose outdated pod has a template that serves nowhere: it is not the node that is at fault.
 	Faulty map[string]bool
+	// Recent are nodes in use whose outdated pod serves no more since a moment ago: it may serve again.
+	Recent map[string]bool
 	// Cordoned are nodes that take no new pods, as in a drain.
 	Cordoned map[string]bool
 	// Away are the outdated pods of nodes that are down, cordoned and idle.
@@ -78,6 +80,8 @@ func (p Plan) Next() []string {
 	for _, node := range p.Waiting() {
 		serves, inUse := p.Serving[node], p.inUse(node)
 		switch {
+		case p.Recent[node]:
+			continue
 		case restarting >= p.Bound() || (serves && missing >= p.Bound()):
 			idleLeft = idleLeft || serves && !inUse
 			continue
@@ -101,20 +105,21 @@ func (p Plan) mayDisturb(others bool) bool {
 	case p.Policy != driver.IdleFirst || others || len(p.Disturbed) > 0 || p.Settling != "":
 		return false
 	}
-	// All that were replaced serve again.
+	// All that were replaced serve again, but for idle nodes that may never do.
+	slow := 0
 	for node := range p.Starting {
-		if !p.Slow[node] || p.inUse(node) {
-			return false
+		if p.Slow[node] && !p.inUse(node) {
+			slow++
 		}
 	}
-	return true
+	return p.Missing()-p.broken() <= slow
 }
 
 // broken is how many outdated pods do not serve: to replace one takes nothing away.
 func (p Plan) broken() int {
 	count := 0
 	for node := range p.Outdated {
-		if !p.Serving[node] {
+		if !p.Serving[node] && !p.Recent[node] {
 			count++
 		}
 	}
@@ -130,6 +135,7 @@ func (p Plan) canary() []string {
 	last := ""
 	for _, node := range p.Waiting() {
 		switch {
+		case p.Recent[node]:
 		case p.Faulty[node] || (p.Serving[node] && p.Missing() < p.Bound() && (!p.inUse(node) || p.Policy == driver.IdleFirst || p.Now)):
 			return []string{node}
 		case !p.Serving[node] && last == "":

@@ -92,6 +92,7 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"not on nodes in use while others wait":      {driver.IdleFirst, many(30, "old,used") + " a:old b:old c:old d:old e:old", nil, "a b c d"},
 		"not on nodes in use while others start":     {driver.IdleFirst, many(30, "old,used") + " a:starting", nil, ""},
 		"on nodes in use beside one that is slow":    {driver.IdleFirst, many(30, "old,used") + " a:slow", nil, "n00"},
+		"not on nodes in use while one has no pod":   {driver.IdleFirst, many(30, "old,used") + " a:none", nil, ""},
 		"not beside one in use that is slow":         {driver.IdleFirst, many(30, "old,used") + " a:slow,used", nil, ""},
 		"one node in use at a time":                  {driver.IdleFirst, many(30, "old,used"), nil, "n00"},
 		"no node in use until it is drained":         {driver.WhenDrained, many(30, "old,used") + " a:old", nil, "a"},

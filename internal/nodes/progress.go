@@ -20,6 +20,8 @@ const (
 	ReplacingPods = "ReplacingPods"
 	// NodesInUse means that only nodes in use are left, and wait until they are drained.
 	NodesInUse = "NodesInUse"
+	// NodesDown means that only nodes are left that are not ready.
+	NodesDown = "NodesDown"
 	// Paused means that pods became unready after the plugin of their node was replaced.
 	Paused = "RolloutPaused"
 )
@@ -41,6 +43,8 @@ type Progress struct {
 	// Idle and InUse are the nodes that wait.
 	Idle, InUse int
 	Changes     apply.ChangeSet
+	// Since is when the template was made.
+	Since time.Time
 	// Again is when to look once more although no event may come.
 	Again time.Duration
 }
@@ -63,7 +67,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
 	}
-	if len(inUse) > 0 && p.Proven {
+	if len(inUse) > 0 && (p.Proven || made.Reason == NodesInUse) {
 		text += p.usersText(inUse, name, number)
 	}
 	if left := p.estimate(pace, made); left > 0 {
@@ -85,6 +89,8 @@ func (p Plan) reason(inUse int) string {
 		return Paused
 	case inUse > 0 && inUse == len(p.Outdated) && p.Policy == driver.WhenDrained && !p.Now:
 		return NodesInUse
+	case len(p.Outdated)+len(p.Starting)+p.without() == 0 && len(p.Down) > 0:
+		return NodesDown
 	}
 	return ReplacingPods
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // drainInterval is how often it is looked for nodes that are drained. A node that the cluster updates is cordoned for some minutes.
-const drainInterval = 30 * time.Second
+const drainInterval = 45 * time.Second
 
 // survey is who uses volumes of the driver, where, and which nodes are cordoned or down. It is asked anew the less often the longer a roll-out
 // stays as it is.
@@ -44,10 +44,16 @@ func (s *survey) note(node string, users []corev1.Pod) {
 }
 
 // ask fills in the survey as far as it is too old.
-func (u *Updater) ask(ctx context.Context, outdated map[string]*corev1.Pod) error {
-	if pause := u.survey.patience.Pause(u.Now(), u.last.Message); u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= pause {
+func (u *Updater) ask(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
+	if pause := u.survey.patience.Pause(u.Now(), u.last.Reason); u.survey.at.IsZero() || u.Now().Sub(u.survey.at) >= pause {
+		first := u.survey.at.IsZero()
 		if err := u.askUsers(ctx); err != nil {
 			return err
+		}
+		if first {
+			if err := u.recall(ctx, pods, outdated); err != nil {
+				return err
+			}
 		}
 	}
 	if u.survey.cordoned == nil || u.Now().Sub(u.survey.drains) >= drainInterval {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -48,7 +49,11 @@ type Updater struct {
 type round struct {
 	// template is the UID of the DaemonSet with the number of the template, and hash that of its pods.
 	template, hash string
-	proven         bool
+	// since is when the template was made.
+	since  time.Time
+	proven bool
+	// failed is the canary that did not work.
+	failed types.UID
 }
 
 // replacement is one deletion of a node pod. The cache may show that pod for a while.
@@ -88,40 +93,61 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 		u.Forget()
 		return Progress{}, nil
 	}
+	if daemonSet.Status.ObservedGeneration < daemonSet.Generation {
+		// Kubernetes makes the revision of a template before it says that it has seen it.
+		return u.again(passInterval), nil
+	}
 	pods, err := u.pods(ctx, daemonSet)
 	if err != nil {
-		return Progress{}, err
+		return u.again(0), err
 	}
 	outdated, err := u.outdated(ctx, daemonSet, pods)
 	if err != nil {
-		return Progress{}, err
+		return u.again(0), err
 	}
-	if len(outdated) == 0 {
-		return u.end(pods), nil
+	if len(outdated) == 0 && u.isOver(pods) {
+		return u.end(), nil
 	}
 	if in.Lacks != "" {
-		return Progress{
-			Reason: ReplacingPods, Message: fmt.Sprintf("%d nodes keep their node pod: %s", len(outdated), in.Lacks), Again: surveyInterval,
-		}, nil
-	}
-	if wait := passInterval - u.Now().Sub(u.passed); wait > 0 {
-		// What was found last still holds, for as long.
-		last := u.last
-		last.Changes, last.Canary, last.Again = nil, "", wait
+		last := u.again(surveyInterval)
+		last.Reason = cmp.Or(last.Reason, ReplacingPods)
+		last.Message = fmt.Sprintf("%d nodes keep their node pod: %s", len(outdated), in.Lacks)
 		return last, nil
 	}
-	u.last, err = u.pass(ctx, in, pods, outdated)
-	u.passed = u.Now()
-	return u.last, err
+	if wait := passInterval - u.Now().Sub(u.passed); wait > 0 {
+		return u.again(wait), nil
+	}
+	made, err := u.pass(ctx, in, pods, outdated)
+	if err != nil {
+		last := u.again(0)
+		last.Changes = made.Changes
+		return last, err
+	}
+	u.last, u.passed = made, u.Now()
+	return made, nil
 }
 
-// end says, once, that a roll-out is over: all pods serve.
-func (u *Updater) end(pods []corev1.Pod) Progress {
-	if u.passed.IsZero() || slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) {
-		return Progress{}
+// again is what was found last, which still holds, but for what was done then.
+func (u *Updater) again(after time.Duration) Progress {
+	last := u.last
+	last.Changes, last.Canary, last.Again = nil, "", after
+	return last
+}
+
+// isOver tells, where no pod is outdated, whether nothing is under way either: all pods serve, the newest template works, and the users of all
+// nodes are as before.
+func (u *Updater) isOver(pods []corev1.Pod) bool {
+	return u.passed.IsZero() || u.round.proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
+		!slices.ContainsFunc(slices.Collect(maps.Values(u.replaced)), func(each *replacement) bool { return len(each.ready) > 0 })
+}
+
+// end says, once, that a roll-out is over.
+func (u *Updater) end() Progress {
+	ended := !u.passed.IsZero()
+	if ended {
+		u.last, u.passed, u.survey, u.replaced = Progress{}, time.Time{}, survey{}, nil
 	}
-	u.last, u.passed, u.survey = Progress{}, time.Time{}, survey{}
-	return Progress{Ended: true}
+	return Progress{Ended: ended}
 }
 
 // pass looks at the whole fleet, and deletes the pods that are next.
@@ -135,12 +161,12 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		return Progress{}, err
 	}
 	made := plan.progress(u.Driver, numberOf(in.DaemonSet), u.pace)
-	made.Failed = failed
+	made.Failed, made.Since = failed, u.round.since
 	made.Changes, err = u.replace(ctx, plan)
 	if !plan.Proven && len(made.Changes.With(apply.Deleted, apply.Terminating)) > 0 {
 		made.Canary = plan.Next()[0]
 	}
-	made.Again = min(u.survey.patience.Pause(u.Now(), made.Message), drainInterval)
+	made.Again = min(u.survey.patience.Pause(u.Now(), made.Reason), drainInterval)
 	if plan.Settling != "" {
 		made.Again = min(made.Again, settleInterval)
 	}
@@ -163,6 +189,10 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	}
 	for i := range cached {
 		pod := &cached[i]
+		if pod.Spec.NodeName == "" {
+			// It is for one node, and takes nobody's place before it is there.
+			pod.Spec.NodeName = intended(pod)
+		}
 		if gone := u.replaced[pod.Spec.NodeName]; gone != nil && gone.pod == pod.UID && pod.DeletionTimestamp == nil {
 			pod.DeletionTimestamp = &metav1.Time{Time: gone.at}
 		}
@@ -219,11 +249,17 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 		revision := &revisions.Items[i]
 		if metav1.IsControlledBy(revision, daemonSet) && revision.Revision > newest {
 			next.hash, newest = revision.Labels[appsv1.ControllerRevisionHashLabelKey], revision.Revision
+			next.since = revision.CreationTimestamp.Time
 		}
+	}
+	if next.hash == "" {
+		return fmt.Errorf("DaemonSet %s has no revision", daemonSet.Name)
 	}
 	u.round, u.passed, u.survey = next, time.Time{}, survey{}
 	// What is long over would only be in the way.
-	maps.DeleteFunc(u.replaced, func(_ string, done *replacement) bool { return u.Now().Sub(done.at) > time.Hour })
+	maps.DeleteFunc(u.replaced, func(_ string, done *replacement) bool {
+		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour
+	})
 	return nil
 }
 
@@ -236,12 +272,12 @@ func (u *Updater) replace(ctx context.Context, plan Plan) (apply.ChangeSet, erro
 		if pod == nil {
 			pod = plan.Away[node]
 		}
-		if plan.Serving[node] {
+		if plan.Serving[node] || plan.inUse(node) {
 			users, err := u.usersOn(ctx, node)
 			if err != nil {
 				return deleted, err
 			}
-			if len(users) > 0 && !plan.inUse(node) {
+			if len(users) > 0 && plan.Serving[node] && !plan.inUse(node) {
 				// It is in use now: its turn is another one.
 				u.survey.note(node, users)
 				continue

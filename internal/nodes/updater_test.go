@@ -3,238 +3,19 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
-
-const fleetDriver = "d.example.com"
-
-// operated is an Updater on a cluster that does nothing by itself, and a clock.
-type operated struct {
-	Updater
-	cache, cluster *canned.Cluster
-	now            time.Time
-	in             Input
-	made           int
-}
-
-// operate has nodes whose pods have template 1, and a DaemonSet with template 2.
-func operate(nodes ...string) *operated {
-	o := &operated{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	daemonSet := ourNodes()
-	daemonSet.Namespace, daemonSet.Name, daemonSet.UID = "here", "plugin", "ds"
-	daemonSet.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}
-	daemonSet.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "plugin"}}
-	daemonSet.Status.DesiredNumberScheduled = int32(len(nodes))
-	o.in = Input{DaemonSet: daemonSet, Policy: driver.IdleFirst}
-	objects := []client.Object{revision(daemonSet, 1, "old"), revision(daemonSet, 2, "new")}
-	for _, node := range nodes {
-		live := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		live.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		registered := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		registered.Spec.Drivers = []storagev1.CSINodeDriver{{Name: fleetDriver}}
-		objects = append(objects, live, registered, o.pod(node, "1", "old", true))
-	}
-	// What is true of one is true of the other, until a test says otherwise.
-	o.cluster = canned.New(scheme.Scheme, objects...)
-	o.cache = o.cluster
-	o.Updater = Updater{Client: o.cache, Live: o.cluster, Driver: fleetDriver, Now: func() time.Time { return o.now }}
-	return o
-}
-
-func revision(of *appsv1.DaemonSet, number int64, hash string) *appsv1.ControllerRevision {
-	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: of.Namespace, Name: "plugin-" + hash, Labels: map[string]string{"app": "plugin", appsv1.ControllerRevisionHashLabelKey: hash},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: of.Name, UID: of.UID, Controller: new(true)}},
-		},
-		Revision: number,
-	}
-}
-
-// pod is a node pod of a template.
-func (o *operated) pod(node, template, hash string, ready bool) *corev1.Pod {
-	o.made++
-	pod := plugin(node, "sa", ready)
-	pod.Namespace, pod.Name, pod.UID = "here", fmt.Sprintf("plugin-%s-%d", node, o.made), types.UID(fmt.Sprint(node, o.made))
-	pod.Labels = map[string]string{"app": "plugin", templateLabel: template, appsv1.ControllerRevisionHashLabelKey: hash}
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "plugin", UID: "ds", Controller: new(true)}}
-	pod.CreationTimestamp = metav1.NewTime(o.now)
-	if !ready {
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
-	}
-	return &pod
-}
-
-// use lets a pod use a volume on a node, ready and with a readiness probe that needs 30 seconds to fail.
-func (o *operated) use(node string) *corev1.Pod {
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + node}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: fleetDriver}
-	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data-" + node}
-	user := plugin(node, "default", true)
-	user.Namespace, user.Name, user.UID, user.Labels = "shop", "web-"+node, types.UID("web-"+node), nil
-	user.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + node},
-	}}}
-	user.Spec.Containers = []corev1.Container{{ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
-	o.cluster.Objects = append(o.cluster.Objects, volume, &user)
-	return &user
-}
-
-// replaced lets the DaemonSet make the new pods of nodes.
-func (o *operated) replaced(ready bool, nodes ...string) {
-	for _, node := range nodes {
-		o.gone(node)
-		o.cluster.Objects = append(o.cluster.Objects, o.pod(node, "2", "new", ready))
-	}
-}
-
-// gone takes the node pod of a node out of the cluster.
-func (o *operated) gone(node string) {
-	o.cluster.Objects = slices.DeleteFunc(o.cluster.Objects, func(object client.Object) bool {
-		pod, isPod := object.(*corev1.Pod)
-		return isPod && pod.Labels["app"] == "plugin" && pod.Spec.NodeName == node
-	})
-}
-
-// pass lets some time go by, and returns the nodes whose pod is deleted.
-func (o *operated) pass(t *testing.T, after time.Duration) (string, Progress) {
-	t.Helper()
-	o.now = o.now.Add(after)
-	before := len(o.cluster.Writes)
-	made, err := o.Advance(t.Context(), o.in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var nodes []string
-	for _, write := range o.cluster.Writes[before:] {
-		name, isDelete := strings.CutPrefix(write, "delete Pod here/plugin-")
-		if !isDelete {
-			t.Fatalf("wrote %s", write)
-		}
-		nodes = append(nodes, name[:strings.LastIndex(name, "-")])
-	}
-	return strings.Join(nodes, " "), made
-}
-
-// deletes is pass for one who expects something.
-func (o *operated) deletes(t *testing.T, after time.Duration, want string) Progress {
-	t.Helper()
-	got, made := o.pass(t, after)
-	if got != want {
-		t.Fatalf("deleted %q, want %q; it says %s: %s", got, want, made.Reason, made.Message)
-	}
-	return made
-}
-
-func TestWithoutOutdatedPodsNothingIsAsked(t *testing.T) {
-	o := operate("a", "b")
-	o.replaced(true, "a", "b")
-	for range 3 {
-		if made := o.deletes(t, time.Minute, ""); made.Message != "" || made.Again != 0 {
-			t.Errorf("%+v", made)
-		}
-	}
-	want := []string{"list Pod here", "list Pod here", "list Pod here"}
-	if diff := cmp.Diff(want, o.cluster.Reads); diff != "" {
-		t.Errorf("reads (-want +got):\n%s", diff)
-	}
-}
-
-// A template that was used before has a new number, but its pods are those that are wanted.
-func TestARollbackReplacesOnlyWhatDiffers(t *testing.T) {
-	o := operate("a", "b", "c")
-	o.in.DaemonSet.Annotations[appsv1.DeprecatedTemplateGeneration] = "3"
-	for _, object := range o.cluster.Objects {
-		if of, isRevision := object.(*appsv1.ControllerRevision); isRevision && of.Name == "plugin-old" {
-			of.Revision = 3
-		}
-	}
-	o.replaced(true, "b")
-	o.deletes(t, 0, "b")
-}
-
-func TestACanaryIsProvenBeforeOthersFollow(t *testing.T) {
-	o := operate("a", "b", "c", "d")
-	made := o.deletes(t, 0, "a")
-	if made.Canary != "a" {
-		t.Errorf("canary %q", made.Canary)
-	}
-	// Its pod has gone, then it starts, then it serves before its kubelet knows the driver.
-	o.gone("a")
-	o.deletes(t, 2*time.Second, "")
-	o.replaced(false, "a")
-	made = o.deletes(t, 2*time.Second, "")
-	if made.Reason != TryingCanary || made.Failed != "" || made.Canary != "" {
-		t.Errorf("%+v", made)
-	}
-	o.register("a", false)
-	o.replaced(true, "a")
-	made = o.deletes(t, canaryPatience, "")
-	if made.Reason != TryingCanary {
-		t.Errorf("%+v", made)
-	}
-	made = o.deletes(t, canaryPatience, "")
-	if want := "CSINode does not list driver"; !strings.Contains(made.Failed, want) {
-		t.Errorf("failed %q, want %q", made.Failed, want)
-	}
-	o.register("a", true)
-	if made = o.deletes(t, 2*time.Second, "b"); made.Failed != "" || made.Reason != ReplacingPods {
-		t.Errorf("%+v", made)
-	}
-}
-
-func (o *operated) register(node string, known bool) {
-	for _, object := range o.cluster.Objects {
-		if found, isNode := object.(*storagev1.CSINode); isNode && found.Name == node {
-			found.Spec.Drivers = nil
-			if known {
-				found.Spec.Drivers = []storagev1.CSINodeDriver{{Name: fleetDriver}}
-			}
-		}
-	}
-}
-
-func TestACanaryFails(t *testing.T) {
-	for name, tc := range map[string]struct {
-		waiting string
-		after   time.Duration
-		failed  bool
-	}{
-		"it starts":            {"ContainerCreating", time.Minute, false},
-		"it does not for long": {"ContainerCreating", canaryPatience, true},
-		"it never will":        {"ImagePullBackOff", 2 * time.Second, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := operate("a", "b")
-			o.deletes(t, 0, "a")
-			o.replaced(false, "a")
-			for _, object := range o.cluster.Objects {
-				if pod, isPod := object.(*corev1.Pod); isPod && pod.Spec.NodeName == "a" {
-					pod.Status.ContainerStatuses[0].State.Waiting.Reason = tc.waiting
-				}
-			}
-			if made := o.deletes(t, tc.after, ""); (made.Failed != "") != tc.failed || tc.failed && !strings.Contains(made.Failed, tc.waiting) {
-				t.Errorf("failed %q", made.Failed)
-			}
-		})
-	}
-}
 
 // The cache may go on to show what was deleted.
 func TestWhatWasDeletedIsNotCountedOn(t *testing.T) {
@@ -287,12 +68,104 @@ func TestNodesInUseHaveTheirTurn(t *testing.T) {
 	web.Status.Conditions[0].Status = corev1.ConditionTrue
 	o.deletes(t, surveyInterval, "b")
 	o.replaced(true, "b")
+	// The users of the last node count as well.
+	if made := o.deletes(t, 2*time.Second, ""); made.Ended || made.Message == "" {
+		t.Errorf("%+v", made)
+	}
+	o.deletes(t, 30*time.Second, "")
 	if made := o.deletes(t, 2*time.Second, ""); !made.Ended {
 		t.Errorf("%+v", made)
 	}
 	if made := o.deletes(t, 2*time.Second, ""); made.Ended {
 		t.Error("it ends twice")
 	}
+}
+
+// Kubernetes makes the revision of a template a moment after the DaemonSet has it. Until then, all pods look right.
+func TestATemplateThatKubernetesHasNotSeenIsNotJudged(t *testing.T) {
+	o := operate("a", "b")
+	o.in.DaemonSet.Generation++
+	newest := o.cluster.Objects[1]
+	o.cluster.Objects = slices.DeleteFunc(o.cluster.Objects, func(object client.Object) bool { return object == newest })
+	o.deletes(t, 0, "")
+	o.cluster.Objects = append(o.cluster.Objects, newest)
+	o.in.DaemonSet.Status.ObservedGeneration++
+	o.deletes(t, 2*time.Second, "a")
+}
+
+// A pod that fits no node is in nobody's way, and is replaced when the template is corrected.
+func TestAPodThatFitsNoNode(t *testing.T) {
+	unscheduled := func(o *operated, node, template, hash string) {
+		o.gone(node)
+		pod := o.pod("", template, hash, false)
+		pod.Name, pod.UID = "plugin-"+node+"-0", "pending"
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+			}}}},
+		}}}
+		pod.Status.ContainerStatuses = nil
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}
+		o.cluster.Objects = append(o.cluster.Objects, pod)
+	}
+	o := operate("a", "b")
+	o.deletes(t, 0, "a")
+	unscheduled(o, "a", "2", "new")
+	made := o.deletes(t, canaryPatience, "")
+	if !strings.Contains(made.Failed, "node a") || !strings.Contains(made.Failed, "Unschedulable") {
+		t.Errorf("failed: %q", made.Failed)
+	}
+	o = operate("a", "b")
+	unscheduled(o, "b", "1", "old")
+	o.replaced(true, "a")
+	o.deletes(t, 0, "b")
+}
+
+func TestACanaryThatIsTheOnlyNode(t *testing.T) {
+	o := operate("a")
+	o.deletes(t, 0, "a")
+	o.replaced(false, "a")
+	if made := o.deletes(t, canaryPatience, ""); made.Reason != TryingCanary || !strings.Contains(made.Failed, "node a") {
+		t.Errorf("%+v", made)
+	}
+	o.replaced(true, "a")
+	o.deletes(t, 2*time.Second, "")
+	if made := o.deletes(t, 2*time.Second, ""); !made.Ended {
+		t.Errorf("%+v", made)
+	}
+}
+
+// The operator before this one paused. It is not known what was ready, but since when it is not.
+func TestAPauseOutlivesTheOperator(t *testing.T) {
+	o := operate("a", "b", "c")
+	o.replaced(true, "c", "a")
+	web := o.use("a")
+	o.use("b")
+	web.Status.Conditions[0].Status = corev1.ConditionFalse
+	web.Status.Conditions[0].LastTransitionTime = metav1.NewTime(o.now.Add(time.Second))
+	made := o.deletes(t, time.Minute, "")
+	if made.Reason != Paused || !strings.Contains(made.Message, "shop/web-a") {
+		t.Errorf("%s: %s", made.Reason, made.Message)
+	}
+	web.Status.Conditions[0].Status = corev1.ConditionTrue
+	o.deletes(t, surveyInterval, "b")
+}
+
+// A plugin that is not ready for a moment may still hold the mounts of its node.
+func TestAShortOutageIsNoReasonToDisturbANodeInUse(t *testing.T) {
+	o := operate("a", "b", "c")
+	o.in.Policy = driver.WhenDrained
+	o.replaced(true, "c")
+	o.use("a")
+	o.use("b")
+	for _, object := range o.cluster.Objects {
+		if pod, isPod := object.(*corev1.Pod); isPod && pod.Spec.NodeName == "a" && pod.Labels["app"] != "" {
+			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(o.now)
+		}
+	}
+	o.deletes(t, time.Minute, "")
+	o.deletes(t, brokenAfter, "a")
 }
 
 // Between the survey and the deletion a pod may come.

@@ -144,7 +144,12 @@ func Snapshots(d driver.Driver, kinds map[schema.GroupKind]bool) []Watched {
 func stripPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields, pod.Annotations = nil, nil
-		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
+		kept := corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName}
+		if pod.Spec.NodeName == "" {
+			// It says for which node the pod of a DaemonSet is.
+			kept.Affinity = pod.Spec.Affinity
+		}
+		pod.Spec = kept
 		for _, containers := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 			for i := range containers {
 				containers[i] = corev1.ContainerStatus{State: containers[i].State}

@@ -24,9 +24,9 @@ import (
 // (node-driver-registrar v2.15.0, cmd/csi-node-driver-registrar/main.go; CSI drivers, "Communication with the kubelet").
 const registrationPath = "--kubelet-registration-path="
 
-// registration stands in for the part of the kubelet that registers CSI drivers: each node has a CSINode, which lists those that have a pod on the node which is
-// ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go, InstallCSIDriver and
-// UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
+// registration stands in for the part of the kubelet that registers CSI drivers: each node has a CSINode, which lists those that have a pod on
+// the node which is ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go,
+// InstallCSIDriver and UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
 type registration struct{ client client.Client }
 
 func (s *registration) setup(manager ctrl.Manager) error {

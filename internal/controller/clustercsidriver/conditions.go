@@ -84,8 +84,12 @@ func (c conditioner) conditions(
 	}
 	all = append(all, services...)
 	all = c.canary(all, result)
-	all, wait := c.stuck(all, result)
-	again = status.MinRequeue(again, wait)
+	if cr.Spec.ManagementState != operatorv1.Unmanaged {
+		// What nobody manages, nobody goes on with.
+		var wait time.Duration
+		all, wait = c.stuck(all, result)
+		again = status.MinRequeue(again, wait)
+	}
 	credentials, wait := c.credentialConditions(cr, result)
 	all = append(all, credentials...)
 	return c.explain(status.Sum(all), result), stable, status.MinRequeue(again, wait)

@@ -109,7 +109,12 @@ func (m *metrics) rollout(d driver.Driver, conditions []operatorv1.OperatorCondi
 	progressing := status.Find(conditions, d.ConditionPrefix+nodeService+status.Progressing)
 	m.rolloutNodes.WithLabelValues(m.driver, "idle").Set(float64(result.rolled.Idle))
 	m.rolloutNodes.WithLabelValues(m.driver, "in_use").Set(float64(result.rolled.InUse))
-	m.rolloutSince.WithLabelValues(m.driver).Set(float64(progressing.LastTransitionTime.Unix()))
+	since := progressing.LastTransitionTime.Time
+	if result.rolled.Since.After(since) {
+		// One roll-out may follow the other.
+		since = result.rolled.Since
+	}
+	m.rolloutSince.WithLabelValues(m.driver).Set(float64(since.Unix()))
 	m.rolloutLimit.WithLabelValues(m.driver).Set(driver.RolloutLimit(result.seen.config.Settings).Seconds())
 }
 

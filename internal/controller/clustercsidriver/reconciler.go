@@ -134,10 +134,12 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
 	case unwanted.remove, r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
+		r.Nodes.Forget()
 		result = r.remove(ctx, cr, live)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
 		result = r.install(ctx, cr, live)
 	default:
+		r.Nodes.Forget()
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
 		// the cluster: nothing is touched, the status says what runs.
 		result = r.look(ctx, cr, live)
