@@ -20,7 +20,7 @@ import (
 
 const (
 	// passInterval is how often a roll-out is looked at, at most: each new pod wakes the controller up.
-	passInterval = time.Second
+	passInterval = 200 * time.Millisecond
 	// settleInterval is how soon again while the users of a node are given time.
 	settleInterval = 5 * time.Second
 )

@@ -179,7 +179,12 @@ func (s *scene) writes(t *testing.T, since env.Mark) []string {
 			continue
 		}
 		if request.IsWrite() && object.Subresource != "status" {
-			found = append(found, fmt.Sprintf("%s %s %s", request.Verb, object.Resource, object.Name))
+			name := object.Name
+			if object.Resource == "pods" && strings.HasPrefix(name, nodeDaemonSet+"-") {
+				// They are replaced one by one.
+				name = nodeDaemonSet
+			}
+			found = append(found, fmt.Sprintf("%s %s %s", request.Verb, object.Resource, name))
 		}
 	}
 	slices.Sort(found)

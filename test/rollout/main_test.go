@@ -24,7 +24,7 @@ const (
 	driverName = "efs.csi.aws.com"
 	daemonSet  = "efs-csi-node"
 	// count is how many nodes there are, used on how many of them pods use volumes, and bound how many may be without a plugin.
-	count, used, bound = 60, 8, 6
+	count, used, bound = 60, 5, 6
 	project            = "shop"
 )
 
@@ -72,7 +72,7 @@ func (s *scene) start() {
 	s.T.Helper()
 	var err error
 	s.operator, err = s.StartOperator(s.T.Context(), []string{
-		"--kubeconfig", s.through.Kubeconfig(s.T, s.Cluster, env.OperatorNamespace), "--leader-elect-retry-period", "1s",
+		"--kubeconfig", s.through.Kubeconfig(s.T, s.Cluster, env.OperatorNamespace), "--leader-elect=false",
 	}, []string{"LOOK_AT_AWS=false"})
 	env.Must(s.T, err)
 	env.StopAtEnd(s.T, s.operator)
