@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,8 +101,9 @@ func (m *Migration) message(f nodes.Fleet) string {
 // shortenNodes keeps a list of nodes within what people read. "adopt --dry-run" lists all.
 func shortenNodes(nodes []string) string {
 	const most = 20
-	if len(nodes) <= most {
-		return strings.Join(nodes, ", ")
+	text := status.ShortenTo(nodes, most)
+	if len(nodes) > most {
+		text += `, which "adopt --dry-run" lists`
 	}
-	return fmt.Sprintf("%s and %d more, which \"adopt --dry-run\" lists", strings.Join(nodes[:most], ", "), len(nodes)-most)
+	return text
 }

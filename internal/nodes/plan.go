@@ -129,7 +129,8 @@ func (p Plan) broken() int {
 // canary is the node on which a new template is tried; none while one is tried. Where a template has never worked, its pods come first. A node
 // whose own fault it may be that its pod does not serve comes last: it would prove nothing.
 func (p Plan) canary() []string {
-	if len(p.Starting) > 0 || p.missingUpdated() {
+	// Where a node has no pod at all, the one that the DaemonSet makes there is tried.
+	if len(p.Starting)+p.without() > 0 {
 		return nil
 	}
 	last := ""
@@ -147,6 +148,3 @@ func (p Plan) canary() []string {
 	}
 	return nil
 }
-
-// missingUpdated tells whether a node has no pod at all: the one that the DaemonSet makes there is tried, and no other one.
-func (p Plan) missingUpdated() bool { return p.Count() > len(p.Occupied) }

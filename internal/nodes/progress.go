@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -126,16 +125,7 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		how = "they wait until they are drained"
 	}
 	return fmt.Sprintf("; %d nodes are in use, %s: %s. To replace their pods now, although mounts of %d pods stall meanwhile, set annotation %s=%s on "+
-		"ClusterCSIDriver %s", len(inUse), how, shorten(names), pods, ReplaceNowAnnotation, number, name)
-}
-
-// shorten keeps a list of nodes within what people read.
-func shorten(names []string) string {
-	const most = 10
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+		"ClusterCSIDriver %s", len(inUse), how, status.ShortenTo(names, 10), pods, ReplaceNowAnnotation, number, name)
 }
 
 // estimate is how long the roll-out will go on, in whole minutes; 0 if that is not known.

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -89,23 +88,21 @@ func (r *Replacer) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *
 	if daemonSet == nil {
 		return found
 	}
-	// Kubernetes counts the templates in the annotation, and labels the pods with that number.
-	generation := daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
+	number := numberOf(daemonSet)
 	for i := range pods {
 		pod := &pods[i]
 		if r.IsOld(pod) || down[pod.Spec.NodeName] {
 			continue
 		}
-		made := pod.Labels["pod-template-generation"]
-		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != generation {
+		made := pod.Labels[templateLabel]
+		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != number {
 			found[pod.Spec.NodeName] = pod
 		}
 	}
 	return found
 }
 
-// down are the nodes that are not ready, of those with a plugin that is not. A pod that is deleted there does not go, and
-// another one does not come.
+// down are the nodes that are not ready, of those with a plugin that is not.
 func (r *Replacer) down(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
 	found := map[string]bool{}
 	for i := range pods {
@@ -113,11 +110,10 @@ func (r *Replacer) down(ctx context.Context, pods []corev1.Pod) (map[string]bool
 		if _, known := found[name]; name == "" || known || Serves(&pods[i]) {
 			continue
 		}
-		node := &corev1.Node{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read Node %s: %w", name, err)
+		var err error
+		if found[name], err = isDown(ctx, r.Live, name); err != nil {
+			return nil, err
 		}
-		found[name] = !isReady(node)
 	}
 	return found, nil
 }

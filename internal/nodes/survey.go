@@ -138,26 +138,29 @@ func (u *Updater) isNew(pod *corev1.Pod) bool {
 	return true
 }
 
-// isDown tells whether a node is not ready. A pod that is deleted there does not go, and another one does not come.
+// isDown is what was found out about a node lately.
 func (u *Updater) isDown(ctx context.Context, name string) (bool, error) {
 	if known, found := u.survey.down[name]; found && u.Now().Sub(known.at) < drainInterval {
 		return known.down, nil
 	}
-	node := &corev1.Node{}
-	if err := u.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Node %s: %w", name, err)
+	down, err := isDown(ctx, u.Live, name)
+	if err != nil {
+		return false, err
 	}
 	if u.survey.down == nil {
 		u.survey.down = map[string]asked{}
 	}
-	down := !isReady(node)
 	u.survey.down[name] = asked{down: down, at: u.Now()}
 	return down, nil
 }
 
-// isReady tells whether the kubelet of a node works.
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+// isDown tells whether a node is not ready. A pod that is deleted there does not go, and another one does not come.
+func isDown(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read Node %s: %w", name, err)
+	}
+	return !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	})
+	}), nil
 }

@@ -162,9 +162,10 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	}
 	made := plan.progress(u.Driver, numberOf(in.DaemonSet), u.pace)
 	made.Failed, made.Since = failed, u.round.since
-	made.Changes, err = u.replace(ctx, plan)
+	next := plan.Next()
+	made.Changes, err = u.replace(ctx, plan, next)
 	if !plan.Proven && len(made.Changes.With(apply.Deleted, apply.Terminating)) > 0 {
-		made.Canary = plan.Next()[0]
+		made.Canary = next[0]
 	}
 	made.Again = min(u.survey.patience.Pause(u.Now(), made.Reason), drainInterval)
 	if plan.Settling != "" {
@@ -264,9 +265,9 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 }
 
 // replace deletes the pods that are next. Right before, it looks at the pods of the node once more: one may have come since.
-func (u *Updater) replace(ctx context.Context, plan Plan) (apply.ChangeSet, error) {
+func (u *Updater) replace(ctx context.Context, plan Plan, next []string) (apply.ChangeSet, error) {
 	var deleted apply.ChangeSet
-	for _, node := range plan.Next() {
+	for _, node := range next {
 		pod := plan.Outdated[node]
 		made := &replacement{at: u.Now()}
 		if pod == nil {

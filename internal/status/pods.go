@@ -61,8 +61,10 @@ func containerProblem(state corev1.ContainerState) string {
 }
 
 // Shorten keeps a message readable: five names and the number of the others.
-func Shorten(names []string) string {
-	const most = 5
+func Shorten(names []string) string { return ShortenTo(names, 5) }
+
+// ShortenTo names at most so many, and says how many more there are.
+func ShortenTo(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}
