@@ -72,7 +72,7 @@ func start(ctx context.Context, options app.Options) error {
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
 	}
-	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems.Volumes)
+	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.

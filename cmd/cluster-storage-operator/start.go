@@ -11,7 +11,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
@@ -62,7 +61,7 @@ func start(ctx context.Context, options app.Options) error {
 	if err := controller.SetupWithManager(mgr, conflicts); err != nil {
 		return err
 	}
-	caches := []cache.Cache{mgr.GetCache(), conflicts}
+	caches := []manager.Cache{mgr.GetCache(), conflicts}
 	return app.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
 }
 

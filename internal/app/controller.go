@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
@@ -67,13 +64,16 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 }
 
 // Run serves one driver. The operator is ready when its caches are filled, further ones included. The version is that of the program.
-func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...cache.Cache) error {
-	caches := slices.Concat(slices.Collect(maps.Values(controller.Secrets)), []cache.Cache{mgr.GetCache()}, further)
+func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...manager.Cache) error {
+	caches := append([]manager.Cache{mgr.GetCache()}, further...)
+	for _, secret := range controller.Secrets {
+		caches = append(caches, secret)
+	}
 	return Serve(ctx, mgr, controller.Alive, caches, "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
 }
 
 // Serve adds the checks for the probes, and runs the manager until ctx ends. The keys and values are logged.
-func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []cache.Cache, keysAndValues ...any) error {
+func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []manager.Cache, keysAndValues ...any) error {
 	if err := errors.Join(mgr.AddHealthzCheck("reconcile", alive), mgr.AddReadyzCheck("caches", manager.Filled(caches...))); err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}

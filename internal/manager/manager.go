@@ -209,15 +209,24 @@ func New(
 			}
 		}
 	}
+	if err := manager.Add(&memory{}); err != nil {
+		return nil, fmt.Errorf("add what gives memory back: %w", err)
+	}
 	if err := manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("add health check: %w", err)
 	}
 	return manager, nil
 }
 
+// Cache is what is filled some time after the start.
+type Cache interface {
+	// WaitForCacheSync is false if it is not filled before ctx ends.
+	WaitForCacheSync(ctx context.Context) bool
+}
+
 // Filled is a check for the readiness probe: an operator without the right to watch something never becomes ready, instead
 // of doing nothing unnoticed. One that waits for its turn to lead watches little, and is ready as well.
-func Filled(caches ...cache.Cache) healthz.Checker {
+func Filled(caches ...Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
 		defer cancel()

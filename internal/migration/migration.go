@@ -126,10 +126,17 @@ func (m *Migration) pauseFor(state State) time.Duration {
 func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	isNodePod := client.MatchingLabelsSelector{Selector: driver.WithApp(m.Driver.NodeApps()...)}
-	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod); err != nil {
+	// In a large cluster there are many, and they are read in every reconcile.
+	if err := reader.List(ctx, pods, client.InNamespace(m.Namespace), isNodePod, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the node pods: %w", err)
 	}
-	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !match(&pod) }), nil
+	var found []corev1.Pod
+	for i := range pods.Items {
+		if match(&pods.Items[i]) {
+			found = append(found, pods.Items[i])
+		}
+	}
+	return found, nil
 }
 
 // Forget drops what belongs to the life of one ClusterCSIDriver.

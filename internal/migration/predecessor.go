@@ -144,7 +144,7 @@ func (p *Predecessor) isSelf(deployment *appsv1.Deployment) bool {
 // deployments are all Deployments of its name, of any owner.
 func (p *Predecessor) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
-	if err := p.Reader.List(ctx, list); err != nil {
+	if err := p.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("look for %s: %w", p.Title, err)
 	}
 	return list.Items, nil

@@ -97,6 +97,9 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 		// Kubernetes makes the revision of a template before it says that it has seen it.
 		return u.again(passInterval), nil
 	}
+	if u.passed.IsZero() && daemonSet.Status.UpdatedNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
+		return Progress{}, nil
+	}
 	pods, err := u.pods(ctx, daemonSet)
 	if err != nil {
 		return u.again(0), err
@@ -201,14 +204,20 @@ func (u *Updater) pods(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]core
 	return cached, nil
 }
 
-// podsOf lists the pods of a DaemonSet. A cache knows no pages.
+// podsOf lists the pods of a DaemonSet. A cache knows no pages, and does not copy what it has: nobody may change more than the first level.
 func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) ([]corev1.Pod, error) {
 	found := &corev1.PodList{}
 	ours := client.MatchingLabels(daemonSet.Spec.Selector.MatchLabels)
-	if err := reader.List(ctx, found, client.InNamespace(daemonSet.Namespace), ours); err != nil {
+	if err := reader.List(ctx, found, client.InNamespace(daemonSet.Namespace), ours, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the node pods of DaemonSet %s: %w", daemonSet.Name, err)
 	}
-	return slices.DeleteFunc(found.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, daemonSet) }), nil
+	var pods []corev1.Pod
+	for i := range found.Items {
+		if metav1.IsControlledBy(&found.Items[i], daemonSet) {
+			pods = append(pods, found.Items[i])
+		}
+	}
+	return pods, nil
 }
 
 // outdated are the pods, by node, that an earlier template made and that are not being deleted.

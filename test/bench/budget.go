@@ -12,15 +12,25 @@ import (
 type budget struct {
 	requests, writes, residentMebibytes int
 	repairMilliseconds                  float64
+	// changeRequests are those of a roll-out of a change.
+	changeRequests int
 }
+
+// requestsForEachNode is what a roll-out may cost for each node: its pod is deleted, its new pod and its CSINode are looked at.
+const requestsForEachNode = 4
 
 // budgetOf depends on the size of the cluster. A roll-out over many nodes is reported step by step, so that only small
 // clusters have a limit of requests.
 func budgetOf(scenario Scenario) budget {
-	if scenario.Nodes <= 12 {
-		return budget{requests: 45, writes: 30, residentMebibytes: 60, repairMilliseconds: 1000}
+	all := budget{residentMebibytes: 70, repairMilliseconds: 1000, changeRequests: requestsForEachNode * scenario.Nodes}
+	switch {
+	case scenario.Nodes <= 12:
+		// The few requests of any change weigh more than those for its nodes.
+		all.requests, all.writes, all.residentMebibytes, all.changeRequests = 45, 30, 60, 0
+	case scenario.Nodes > 500 || scenario.Shares > 0:
+		all.residentMebibytes = 120
 	}
-	return budget{residentMebibytes: 90, repairMilliseconds: 1000}
+	return all
 }
 
 // overBudget says where our operator costs more than it may.
@@ -30,7 +40,7 @@ func (r Report) overBudget() error {
 		for _, result := range scenario.Results {
 			if result.Operator == oursName {
 				for _, problem := range budgetOf(scenario.Scenario).check(result) {
-					problems = append(problems, fmt.Errorf("over budget with %d nodes and %d PVs: %s", scenario.Nodes, scenario.OtherVolumes, problem))
+					problems = append(problems, fmt.Errorf("over budget with %s: %s", scenario.Scenario, problem))
 				}
 			}
 		}
@@ -51,9 +61,15 @@ func (b budget) check(result Result) []string {
 	}
 	if idle := result.Idle; idle != nil {
 		if idle.Requests > 0 {
-			problems = append(problems, fmt.Sprintf("requests while idle: %d, none are allowed", idle.Requests))
+			problems = append(problems, fmt.Sprintf("requests while idle: %d, none are allowed: %v", idle.Requests, idle.Kinds))
 		}
 		over("MiB of resident memory", float64(idle.ResidentKibibytes)/1024, float64(b.residentMebibytes))
+	}
+	if change := result.Change; change != nil {
+		over("requests to roll out a change", float64(change.Requests), float64(b.changeRequests))
+		if change.RolledOut == nil {
+			problems = append(problems, "a change is not rolled out within the limit")
+		}
 	}
 	if repair := result.Repair; repair != nil {
 		for _, name := range slices.Sorted(maps.Keys(repair.Milliseconds)) {

@@ -13,9 +13,12 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 			Idle:     &IdleCost{Requests: idle, ResidentKibibytes: kibibytes},
 			Repair:   &RepairCost{Milliseconds: map[string]float64{"DaemonSet efs-csi-node": repair}},
 			Remove:   &RemoveCost{},
+			Change:   &ChangeCost{Requests: 10 * requests, RolledOut: &repair},
 		}
 	}
-	small, large := Scenario{Nodes: 12}, Scenario{Nodes: 500, OtherVolumes: 10000}
+	small, large, huge := Scenario{Nodes: 12}, Scenario{Nodes: 500, OtherVolumes: 10000}, Scenario{Nodes: 1000, Shares: 10000}
+	stuck := result(1, 1, 0, 1, 1)
+	stuck.Change.RolledOut = nil
 	bad := result(29, 28, 0, 49*1024, 95)
 	bad.Repair.NotRepaired, bad.Remove.ObjectsLeft = []string{"Role a"}, []string{"Role b"}
 	peer := result(285, 120, 30, 95*1024, 60000)
@@ -26,13 +29,17 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 		want     string
 	}{
 		"within":                        {small, result(45, 30, 0, 60*1024, 1000), ""},
-		"a large cluster may cost more": {large, result(60, 40, 0, 90*1024, 999), ""},
+		"a large cluster may cost more": {large, result(60, 40, 0, 70*1024, 999), ""},
+		"a huge one even more":          {huge, result(60, 40, 0, 120*1024, 999), ""},
+		"memory of a huge cluster":      {huge, result(1, 1, 0, 121*1024, 1), "MiB of resident memory: 121, at most 120"},
+		"requests of a change":          {large, result(201, 1, 0, 1, 1), "requests to roll out a change: 2010, at most 2000"},
+		"a change that never ends":      {large, stuck, "a change is not rolled out"},
 		"a peer may cost what it wants": {small, peer, ""},
 		"requests":                      {small, result(46, 30, 0, 1, 1), "requests to converge: 46, at most 45"},
 		"writes":                        {small, result(45, 31, 0, 1, 1), "writes to converge: 31, at most 30"},
 		"idle":                          {large, result(1, 1, 1, 1, 1), "requests while idle: 1"},
 		"memory":                        {small, result(1, 1, 0, 62*1024, 1), "MiB of resident memory: 62, at most 60"},
-		"memory of a large cluster":     {large, result(1, 1, 0, 92*1024, 1), "MiB of resident memory: 92, at most 90"},
+		"memory of a large cluster":     {large, result(1, 1, 0, 72*1024, 1), "MiB of resident memory: 72, at most 70"},
 		"a slow repair":                 {small, result(1, 1, 0, 1, 1200), "milliseconds to repair DaemonSet efs-csi-node: 1200, at most 1000"},
 		"no repair":                     {small, bad, "Role a was not repaired"},
 		"leftovers":                     {small, bad, "objects left after removal: [Role b]"},

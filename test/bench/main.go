@@ -52,8 +52,8 @@ func main() {
 func parse(args []string) (options, error) {
 	var parsed options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	nodes := flags.String("nodes", "12,500", "numbers of `nodes`: one control plane for each; 0 for none")
-	volumes := flags.String("volumes", "0,10000", "numbers of other PersistentVolumes, in the order of -nodes")
+	nodes := flags.String("nodes", "12,500/10000,500/0/10000,1000/10000/10000/10000",
+		"`clusters` to measure on, each NODES[/FOREIGN PVs[/PVs OF EFS[/SharedVolumes]]]; 0 for none")
 	flags.DurationVar(&parsed.idle, "idle", time.Minute, "how long to do nothing")
 	flags.DurationVar(&parsed.limit, "limit", 2*time.Minute, "how long anything may take before it counts as failed")
 	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")
@@ -75,7 +75,7 @@ func parse(args []string) (options, error) {
 	}
 	parsed.peerArgs, parsed.sharedPeerArgs = strings.Fields(*peerArgs), strings.Fields(*sharedPeerArgs)
 	var err error
-	if parsed.scenarios, err = parseScenarios(*nodes, *volumes); err != nil {
+	if parsed.scenarios, err = parseScenarios(*nodes); err != nil {
 		return parsed, err
 	}
 	if parsed.shared, err = parseShared(*shared, *rounds); err != nil {

@@ -17,6 +17,8 @@ type settings struct {
 	idle, limit time.Duration
 	// quiet is how long an operator makes no request, but of its lease and watches, until it counts as settled.
 	quiet time.Duration
+	// cloud is what the operator takes for AWS; nil if it has no credentials.
+	cloud *cloud
 }
 
 // trial is one operator on one control plane.
@@ -37,14 +39,6 @@ type step struct {
 	run  func(*trial, context.Context) error
 }
 
-// steps are the whole trial.
-func steps() []step {
-	return []step{
-		{"start", (*trial).start}, {"converge", (*trial).converge}, {"idle", (*trial).idleTime}, {"repair", (*trial).repair},
-		{"remove", (*trial).remove},
-	}
-}
-
 // warmUp is what is not measured: the first operator on a control plane would pay for caches that the next one finds.
 func warmUp() []step {
 	return []step{{"start", (*trial).start}, {"converge", (*trial).converge}, {"remove", (*trial).remove}}
@@ -60,7 +54,7 @@ func measure(
 	if err != nil {
 		return result, err
 	}
-	operator, err := who.start(ctx, cluster)
+	operator, err := who.start(ctx, cluster, settings.cloud)
 	if err != nil {
 		return result, err
 	}
@@ -131,8 +125,32 @@ func (t *trial) converge(ctx context.Context) error {
 	if err := t.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
 		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
 	}
-	var since time.Time
-	silent, err := t.within(ctx, 20*time.Millisecond, func() (bool, error) {
+	since, silent, err := t.awaitSilence(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := usageOf(t.operator.PID())
+	if err != nil {
+		return err
+	}
+	work := t.requests.work(first)
+	cost := &ConvergeCost{
+		Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
+		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes, PeakKibibytes: after.peakKibibytes,
+	}
+	if !since.IsZero() {
+		cost.RolledOut = between(began, since)
+	}
+	if silent && len(work) > 0 {
+		cost.LastRequest = between(began, received(work[len(work)-1]))
+	}
+	t.result.Converge = cost
+	return nil
+}
+
+// awaitSilence waits until the workloads are rolled out for good and the operator asks for nothing more. Since is when they were.
+func (t *trial) awaitSilence(ctx context.Context) (since time.Time, silent bool, err error) {
+	silent, err = t.within(ctx, 20*time.Millisecond, func() (bool, error) {
 		if err := t.requests.read(); err != nil {
 			return false, err
 		}
@@ -145,28 +163,9 @@ func (t *trial) converge(ctx context.Context) error {
 		} else if since.IsZero() {
 			since = time.Now()
 		}
-		return rolledOut && time.Since(since) > t.quiet && t.requests.silent(t.quiet), nil
+		return rolledOut && time.Since(since) > t.quiet && t.requests.silent(t.quiet) && t.cloud.silent(t.quiet), nil
 	})
-	if err != nil {
-		return err
-	}
-	after, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
-	work := t.requests.work(first)
-	cost := &ConvergeCost{
-		Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
-		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
-	}
-	if !since.IsZero() {
-		cost.RolledOut = between(began, since)
-	}
-	if silent && len(work) > 0 {
-		cost.LastRequest = between(began, received(work[len(work)-1]))
-	}
-	t.result.Converge = cost
-	return nil
+	return since, silent, err
 }
 
 // idleTime counts what the operator does when there is nothing to do.
@@ -179,6 +178,7 @@ func (t *trial) idleTime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	asked := t.cloud.asked()
 	began := time.Now()
 	if err := pause(ctx, t.idle); err != nil {
 		return err
@@ -195,8 +195,8 @@ func (t *trial) idleTime(ctx context.Context) error {
 	leases := env.Filter(all, env.Request.IsLease)
 	t.result.Idle = &IdleCost{
 		Seconds: took.Seconds(), Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
-		LeaseRequests: len(leases), Watches: len(all) - len(work) - len(leases),
-		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
+		LeaseRequests: len(leases), Watches: len(all) - len(work) - len(leases), CloudRequests: t.cloud.asked() - asked,
+		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes, Kinds: kindsOf(work),
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // peerAccount is the ServiceAccount of the peer, so that the audit log separates its requests from ours.
@@ -29,7 +30,7 @@ type contestant struct {
 	file string
 	// asks is the resource that it asks for once it works.
 	asks  string
-	start func(context.Context, *env.Cluster) (*env.Operator, error)
+	start func(context.Context, *env.Cluster, *cloud) (*env.Operator, error)
 }
 
 // oursName is the name of our operator in the report.
@@ -48,9 +49,13 @@ func ours() (contestant, error) {
 	file, err := env.Binary(env.OperatorName)
 	return contestant{
 		name: oursName, user: env.OperatorUser, file: file, asks: asksForDriver,
-		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+		start: func(ctx context.Context, cluster *env.Cluster, cloud *cloud) (*env.Operator, error) {
 			cluster.Operator = env.OperatorName
-			return cluster.StartOperator(ctx, []string{"--metrics-bind-address", "0"}, nil)
+			var variables []string
+			if cloud != nil {
+				variables = fakeaws.With(cloud.proxy)
+			}
+			return cluster.StartOperator(ctx, []string{"--metrics-bind-address", "0"}, variables)
 		},
 	}, err
 }
@@ -60,7 +65,7 @@ func ours() (contestant, error) {
 func peer(file string, args []string) contestant {
 	return contestant{
 		name: "peer", user: peerUser(), file: file, asks: asksForDriver,
-		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+		start: func(ctx context.Context, cluster *env.Cluster, _ *cloud) (*env.Operator, error) {
 			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
 			if err != nil {
 				return nil, err
@@ -78,7 +83,7 @@ func peer(file string, args []string) contestant {
 func sharedPeer(file string, args []string) contestant {
 	return contestant{
 		name: sharedPeerName, user: peerUser(), file: file, asks: asksForVolumes,
-		start: func(ctx context.Context, cluster *env.Cluster) (*env.Operator, error) {
+		start: func(ctx context.Context, cluster *env.Cluster, _ *cloud) (*env.Operator, error) {
 			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
 			if err != nil {
 				return nil, err

@@ -47,6 +47,7 @@ type Result struct {
 	Start    *StartCost    `json:"start"`
 	Converge *ConvergeCost `json:"converge"`
 	Idle     *IdleCost     `json:"idle"`
+	Change   *ChangeCost   `json:"change"`
 	Repair   *RepairCost   `json:"repair"`
 	Remove   *RemoveCost   `json:"remove"`
 	// Rounds are of SharedVolumes only, for which nothing is repaired.
@@ -70,18 +71,31 @@ type ConvergeCost struct {
 	LastRequest       *float64 `json:"lastRequestMilliseconds"`
 	CPUSeconds        float64  `json:"cpuSeconds"`
 	ResidentKibibytes int      `json:"residentKibibytes"`
+	PeakKibibytes     int      `json:"peakResidentKibibytes"`
+}
+
+// ChangeCost is the time from a change of the driver's log level until all its pods are new.
+type ChangeCost struct {
+	Requests          int      `json:"requests"`
+	Writes            int      `json:"writes"`
+	RolledOut         *float64 `json:"rolledOutMilliseconds"`
+	CPUSeconds        float64  `json:"cpuSeconds"`
+	ResidentKibibytes int      `json:"residentKibibytes"`
 }
 
 // IdleCost is the time in which nothing happens.
 type IdleCost struct {
 	Seconds float64 `json:"seconds"`
 	// Requests are neither of the lease nor watches.
-	Requests          int     `json:"requests"`
-	Writes            int     `json:"writes"`
-	LeaseRequests     int     `json:"leaseRequests"`
-	Watches           int     `json:"watches"`
-	CPUSeconds        float64 `json:"cpuSeconds"`
-	ResidentKibibytes int     `json:"residentKibibytes"`
+	Requests      int `json:"requests"`
+	Writes        int `json:"writes"`
+	LeaseRequests int `json:"leaseRequests"`
+	Watches       int `json:"watches"`
+	CloudRequests int `json:"cloudRequests"`
+	// Kinds counts the requests by verb and resource.
+	Kinds             map[string]int `json:"kinds"`
+	CPUSeconds        float64        `json:"cpuSeconds"`
+	ResidentKibibytes int            `json:"residentKibibytes"`
 }
 
 // RepairCost is the time from the deletion of each object until there is a new one.
@@ -155,7 +169,11 @@ func writeJSON(out io.Writer, report Report) error {
 // lines are the lines of the table, in the order in which things happen.
 func lines(report Report) []line[Result] {
 	limit := notWithin(report.LimitSeconds)
-	return slices.Concat(convergeLines(limit), idleLines(), repairLines(limit), removeLines(limit))
+	shares := sharesLines(limit)
+	if !slices.ContainsFunc(report.Scenarios, func(s ScenarioReport) bool { return s.Shares > 0 }) {
+		shares = nil
+	}
+	return slices.Concat(convergeLines(limit), shares, idleLines(), changeLines(limit), repairLines(limit), removeLines(limit))
 }
 
 // notWithin is the cell of what did not happen.
@@ -181,7 +199,43 @@ func convergeLines(limit string) []line[Result] {
 		{"CPU to start, to converge", func(r Result) string {
 			return known(r.Converge, func(c *ConvergeCost) string { return fmt.Sprintf("%.2f s, %.2f s", r.Start.CPUSeconds, c.CPUSeconds) })
 		}},
-		{"memory when converged", cell(func(c *ConvergeCost) string { return mebibytes(c.ResidentKibibytes) })},
+		{"memory when converged, peak", cell(func(c *ConvergeCost) string {
+			if c.PeakKibibytes == 0 {
+				return mebibytes(c.ResidentKibibytes)
+			}
+			return mebibytes(c.ResidentKibibytes) + ", " + mebibytes(c.PeakKibibytes)
+		})},
+	}
+}
+
+// sharesLines are of scenarios that have SharedVolumes.
+func sharesLines(limit string) []line[Result] {
+	cell := func(show func(*ShareCost) string) func(Result) string {
+		return func(r Result) string {
+			if len(r.Rounds) == 0 {
+				return "none"
+			}
+			return known(r.Rounds[0].Share, show)
+		}
+	}
+	return []line[Result]{
+		{"SharedVolumes: volumes exist after", cell(func(s *ShareCost) string { return duration(s.Exist, limit) })},
+		{"  Ready after", cell(func(s *ShareCost) string { return duration(s.Ready, limit) })},
+		{"  requests, writes", cell(func(s *ShareCost) string { return fmt.Sprintf("%d, %d", s.Requests, s.Writes) })},
+		{"  CPU", cell(func(s *ShareCost) string { return fmt.Sprintf("%.2f s", s.CPUSeconds) })},
+		{"  memory when Ready", cell(func(s *ShareCost) string { return mebibytes(s.ResidentKibibytes) })},
+	}
+}
+
+func changeLines(limit string) []line[Result] {
+	cell := func(show func(*ChangeCost) string) func(Result) string {
+		return func(r Result) string { return known(r.Change, show) }
+	}
+	return []line[Result]{
+		{"changed: all pods new after", cell(func(c *ChangeCost) string { return duration(c.RolledOut, limit) })},
+		{"  requests, writes", cell(func(c *ChangeCost) string { return fmt.Sprintf("%d, %d", c.Requests, c.Writes) })},
+		{"  CPU", cell(func(c *ChangeCost) string { return fmt.Sprintf("%.2f s", c.CPUSeconds) })},
+		{"  memory", cell(func(c *ChangeCost) string { return mebibytes(c.ResidentKibibytes) })},
 	}
 }
 
@@ -193,6 +247,7 @@ func idleLines() []line[Result] {
 		{"requests per idle minute", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Requests)) })},
 		{"  besides: of the lease", cell(func(i *IdleCost) string { return i.perMinute(float64(i.LeaseRequests)) })},
 		{"  besides: watches opened again", cell(func(i *IdleCost) string { return i.perMinute(float64(i.Watches)) })},
+		{"  besides: to AWS", cell(func(i *IdleCost) string { return i.perMinute(float64(i.CloudRequests)) })},
 		{"CPU per idle minute", cell(func(i *IdleCost) string { return fmt.Sprintf("%.2f s", i.CPUSeconds*60/i.Seconds) })},
 		{"memory after idling", cell(func(i *IdleCost) string { return mebibytes(i.ResidentKibibytes) })},
 	}

@@ -20,9 +20,11 @@ func sample() Report {
 		Operator: "ours",
 		Start:    &StartCost{Requests: 7, Writes: 1, CPUSeconds: 0.05},
 		Converge: &ConvergeCost{
-			Requests: 28, Writes: 27, RolledOut: ms(714.2), LastRequest: ms(677.25), CPUSeconds: 0.14, ResidentKibibytes: 44032,
+			Requests: 28, Writes: 27, RolledOut: ms(714.2), LastRequest: ms(677.25), CPUSeconds: 0.14, ResidentKibibytes: 44032, PeakKibibytes: 45056,
 		},
-		Idle: &IdleCost{Seconds: 30, LeaseRequests: 2, Watches: 1, CPUSeconds: 0.02, ResidentKibibytes: 44032},
+		Change: &ChangeCost{Requests: 40, Writes: 22, RolledOut: ms(2500), CPUSeconds: 0.2, ResidentKibibytes: 45056},
+		Rounds: []Round{{Share: &ShareCost{Exist: ms(700), Ready: ms(900), Requests: 90, Writes: 80, CPUSeconds: 0.4, ResidentKibibytes: 46080}}},
+		Idle:   &IdleCost{Seconds: 30, LeaseRequests: 2, Watches: 1, CPUSeconds: 0.02, ResidentKibibytes: 44032},
 		Repair: &RepairCost{
 			Milliseconds: map[string]float64{"DaemonSet node": 31.2, "CSIDriver efs": 8.25, "ConfigMap ca": 12},
 			NotRepaired:  []string{},
@@ -42,7 +44,7 @@ func sample() Report {
 		LimitSeconds: 120, QuietSeconds: 5,
 		Operators: []Program{{"ours", "operator", "0123456789ab", "go1.26"}, {"peer", "other", "v1.2.3", "go1.25"}},
 		Scenarios: []ScenarioReport{
-			{Scenario{Nodes: 12}, []Result{good, slow}},
+			{Scenario{Nodes: 12, Shares: 30}, []Result{good, slow}},
 			{Scenario{Nodes: 500, OtherVolumes: 10000}, []Result{{Operator: "ours", FailedAt: "start"}}},
 		},
 		Shared: sharedSample(),

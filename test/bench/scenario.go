@@ -25,38 +25,50 @@ const otherDriver = "foreign.example.com"
 type Scenario struct {
 	Nodes        int `json:"nodes"`
 	OtherVolumes int `json:"foreignVolumes"`
+	// Volumes are those of EFS. If there are any, the operator has credentials, and checks AWS.
+	Volumes int `json:"volumes"`
+	// Shares are SharedVolumes that are made once the driver is there.
+	Shares int `json:"sharedVolumes"`
 }
 
 // String is the head of a column.
 func (s Scenario) String() string {
-	if s.OtherVolumes == 0 {
-		return fmt.Sprintf("%d nodes", s.Nodes)
+	text := fmt.Sprintf("%d nodes", s.Nodes)
+	for _, one := range []struct {
+		count int
+		what  string
+	}{{s.OtherVolumes, "foreign PVs"}, {s.Volumes, "PVs of EFS"}, {s.Shares, "SharedVolumes"}} {
+		if one.count > 0 {
+			text += fmt.Sprintf(", %d %s", one.count, one.what)
+		}
 	}
-	return fmt.Sprintf("%d nodes, %d PVs", s.Nodes, s.OtherVolumes)
+	return text
 }
 
-// parseScenarios pairs the numbers of nodes with those of volumes; volumes that are not given are 0.
-func parseScenarios(nodes, volumes string) ([]Scenario, error) {
-	if isNone(nodes) {
+// parseScenarios reads NODES[/FOREIGN PVs[/PVs of EFS[/SharedVolumes]]], separated by commas.
+func parseScenarios(list string) ([]Scenario, error) {
+	if isNone(list) {
 		return nil, nil
 	}
-	nodeCounts, err := parseCounts("-nodes", nodes, 1)
-	if err != nil {
-		return nil, err
-	}
-	volumeCounts, err := parseCounts("-volumes", volumes, 0)
-	if err != nil {
-		return nil, err
-	}
-	if len(volumeCounts) > len(nodeCounts) {
-		return nil, fmt.Errorf("-volumes %s has more numbers than -nodes %s: give one for each control plane", volumes, nodes)
-	}
-	scenarios := make([]Scenario, len(nodeCounts))
-	for i, count := range nodeCounts {
-		scenarios[i].Nodes = count
-		if i < len(volumeCounts) {
-			scenarios[i].OtherVolumes = volumeCounts[i]
+	var scenarios []Scenario
+	for text := range strings.SplitSeq(list, ",") {
+		var one Scenario
+		fields := []*int{&one.Nodes, &one.OtherVolumes, &one.Volumes, &one.Shares}
+		parts := strings.Split(strings.TrimSpace(text), "/")
+		if len(parts) > len(fields) {
+			return nil, fmt.Errorf("-nodes %q: %q has more than %d numbers", list, text, len(fields))
 		}
+		for i, part := range parts {
+			count, err := strconv.Atoi(part)
+			if err != nil || count < 0 {
+				return nil, fmt.Errorf("-nodes %q: %q is no number", list, part)
+			}
+			*fields[i] = count
+		}
+		if one.Nodes < 1 {
+			return nil, fmt.Errorf("-nodes %q: %q has no node", list, text)
+		}
+		scenarios = append(scenarios, one)
 	}
 	return scenarios, nil
 }
@@ -85,7 +97,16 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 		return report, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
-	if err := createVolumes(ctx, cluster, s.OtherVolumes); err != nil {
+	if s.Volumes > 0 {
+		if settings.cloud, err = startCloud(ctx, s.Volumes); err != nil {
+			return report, version, err
+		}
+		defer settings.cloud.stop()
+		if err := create(ctx, cluster, env.KeySecret(env.CloudSecret, "AKIABENCH", "made-up")); err != nil {
+			return report, version, err
+		}
+	}
+	if err := errors.Join(createNamespaces(ctx, cluster, s.Shares), s.createVolumes(ctx, cluster, settings.cloud)); err != nil {
 		return report, version, err
 	}
 	before, err := restingState(ctx, cluster)
@@ -101,7 +122,7 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 	}
 	for _, operator := range operators {
 		say("%s: measuring %s", s, operator.name)
-		result, err := measure(ctx, cluster, operator, before, settings, steps())
+		result, err := measure(ctx, cluster, operator, before, settings, s.steps())
 		report.Results = append(report.Results, result)
 		if err != nil {
 			failure = errors.Join(failure, fmt.Errorf("%s on %s: %w", operator.name, s, err))
@@ -130,17 +151,36 @@ func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Clu
 	return cluster, version, nil
 }
 
+// steps are the whole trial.
+func (s Scenario) steps() []step {
+	all := []step{{"start", (*trial).start}, {"converge", (*trial).converge}}
+	if s.Shares > 0 {
+		all = append(all, step{"share", func(t *trial, ctx context.Context) error {
+			t.result.Rounds = append(t.result.Rounds, Round{})
+			t.limit += time.Duration(s.Shares) * patienceForEach
+			return t.share(ctx, s.Shares)
+		}})
+	}
+	all = append(all, step{"idle", (*trial).idleTime}, step{"change", (*trial).change}, step{"repair", (*trial).repair})
+	if s.Shares > 0 {
+		all = append(all, step{"unshare", func(t *trial, ctx context.Context) error { return t.unshare(ctx, s.Shares) }})
+	}
+	return append(all, step{"remove", (*trial).remove})
+}
+
 // createVolumes makes volumes that no PVC is bound to, and waits until they are Available.
-func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
+func (s Scenario) createVolumes(ctx context.Context, cluster *env.Cluster, cloud *cloud) error {
+	count := s.OtherVolumes + s.Volumes
 	if count == 0 {
 		return nil
 	}
-	say("creating %d other PersistentVolumes", count)
+	say("creating %d PersistentVolumes", count)
 	err := inParallel(count, func(number int) error {
-		if err := cluster.Client.Create(ctx, otherVolume(number)); err != nil {
-			return fmt.Errorf("create PersistentVolume %d of %d: %w", number, count, err)
+		volume := otherVolume(number)
+		if number >= s.OtherVolumes {
+			volume = cloud.inEFS(number - s.OtherVolumes)
 		}
-		return nil
+		return create(ctx, cluster, volume)
 	})
 	if err != nil {
 		return err
@@ -151,6 +191,16 @@ func createVolumes(ctx context.Context, cluster *env.Cluster, count int) error {
 		err = fmt.Errorf("%d PersistentVolumes are not all Available after 5m: look at the log of kube-controller-manager", count)
 	}
 	return err
+}
+
+// createNamespaces makes those of SharedVolumes, if there are to be any.
+func createNamespaces(ctx context.Context, cluster *env.Cluster, shares int) error {
+	for number := range min(shares, sharedNamespaces) {
+		if err := create(ctx, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shareKey(number).Namespace}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inParallel calls a function for each number below count, as 20 clients would. A client ends with its first failure.

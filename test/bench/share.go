@@ -53,7 +53,7 @@ func (t *trial) share(ctx context.Context, count int) error {
 	}
 	began := time.Now()
 	err = inParallel(count, func(number int) error {
-		return create(ctx, t.cluster, sharedVolume(number))
+		return create(ctx, t.cluster, t.sharedVolume(number))
 	})
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (t *trial) unshare(ctx context.Context, count int) error {
 	}
 	began := time.Now()
 	err = inParallel(count, func(number int) error {
-		if err := t.cluster.Client.Delete(ctx, sharedVolume(number)); err != nil {
+		if err := t.cluster.Client.Delete(ctx, t.sharedVolume(number)); err != nil {
 			return fmt.Errorf("delete SharedVolume %s: %w", shareKey(number), err)
 		}
 		return nil
@@ -165,9 +165,9 @@ func (t *trial) workSince(ctx context.Context, first int) ([]env.Request, error)
 }
 
 // sharedVolume is one as a developer writes it.
-func sharedVolume(number int) *v1alpha1.SharedVolume {
+func (t *trial) sharedVolume(number int) *v1alpha1.SharedVolume {
 	key := shareKey(number)
-	fileSystem, accessPoint := shareIDs(number)
+	fileSystem, accessPoint := t.cloud.ids(number)
 	return &v1alpha1.SharedVolume{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: fileSystem, AccessPointID: accessPoint},

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -92,11 +90,8 @@ func (s sharing) run(ctx context.Context, operators []contestant, settings setti
 
 // prepare makes the namespaces and warms the control plane up.
 func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator contestant, settings settings) (env.Snapshot, error) {
-	for number := range sharedNamespaces {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shareKey(number).Namespace}}
-		if err := cluster.Client.Create(ctx, namespace); err != nil {
-			return nil, fmt.Errorf("create namespace %s: %w", namespace.Name, err)
-		}
+	if err := createNamespaces(ctx, cluster, sharedNamespaces); err != nil {
+		return nil, err
 	}
 	before, err := restingState(ctx, cluster)
 	if err != nil {

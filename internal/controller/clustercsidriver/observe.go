@@ -104,7 +104,8 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	}
 	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
 		pods := &corev1.PodList{}
-		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), client.MatchingLabels{"app": app}); err != nil {
+		app := client.MatchingLabels{"app": app}
+		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), app, client.UnsafeDisableDeepCopy); err != nil {
 			return found, fmt.Errorf("list %s pods: %w", workload, err)
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)

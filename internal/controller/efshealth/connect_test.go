@@ -91,7 +91,14 @@ func infrastructure(name string) *configv1.Infrastructure {
 func onAWS(t *testing.T, there *region, objects ...client.Object) (*Reconciler, *canned.Cluster) {
 	t.Helper()
 	r, c := newReconciler(t, objects...)
-	r.Secrets, r.Volumes = map[string]cache.Cache{secretName: cached{cluster: c}, "": cached{cluster: c}}, cached{cluster: c}
+	r.Secrets, r.Classes = map[string]cache.Cache{secretName: cached{cluster: c}, "": cached{cluster: c}}, cached{cluster: c}
+	r.followAll(nil)
+	r.volumes.queue, r.nodes.queue = &later{}, &later{}
+	for _, object := range objects {
+		if err := errors.Join(r.volumes.Add(object), r.nodes.Add(object)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r.Connect = func(_ context.Context, options aws.Options) (Cloud, error) {
 		there.made = options
 		return there, nil

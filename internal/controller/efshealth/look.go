@@ -85,11 +85,6 @@ func (k *known) settle() {
 // made anew at most every few seconds, and takes a few seconds at most.
 func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	r.awaitFirst(ctx)
-	zones, err := r.zones(ctx)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "look for a share")
-		return efs.Placement{}
-	}
 	k := &r.known
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -99,7 +94,7 @@ func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) e
 	case !efs.IsFileSystem(fileSystem) || !k.list(ctx, fileSystem, r.Now()):
 		return efs.Placement{}
 	default:
-		return k.placement(fileSystem, accessPoint, zones)
+		return k.placement(fileSystem, accessPoint, r.zones())
 	}
 }
 

@@ -207,10 +207,6 @@ func TestWhoAsksForAShareIsAnsweredInTime(t *testing.T) {
 		"what is no ID":                  {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, "fs-1", efs.Placement{}},
 		"before the first evaluation":    {func(r *Reconciler, _ *canned.Cluster) { r.known.use(cloud) }, regional, efs.Placement{Known: true, Pending: true}},
 		"no answer":                      {func(r *Reconciler, _ *canned.Cluster) { r.known.use(&counted{err: errors.New("no route")}) }, regional, efs.Placement{}},
-		"nodes that can't be listed": {func(r *Reconciler, c *canned.Cluster) {
-			r.known.use(cloud)
-			c.Refuse(errors.New("no answer"))
-		}, regional, efs.Placement{}},
 		"a node in another zone": {func(r *Reconciler, _ *canned.Cluster) {
 			r.known.use(&counted{systems: []aws.FileSystem{{ID: regional, Zone: "us-east-1b"}}})
 			r.known.settle()

@@ -77,8 +77,10 @@ type Reconciler struct {
 	Predecessors []OldOperator
 	Now          func() time.Time
 
-	// Volumes has PersistentVolumes, StorageClasses and Nodes.
-	Volumes cache.Cache
+	// Classes has StorageClasses.
+	Classes cache.Cache
+	volumes *followed[volume]
+	nodes   *followed[nodePlace]
 
 	metrics *metrics
 	changes chan event.GenericEvent

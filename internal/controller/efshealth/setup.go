@@ -51,9 +51,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// The CA certificates that the cluster trusts.
 		Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(named(r.Driver.TrustedCABundle()))).
 		// What depends on EFS, and where pods can run.
-		WatchesRawSource(source.Kind(r.Volumes, client.Object(&corev1.PersistentVolume{}), r.gather())).
-		WatchesRawSource(source.Kind(r.Volumes, client.Object(&storagev1.StorageClass{}), r.gather())).
-		WatchesRawSource(source.Kind(r.Volumes, client.Object(&corev1.Node{}), r.gather())).
+		WatchesRawSource(r.volumes).
+		WatchesRawSource(r.nodes).
+		WatchesRawSource(source.Kind(r.Classes, client.Object(&storagev1.StorageClass{}), r.gather())).
 		// Without any of these there is nothing to look at, and SharedVolumes must know.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(r.request())
@@ -75,68 +75,53 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// addCache adds a cache with all volumes, classes and nodes, of which little is kept.
+// addCache adds a cache with all classes, of which little is kept, and what follows volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
-	r.Volumes, err = cache.New(manager.GetConfig(), cache.Options{
+	r.Classes, err = cache.New(manager.GetConfig(), cache.Options{
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.PersistentVolume{}: {Transform: r.stripVolume},
-			&storagev1.StorageClass{}:  {Transform: stripClass},
-			&corev1.Node{}:             {Transform: stripNode},
-		},
+		ByObject:                    map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}},
 		ReaderFailOnMissingInformer: true,
 	})
 	if err != nil {
-		return fmt.Errorf("cache of volumes and nodes: %w", err)
+		return fmt.Errorf("cache of StorageClasses: %w", err)
 	}
-	if err := manager.Add(r.Volumes); err != nil {
-		return fmt.Errorf("add cache of volumes and nodes: %w", err)
+	if err := manager.Add(r.Classes); err != nil {
+		return fmt.Errorf("add cache of StorageClasses: %w", err)
 	}
+	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+	})
+	if err != nil {
+		return fmt.Errorf("client for volumes and nodes: %w", err)
+	}
+	r.followAll(api)
 	return nil
 }
 
-// gather wakes the controller up some time after a change that matters.
+func (r *Reconciler) followAll(api client.WithWatch) {
+	r.volumes = follow(api, &corev1.PersistentVolume{}, &corev1.PersistentVolumeList{}, r.request(), func(object client.Object) (volume, bool) {
+		from, ok := object.(*corev1.PersistentVolume)
+		if !ok {
+			return volume{}, false
+		}
+		return volumeOf(from, r.Driver.Name)
+	})
+	r.nodes = follow(api, &corev1.Node{}, &corev1.NodeList{}, r.request(), placeOf)
+}
+
+// WaitForCacheSync is false if what is followed is not known before ctx ends.
+func (r *Reconciler) WaitForCacheSync(ctx context.Context) bool {
+	return r.Classes.WaitForCacheSync(ctx) && r.volumes.WaitForCacheSync(ctx) && r.nodes.WaitForCacheSync(ctx)
+}
+
+// gather wakes the controller up some time after a change.
 func (r *Reconciler) gather() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	addIf := func(worth bool, q queue) {
-		if worth {
-			q.AddAfter(r.request(), settle)
-		}
-	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { addIf(r.isOurs(e.Object), q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { addIf(r.isOurs(e.Object), q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { addIf(r.matters(e.ObjectOld, e.ObjectNew), q) },
-	}
-}
-
-// isOurs is false for volumes of other drivers.
-func (r *Reconciler) isOurs(object client.Object) bool {
-	from, isVolume := object.(*corev1.PersistentVolume)
-	if !isVolume {
-		return true
-	}
-	_, ours := volumeOf(from, r.Driver.Name)
-	return ours
-}
-
-// matters reports whether an update changes what is kept of an object.
-func (r *Reconciler) matters(before, after client.Object) bool {
-	switch is := after.(type) {
-	case *corev1.Node:
-		was, ok := before.(*corev1.Node)
-		return !ok || was.Labels[corev1.LabelTopologyZone] != is.Labels[corev1.LabelTopologyZone] || len(was.Spec.Taints) != len(is.Spec.Taints)
-	case *corev1.PersistentVolume:
-		was, ok := before.(*corev1.PersistentVolume)
-		if !ok {
-			return true
-		}
-		old, isOurs := volumeOf(was, r.Driver.Name)
-		now, stillOurs := volumeOf(is, r.Driver.Name)
-		return isOurs != stillOurs || old != now
-	default:
-		return true
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(r.request(), settle) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(r.request(), settle) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(r.request(), settle) },
 	}
 }
 

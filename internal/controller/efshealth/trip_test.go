@@ -147,13 +147,11 @@ func TestALookEndsWithConditionsAndTheTimeOfTheNextOne(t *testing.T) {
 
 func TestWhatCannotBeReadEndsALook(t *testing.T) {
 	for request, want := range map[string]string{
-		"get ClusterCSIDriver":  "read ClusterCSIDriver efs.csi.aws.com: no answer",
-		"get Infrastructure":    "read Infrastructure cluster: no answer",
-		"get Secret":            "read Secret aws-efs-cloud-credentials: no answer",
-		"get ConfigMap":         "read ConfigMap here/aws-efs-csi-driver-trusted-ca-bundle: no answer",
-		"list PersistentVolume": "list PersistentVolumes: no answer",
-		"list StorageClass":     "list StorageClasses: no answer",
-		"list Node":             "list Nodes: no answer",
+		"get ClusterCSIDriver": "read ClusterCSIDriver efs.csi.aws.com: no answer",
+		"get Infrastructure":   "read Infrastructure cluster: no answer",
+		"get Secret":           "read Secret aws-efs-cloud-credentials: no answer",
+		"get ConfigMap":        "read ConfigMap here/aws-efs-csi-driver-trusted-ca-bundle: no answer",
+		"list StorageClass":    "list StorageClasses: no answer",
 	} {
 		cloud := &scripted{}
 		r, c := tripOn(t, cloud)

@@ -49,54 +49,55 @@ type class struct {
 
 func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	var found uses
-	volumes, classes := &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}
-	if err := r.Volumes.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
-		return found, fmt.Errorf("list PersistentVolumes: %w", err)
-	}
-	if err := r.Volumes.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
+	classes := &storagev1.StorageClassList{}
+	if err := r.Classes.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
 		return found, fmt.Errorf("list StorageClasses: %w", err)
 	}
-	for i := range volumes.Items {
-		if one, ok := volumeOf(&volumes.Items[i], r.Driver.Name); ok {
-			found.volumes = append(found.volumes, one)
-		}
-	}
+	r.volumes.each(func(one volume) { found.volumes = append(found.volumes, one) })
+	slices.SortFunc(found.volumes, func(a, b volume) int { return strings.Compare(a.name, b.name) })
 	for i := range classes.Items {
 		if one, ok := classOf(&classes.Items[i], r.Driver.Name); ok {
 			found.classes = append(found.classes, one)
 		}
 	}
-	slices.SortFunc(found.volumes, func(a, b volume) int { return strings.Compare(a.name, b.name) })
 	slices.SortFunc(found.classes, func(a, b class) int { return strings.Compare(a.name, b.name) })
+	found.zones = r.zones()
 	var err error
-	if found.zones, err = r.zones(ctx); err != nil {
-		return found, err
-	}
 	found.nodeRole, err = r.hasNodeRole(ctx)
 	return found, err
 }
 
+// nodePlace is where the pods of users can run: the zone of a node, which may be for the control plane alone.
+type nodePlace struct {
+	zone         string
+	controlPlane bool
+}
+
+// placeOf reads it of a node.
+func placeOf(object client.Object) (nodePlace, bool) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return nodePlace{}, false
+	}
+	zone := node.Labels[corev1.LabelTopologyZone]
+	return nodePlace{zone: zone, controlPlane: slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key == "node-role.kubernetes.io/control-plane" || taint.Key == "node-role.kubernetes.io/master"
+	})}, zone != ""
+}
+
 // zones lists the zones with nodes for the pods of users; all of them, if only the control plane has nodes.
-func (r *Reconciler) zones(ctx context.Context) ([]string, error) {
-	nodes := &corev1.NodeList{}
-	if err := r.Volumes.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
+func (r *Reconciler) zones() []string {
 	usable, all := map[string]bool{}, map[string]bool{}
-	for i := range nodes.Items {
-		zone := nodes.Items[i].Labels[corev1.LabelTopologyZone]
-		if zone == "" {
-			continue
+	r.nodes.each(func(node nodePlace) {
+		all[node.zone] = true
+		if !node.controlPlane {
+			usable[node.zone] = true
 		}
-		all[zone] = true
-		if len(nodes.Items[i].Spec.Taints) == 0 {
-			usable[zone] = true
-		}
-	}
+	})
 	if len(usable) == 0 {
 		usable = all
 	}
-	return slices.Sorted(maps.Keys(usable)), nil
+	return slices.Sorted(maps.Keys(usable))
 }
 
 // of are the volumes of SharedVolumes, or all others.
@@ -170,50 +171,6 @@ func classOf(from *storagev1.StorageClass, driverName string) (class, bool) {
 func isZone(zone, region string) bool {
 	letter, found := strings.CutPrefix(zone, region)
 	return found && len(letter) == 1
-}
-
-// stripVolume keeps what volumeOf reads. Of other drivers' volumes nothing but the name is left.
-func (r *Reconciler) stripVolume(object any) (any, error) {
-	from, ok := object.(*corev1.PersistentVolume)
-	if !ok {
-		return object, nil
-	}
-	kept := &corev1.PersistentVolume{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
-	if source := from.Spec.CSI; source != nil && source.Driver == r.Driver.Name {
-		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
-		kept.Spec.CSI.VolumeAttributes = map[string]string{}
-		for _, key := range []string{"mounttargetip", "crossaccount"} {
-			if value := source.VolumeAttributes[key]; value != "" {
-				kept.Spec.CSI.VolumeAttributes[key] = value
-			}
-		}
-		if label := from.Labels[sharedLabel]; label != "" {
-			kept.Labels = map[string]string{sharedLabel: label}
-		}
-		kept.Spec.MountOptions = from.Spec.MountOptions
-		if from.Spec.NodeAffinity != nil {
-			kept.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{}
-		}
-	}
-	return kept, nil
-}
-
-// stripNode keeps the zone, and one taint if the node is for the control plane alone.
-func stripNode(object any) (any, error) {
-	from, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	kept := &corev1.Node{TypeMeta: from.TypeMeta, ObjectMeta: bare(from.ObjectMeta)}
-	if zone := from.Labels[corev1.LabelTopologyZone]; zone != "" {
-		kept.Labels = map[string]string{corev1.LabelTopologyZone: zone}
-	}
-	for _, taint := range from.Spec.Taints {
-		if taint.Key == "node-role.kubernetes.io/control-plane" || taint.Key == "node-role.kubernetes.io/master" {
-			kept.Spec.Taints = []corev1.Taint{{Key: taint.Key, Effect: taint.Effect}}
-		}
-	}
-	return kept, nil
 }
 
 func stripClass(object any) (any, error) {

@@ -46,42 +46,20 @@ func TestAllFormsOfVolumesAreRead(t *testing.T) {
 			if test.affinity {
 				object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
 			}
-			r := &Reconciler{Driver: driver.Driver{Name: efs.DriverName}}
-			stripped, err := r.stripVolume(object.DeepCopy())
-			if err != nil {
-				t.Fatal(err)
+			got, ok := volumeOf(object, efs.DriverName)
+			if ok != (test.want != nil) {
+				t.Fatalf("is one of the driver: %t", ok)
 			}
-			for _, one := range []any{object, stripped} {
-				got, ok := volumeOf(one.(*corev1.PersistentVolume), efs.DriverName)
-				if ok != (test.want != nil) {
-					t.Fatalf("is one of the driver: %t", ok)
-				}
-				if test.want != nil {
-					test.want.name = "pv"
-					if diff := cmp.Diff(*test.want, got, cmp.AllowUnexported(volume{})); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
-					}
+			if test.want != nil {
+				test.want.name = "pv"
+				if diff := cmp.Diff(*test.want, got, cmp.AllowUnexported(volume{})); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
 				}
 			}
 			if _, ok := volumeOf(object, "other.driver"); ok {
 				t.Error("it is taken for one of another driver")
 			}
 		})
-	}
-}
-
-func TestOfOthersVolumesNothingIsKept(t *testing.T) {
-	r := &Reconciler{Driver: driver.Driver{Name: efs.DriverName}}
-	object := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
-		Spec: corev1.PersistentVolumeSpec{MountOptions: []string{"x"}, PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: "other.driver", VolumeHandle: "secret"},
-		}},
-	}
-	got, err := r.stripVolume(object)
-	want := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "1"}}
-	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -37,32 +37,13 @@ func volumeWith(driver, handle string, change func(*corev1.PersistentVolume)) *c
 }
 
 func TestOnlyChangesThatMatterWakeTheLook(t *testing.T) {
-	pv := volumeWith(efs.DriverName, regional, nil)
-	foreign := volumeWith("ebs.csi.aws.com", "vol-1", nil)
-	node := nodeIn("n", "us-east-1a")
 	for name, tc := range map[string]struct {
 		before, after client.Object
 		want          bool
 	}{
-		"a volume comes":                    {nil, pv, true},
-		"a volume goes":                     {pv, nil, true},
-		"another driver's volume comes":     {nil, foreign, false},
-		"another driver's volume goes":      {foreign, nil, false},
-		"a volume without a driver comes":   {nil, &corev1.PersistentVolume{}, false},
-		"a class comes":                     {nil, classFor("a", regional), true},
-		"a class goes":                      {classFor("a", regional), nil, true},
-		"a class changes":                   {classFor("a", regional), classFor("a", absent), true},
-		"a node comes":                      {nil, node, true},
-		"a volume is written once more":     {pv, volumeWith(efs.DriverName, regional, func(v *corev1.PersistentVolume) { v.ResourceVersion = "2" }), false},
-		"a volume gets an access point":     {pv, volumeWith(efs.DriverName, regional+"::"+point, nil), true},
-		"a volume gets a node affinity":     {pv, volumeWith(efs.DriverName, regional, func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{} }), true},
-		"a volume becomes another driver's": {pv, foreign, true},
-		"another driver's volume changes":   {foreign, volumeWith("ebs.csi.aws.com", "vol-2", nil), false},
-		"what was no volume":                {node, pv, true},
-		"a node is written once more":       {node, nodeIn("n", "us-east-1a"), false},
-		"a node gets another zone":          {node, nodeIn("n", "us-east-1b"), true},
-		"a node gets a taint":               {node, nodeIn("n", "us-east-1a", corev1.Taint{Key: "node-role.kubernetes.io/master"}), true},
-		"what was no node":                  {pv, node, true},
+		"a class comes":   {nil, classFor("a", regional), true},
+		"a class goes":    {classFor("a", regional), nil, true},
+		"a class changes": {classFor("a", regional), classFor("a", absent), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := newReconciler(t)
@@ -89,30 +70,26 @@ func TestOnlyChangesThatMatterWakeTheLook(t *testing.T) {
 	}
 }
 
-func TestOfANodeTheZoneAndOneTaintAreKept(t *testing.T) {
-	master, control := corev1.Taint{Key: "node-role.kubernetes.io/master", Effect: "NoSchedule"}, corev1.Taint{Key: "node-role.kubernetes.io/control-plane"}
-	full := nodeIn("n", "us-east-1a", corev1.Taint{Key: "mine"}, master)
-	full.Labels["other"], full.Annotations, full.UID, full.ResourceVersion = "x", map[string]string{"a": "b"}, "u", "7"
-	full.Spec.ProviderID, full.Status.Phase = "aws:///i-1", corev1.NodeRunning
-	lean := nodeIn("n", "us-east-1a", master)
-	lean.UID, lean.ResourceVersion = "u", "7"
-	for name, tc := range map[string]struct{ from, want *corev1.Node }{
-		"all of it":          {full, lean},
-		"of the two names":   {nodeIn("n", "z", master, control), nodeIn("n", "z", control)},
-		"a taint of others":  {nodeIn("n", "z", corev1.Taint{Key: "mine"}), nodeIn("n", "z")},
-		"one without a zone": {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}},
+func TestOfANodeAFewWordsAreKept(t *testing.T) {
+	master, control := corev1.Taint{Key: "node-role.kubernetes.io/master"}, corev1.Taint{Key: "node-role.kubernetes.io/control-plane"}
+	for name, tc := range map[string]struct {
+		from client.Object
+		want nodePlace
+		kept bool
+	}{
+		"of the control plane":   {nodeIn("n", "z", corev1.Taint{Key: "mine"}, master), nodePlace{"z", true}, true},
+		"of the two names":       {nodeIn("n", "z", control), nodePlace{"z", true}, true},
+		"a taint of others":      {nodeIn("n", "z", corev1.Taint{Key: "mine"}), nodePlace{"z", false}, true},
+		"one without a zone":     {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}, nodePlace{}, false},
+		"an object of no matter": {&corev1.Pod{}, nodePlace{}, false},
 	} {
-		got, err := stripNode(tc.from)
-		if diff := cmp.Diff(any(tc.want), got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
+		if got, kept := placeOf(tc.from); got != tc.want || kept != tc.kept {
+			t.Errorf("%s: %+v, %t", name, got, kept)
 		}
 	}
-	r, _ := newReconciler(t)
-	for name, strip := range map[string]func(any) (any, error){"node": stripNode, "class": stripClass, "volume": r.stripVolume} {
-		// What a cache hands over for an object that has gone without notice.
-		if got, err := strip("tombstone"); got != "tombstone" || err != nil {
-			t.Errorf("%s: %v, error %v", name, got, err)
-		}
+	// What a cache hands over for an object that has gone without notice.
+	if got, err := stripClass("tombstone"); got != "tombstone" || err != nil {
+		t.Errorf("%v, error %v", got, err)
 	}
 }
 
@@ -123,8 +100,9 @@ func TestWhatTheClusterUsesIsReadInOrder(t *testing.T) {
 	loose := volumeWith(efs.DriverName, regional+"::"+point, func(v *corev1.PersistentVolume) {
 		v.Name, v.Spec.MountOptions = "b-cross", []string{"tls", "crossaccount"}
 	})
+	foreign := volumeWith("ebs.csi.aws.com", "vol-1", func(v *corev1.PersistentVolume) { v.Name = "foreign" })
 	objects := []client.Object{
-		volumeWith(efs.DriverName, regional, nil), loose, shared, volumeWith("ebs.csi.aws.com", "vol-1", nil), classFor("z", absent), classFor("y", regional),
+		volumeWith(efs.DriverName, regional, nil), loose, shared, foreign, classFor("z", absent), classFor("y", regional),
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Provisioner: "ebs.csi.aws.com"}, nodeIn("n", "us-east-1a"),
 	}
 	r, _ := onAWS(t, &region{}, objects...)
@@ -167,9 +145,8 @@ func TestZonesAreThoseWhereUsersPodsCanRun(t *testing.T) {
 		"a master beside a worker": {[]client.Object{nodeIn("a", "z1", control), nodeIn("b", "z1")}, []string{"z1"}},
 	} {
 		r, _ := onAWS(t, &region{}, tc.nodes...)
-		got, err := r.zones(t.Context())
-		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
+		if diff := cmp.Diff(tc.want, r.zones(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (l limits) denied(wanted efs.Share) string {
 // limits reads what a namespace may use. The API server has asked the same, but perhaps before there was a limit.
 func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	namespace := namespaceMetadata()
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: name}, namespace)
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: name}, namespace, shared)
 	if err == nil && !there {
 		err = errBehind
 	}
@@ -64,18 +64,18 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
-		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr)
+		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
 		return isClosed(cr.Annotations, unlistedAllow), err
 	}
 	decided := &admissionv1.ValidatingAdmissionPolicy{}
-	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, decided)
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, decided, shared)
 	switch {
 	case err != nil:
 		return false, err
 	case !there || decided.Annotations[DefaultAnnotation] == "":
 		return false, fmt.Errorf("what namespaces without a list may use is not decided yet: waiting for ValidatingAdmissionPolicy %s", crdName)
 	default:
-		return get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
+		return get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{}, shared)
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
+// shared reads what is the same for all SharedVolumes without copying it from the cache: nobody may change it.
+const shared = client.UnsafeDisableDeepCopy
+
 // errPostponed says that a SharedVolume that fails is not due yet.
 var errPostponed = errors.New("it is tried again later")
 
@@ -43,13 +46,13 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v
 	if found.pvc, err = find[corev1.PersistentVolumeClaim](ctx, reader, key); err != nil {
 		return found, err
 	}
-	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, &storagev1.CSIDriver{})
+	hasDriver, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, &storagev1.CSIDriver{}, shared)
 	if err != nil {
 		return found, err
 	}
 	found.noDriver = !hasDriver
 	crd := apply.CRD()
-	if _, err = get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd); err != nil {
+	if _, err = get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd, shared); err != nil {
 		return found, err
 	}
 	found.lacks = lacking(crd)
@@ -58,8 +61,8 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v
 }
 
 // get reads an object and reports whether it is there.
-func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
-	err := reader.Get(ctx, key, into)
+func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object, options ...client.GetOption) (bool, error) {
+	err := reader.Get(ctx, key, into, options...)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read %T %s: %w", into, key, err)
 	}

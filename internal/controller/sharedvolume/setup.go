@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -58,7 +59,11 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 // another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
 func Strip(object any) (any, error) {
 	if found, ok := object.(*v1alpha1.SharedVolume); ok {
+		// Readers of the cache set the kind.
+		found.TypeMeta = metav1.TypeMeta{}
 		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
+		// A decoder leaves room for four.
+		found.Status.Conditions = slices.Clone(found.Status.Conditions)
 		maps.DeleteFunc(found.Annotations, func(key, value string) bool { return key != ZoneAffinityAnnotation || value != "true" })
 	}
 	return object, nil
@@ -67,8 +72,8 @@ func Strip(object any) (any, error) {
 // stripVolume keeps what a plan depends on.
 func stripVolume(object any) (any, error) {
 	if volume, ok := object.(*corev1.PersistentVolume); ok {
-		volume.ManagedFields = nil
-		maps.DeleteFunc(volume.Annotations, func(key, _ string) bool { return key != ownerNameAnnotation && key != ownerUIDAnnotation })
+		stripMetadata(&volume.ObjectMeta)
+		volume.Annotations = only(volume.Annotations, ownerNameAnnotation, ownerUIDAnnotation)
 		spec := corev1.PersistentVolumeSpec{
 			ClaimRef: volume.Spec.ClaimRef, MountOptions: volume.Spec.MountOptions, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy,
 			NodeAffinity: volume.Spec.NodeAffinity,
@@ -83,11 +88,32 @@ func stripVolume(object any) (any, error) {
 
 func stripPVC(object any) (any, error) {
 	if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		pvc.ManagedFields, pvc.Annotations = nil, nil
+		stripMetadata(&pvc.ObjectMeta)
+		pvc.Annotations = nil
 		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: pvc.Spec.VolumeName}
 		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: pvc.Status.Phase}
 	}
 	return object, nil
+}
+
+func stripMetadata(of *metav1.ObjectMeta) {
+	of.ManagedFields = nil
+	if of.DeletionTimestamp == nil {
+		// They only say what holds up an end.
+		of.Finalizers = nil
+	}
+	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
+}
+
+// only keeps these keys. The strings of the keys are the program's own: those of thousands of objects would take room.
+func only(from map[string]string, keys ...string) map[string]string {
+	kept := make(map[string]string, len(keys))
+	for _, key := range keys {
+		if value, found := from[key]; found {
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 func stripNamespace(object any) (any, error) {

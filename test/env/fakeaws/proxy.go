@@ -73,17 +73,26 @@ type Proxy struct {
 // NewProxy starts one in front of moto, which it empties. It ends with the test.
 func NewProxy(t *testing.T, moto string) *Proxy {
 	t.Helper()
-	p := &Proxy{moto: moto, client: oneByOne()}
-	p.Reset(t)
+	p, stop, err := Open(moto)
+	env.Must(t, err)
+	t.Cleanup(stop)
+	return p
+}
+
+// Open starts the same for a program that is no test. The caller calls stop.
+func Open(moto string) (p *Proxy, stop func(), err error) {
+	p = &Proxy{moto: moto, client: oneByOne()}
+	if err := p.empty(); err != nil {
+		return nil, nil, err
+	}
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	p.server.Start()
 	p.URL = p.server.URL
-	t.Cleanup(func() {
+	return p, func() {
 		p.server.CloseClientConnections()
 		p.server.Close()
-	})
-	return p
+	}, nil
 }
 
 // oneByOne makes a connection for each request. One that is kept may be closed by any test server of the process that ends, or by
@@ -95,13 +104,22 @@ func oneByOne() *http.Client {
 // Reset empties moto and forgets all calls and disturbances.
 func (p *Proxy) Reset(t *testing.T) {
 	t.Helper()
+	env.Must(t, p.empty())
+}
+
+func (p *Proxy) empty() error {
 	answer, err := p.client.Post(p.moto+"/moto-api/reset", "text/plain", nil)
-	env.Must(t, err)
-	env.Must(t, answer.Body.Close())
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("empty the stand-in for AWS: %w", err)
+	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.calls, p.disturb = nil, nil
 	p.left, p.coming, p.deleted = map[string]int{}, map[string]bool{}, map[string]bool{}
+	return nil
 }
 
 // Set replaces what disturbs, nil for nothing, and counts anew.

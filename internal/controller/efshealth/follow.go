@@ -1,0 +1,182 @@
+package efshealth
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// followed has a few words of some objects of a kind, and nothing of all others. A cache would keep an object for each, which in a large
+// cluster would be most of the operator's memory. It is a source of events, and the store of its reflector.
+type followed[T comparable] struct {
+	api     client.WithWatch
+	kind    client.Object
+	list    client.ObjectList
+	read    func(client.Object) (words T, matters bool)
+	request reconcile.Request
+
+	queue           workqueue.TypedRateLimitingInterface[reconcile.Request]
+	started, filled atomic.Bool
+
+	mutex  sync.Mutex
+	byName map[string]T
+}
+
+// follow makes one. Read says what to keep of an object, and whether it matters at all.
+func follow[T comparable](
+	api client.WithWatch, kind client.Object, list client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
+) *followed[T] {
+	return &followed[T]{api: api, kind: kind, list: list, read: read, request: request, byName: map[string]T{}}
+}
+
+// Start follows the objects until ctx ends. The queue gets the request some time after a change that matters.
+func (f *followed[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	f.queue = queue
+	f.started.Store(true)
+	newList := func() (client.ObjectList, error) {
+		list, ok := f.list.DeepCopyObject().(client.ObjectList)
+		if !ok {
+			return nil, fmt.Errorf("%T is no list", f.list)
+		}
+		return list, nil
+	}
+	from := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+			list, err := newList()
+			if err != nil {
+				return nil, err
+			}
+			if err := f.api.List(ctx, list, &client.ListOptions{Raw: &raw}); err != nil {
+				return nil, fmt.Errorf("list %T: %w", f.kind, err)
+			}
+			return list, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+			list, err := newList()
+			if err != nil {
+				return nil, err
+			}
+			return f.api.Watch(ctx, list, &client.ListOptions{Raw: &raw})
+		},
+	}
+	reflector := toolscache.NewReflectorWithOptions(from, f.kind, f, toolscache.ReflectorOptions{Name: "file systems"})
+	go reflector.RunWithContext(ctx)
+	return nil
+}
+
+// WaitForSync waits until the objects are known.
+func (f *followed[T]) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), f.filled.Load) {
+		return fmt.Errorf("%T could not be listed: %w", f.kind, context.Cause(ctx))
+	}
+	return nil
+}
+
+// WaitForCacheSync is false if they are followed and not known before ctx ends.
+func (f *followed[T]) WaitForCacheSync(ctx context.Context) bool {
+	return !f.started.Load() || f.WaitForSync(ctx) == nil
+}
+
+// each visits what is kept, in any order.
+func (f *followed[T]) each(visit func(T)) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for _, words := range f.byName {
+		visit(words)
+	}
+}
+
+// sighting is what is left of an object on its way to the store, which wants an object with a name.
+type sighting[T comparable] struct {
+	metav1.ObjectMeta
+	words   T
+	matters bool
+}
+
+// Transformer is applied to each object of a list as it arrives, so that they are never all in memory.
+func (f *followed[T]) Transformer() toolscache.TransformFunc {
+	return func(object any) (any, error) { return f.look(object), nil }
+}
+
+func (f *followed[T]) look(object any) *sighting[T] {
+	switch is := object.(type) {
+	case *sighting[T]:
+		return is
+	case client.Object:
+		words, matters := f.read(is)
+		return &sighting[T]{metav1.ObjectMeta{Name: is.GetName()}, words, matters}
+	default:
+		return &sighting[T]{}
+	}
+}
+
+// Add keeps an object that matters.
+func (f *followed[T]) Add(object any) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.keep(f.look(object))
+	return nil
+}
+
+// Update is Add.
+func (f *followed[T]) Update(object any) error { return f.Add(object) }
+
+// Delete forgets an object.
+func (f *followed[T]) Delete(object any) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.forget(f.look(object).Name)
+	return nil
+}
+
+// Replace keeps these objects and no others.
+func (f *followed[T]) Replace(objects []any, _ string) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	listed := make(map[string]bool, len(f.byName))
+	for _, object := range objects {
+		seen := f.look(object)
+		listed[seen.Name] = seen.matters
+		f.keep(seen)
+	}
+	for name := range f.byName {
+		if !listed[name] {
+			f.forget(name)
+		}
+	}
+	f.filled.Store(true)
+	return nil
+}
+
+// Resync is for stores that repeat what they have.
+func (f *followed[T]) Resync() error { return nil }
+
+func (f *followed[T]) keep(seen *sighting[T]) {
+	if !seen.matters {
+		f.forget(seen.Name)
+		return
+	}
+	if before, found := f.byName[seen.Name]; !found || before != seen.words {
+		f.byName[seen.Name] = seen.words
+		f.wake()
+	}
+}
+
+func (f *followed[T]) forget(name string) {
+	if _, found := f.byName[name]; found {
+		delete(f.byName, name)
+		f.wake()
+	}
+}
+
+// wake gathers changes: they come in great numbers.
+func (f *followed[T]) wake() { f.queue.AddAfter(f.request, settle) }
