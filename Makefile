@@ -35,18 +35,22 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults rollout releases cloud guide real bundle images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
+# What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
+PURE_TESTS = $(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
+	test/rules test/rbac test/alerts),$(UNIT_TESTS))
 # testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
 # garbage less often, and the linters have vetted it.
 testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1 -vet=off
 
-.PHONY: test test/programs test/units test/devcluster
+.PHONY: test test/programs test/units test/pure test/devcluster
 # All is compiled before the first test starts, so that no test competes with a compiler.
 test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector in the product, and name the slowest.
 	@rm -rf bin/tests && mkdir -p bin/tests
 	go list -test -export $(PROGRAM_TESTS) >/dev/null
-	go list -race -test -export $(UNIT_TESTS) >/dev/null
-	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 2 test/programs test/units test/devcluster || status=1; \
+	go list -test -export $(PURE_TESTS) >/dev/null
+	go list -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
+	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 2 test/programs test/units test/pure test/devcluster || status=1; \
 		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
 
 # However few processors there are, several packages run at a time.
@@ -54,7 +58,10 @@ test/programs:
 	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
-	@$(call testsum,units) -race -p 1 -timeout 20m $(UNIT_TESTS)
+	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))
+
+test/pure:
+	@$(call testsum,pure) -p 1 -timeout 20m $(PURE_TESTS)
 
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/devcluster:

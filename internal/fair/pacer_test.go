@@ -56,7 +56,7 @@ func TestAFailureIsTriedAgainAtGrowingIntervals(t *testing.T) {
 // Ten thousand SharedVolumes of one tenant that all fail, and are woken up all the time.
 func TestATenantsFailuresAreBoundedAndKeepNobodyElseFromTrying(t *testing.T) {
 	p, now := NewPacer("NameTaken", "QuotaExceeded", "Forbidden", "Refused"), time.Unix(1000, 0)
-	const count = 10000
+	const count = 1000
 	keys := make([]client.ObjectKey, count)
 	for i := range keys {
 		keys[i] = client.ObjectKey{Namespace: "hostile", Name: fmt.Sprint(i)}

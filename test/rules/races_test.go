@@ -1,0 +1,40 @@
+package rules
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// The Makefile tests some packages without the race detector. None of them may start a goroutine, nor share memory with one.
+func TestWhatIsTestedWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-n", "test/pure")
+	command.Dir = root
+	// Without these, it would be part of the make that runs this test.
+	command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	output, err := command.Output()
+	env.Must(t, err)
+	packages := regexp.MustCompile(` \./([\w/.-]+)`).FindAllStringSubmatch(string(output), -1)
+	if len(packages) < 15 || strings.Contains(string(output), " -race") {
+		t.Fatalf("make test/pure does not test the packages without goroutines: %s", output)
+	}
+	concurrent := regexp.MustCompile(`(?m)^\s*go func|^\s*go \w+[\w.]*\(|\.Go\(func|^\s*"sync(/atomic)?"|\bchan |t\.Parallel\(`)
+	for _, one := range packages {
+		files, err := filepath.Glob(filepath.Join(root, one[1], "*.go"))
+		env.Must(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			env.Must(t, err)
+			if found := concurrent.Find(text); found != nil && filepath.Base(file) != "races_test.go" {
+				t.Errorf("%s has %q: take its package off PURE_TESTS in the Makefile", strings.TrimPrefix(file, root+"/"), found)
+			}
+		}
+	}
+}
