@@ -63,7 +63,7 @@ func (*memory) NeedLeaderElection() bool { return false }
 func percentFor(inUse uint64) int {
 	const step = 5
 	wanted := min(max(slack*100/max(inUse, 1)/step*step, leastPercent), mostPercent)
-	return int(wanted) //nolint:gosec // It is at most mostPercent.
+	return int(wanted)
 }
 
 // isDue reports whether there was a burst, and is none any more.
