@@ -100,12 +100,14 @@ func makes(request env.Request) bool {
 	}
 }
 
-// live reads all that the operator has created and that still exists.
+// live reads all that the operator has created and that still exists, but for PersistentVolumes and PVCs of SharedVolumes: these have
+// steps of their own, and there may be thousands.
 func (t *trial) live(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	if err := t.requests.read(); err != nil {
 		return nil, err
 	}
-	made, err := created(t.requests.seen, t.cluster.Client.RESTMapper())
+	own := env.Filter(t.requests.seen, func(r env.Request) bool { return !isOfPair(r) })
+	made, err := created(own, t.cluster.Client.RESTMapper())
 	if err != nil {
 		return nil, err
 	}

@@ -97,6 +97,7 @@ func (s Scenario) run(ctx context.Context, operators []contestant, settings sett
 		return report, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
+	settings.limit += time.Duration(s.Shares) * patienceForEach / 10
 	if s.Volumes > 0 {
 		if settings.cloud, err = startCloud(ctx, s.Volumes); err != nil {
 			return report, version, err
@@ -156,7 +157,6 @@ func (s Scenario) steps() []step {
 	if s.Shares > 0 {
 		all = append(all, step{"share", func(t *trial, ctx context.Context) error {
 			t.result.Rounds = append(t.result.Rounds, Round{})
-			t.limit += time.Duration(s.Shares) * patienceForEach
 			return t.share(ctx, s.Shares)
 		}})
 	}

@@ -124,8 +124,6 @@ func (t *trial) unshare(ctx context.Context, count int) error {
 		cost.Gone = latest(began, shares.allGone, volumes.allGone, pvcs.allGone)
 	}
 	t.round().Unshare = cost
-	// They have gone: the removal of the driver must not look for each of them.
-	t.requests.seen = env.Filter(t.requests.seen, func(r env.Request) bool { return !isOfPair(r) })
 	return nil
 }
 
