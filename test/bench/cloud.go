@@ -7,7 +7,6 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/efs"
@@ -59,7 +58,7 @@ func startCloud(ctx context.Context, count int) (*cloud, error) {
 // fill asks moto itself: the proxy would count it.
 func (c *cloud) fill(ctx context.Context, endpoint string) error {
 	config := sdk.Config{
-		Region: fakeaws.Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("testing", "testing", ""),
+		Region: fakeaws.Region, BaseEndpoint: &endpoint, Credentials: fakeaws.Key(),
 	}
 	files, network := efs.NewFromConfig(config), ec2.NewFromConfig(config)
 	subnets, err := network.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{

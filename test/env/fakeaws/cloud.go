@@ -56,7 +56,7 @@ func NewCloud(t *testing.T, moto string) *Cloud {
 	})
 	settings := sdk.Config{
 		Region: Region, BaseEndpoint: &moto, HTTPClient: c.HTTP,
-		Credentials: madeUpKey(),
+		Credentials: Key(),
 		Retryer: func() sdk.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts, o.MaxBackoff, o.RateLimiter = tries, 10*time.Millisecond, ratelimit.None
@@ -68,8 +68,8 @@ func NewCloud(t *testing.T, moto string) *Cloud {
 	return c
 }
 
-// madeUpKey is what tests sign with.
-func madeUpKey() sdk.CredentialsProvider {
+// Key is what tests sign with.
+func Key() sdk.CredentialsProvider {
 	return sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 		return sdk.Credentials{AccessKeyID: "testing", SecretAccessKey: "testing"}, nil
 	})

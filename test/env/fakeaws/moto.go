@@ -82,7 +82,7 @@ func Serve() (endpoint string, stop func(), err error) {
 func awaitSTS(endpoint string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), env.Patience)
 	defer cancel()
-	service := sts.New(sts.Options{Region: Region, BaseEndpoint: &endpoint, Credentials: madeUpKey()})
+	service := sts.New(sts.Options{Region: Region, BaseEndpoint: &endpoint, Credentials: Key()})
 	if _, err := service.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); err != nil {
 		return fmt.Errorf("ask the stand-in for AWS: %w", err)
 	}
