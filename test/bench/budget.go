@@ -28,7 +28,8 @@ func budgetOf(scenario Scenario) budget {
 		// The few requests of any change weigh more than those for its nodes.
 		all.requests, all.writes, all.residentMebibytes, all.changeRequests = 45, 30, 60, 0
 	case scenario.Nodes > 500 || scenario.Shares > 0:
-		all.residentMebibytes = 120
+		// 10,000 SharedVolumes wake up with the CSIDriver that they wait for.
+		all.residentMebibytes, all.repairMilliseconds = 160, 5000
 	}
 	return all
 }

@@ -30,8 +30,8 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 	}{
 		"within":                        {small, result(45, 30, 0, 60*1024, 1000), ""},
 		"a large cluster may cost more": {large, result(60, 40, 0, 70*1024, 999), ""},
-		"a huge one even more":          {huge, result(60, 40, 0, 120*1024, 999), ""},
-		"memory of a huge cluster":      {huge, result(1, 1, 0, 121*1024, 1), "MiB of resident memory: 121, at most 120"},
+		"a huge one even more":          {huge, result(60, 40, 0, 160*1024, 4999), ""},
+		"memory of a huge cluster":      {huge, result(1, 1, 0, 161*1024, 1), "MiB of resident memory: 161, at most 160"},
 		"requests of a change":          {large, result(201, 1, 0, 1, 1), "requests to roll out a change: 2010, at most 2000"},
 		"a change that never ends":      {large, stuck, "a change is not rolled out"},
 		"a peer may cost what it wants": {small, peer, ""},
