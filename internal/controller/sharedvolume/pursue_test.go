@@ -2,6 +2,7 @@ package sharedvolume
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,33 @@ func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
 		if err != nil || (len(cached.Writes) > 0) != tc.deleted || result.RequeueAfter != tc.again {
 			t.Errorf("%s: wrote %q, again in %s, error %v", name, cached.Writes, result.RequeueAfter, err)
 		}
+	}
+}
+
+// Kubernetes binds a volume by the name of its PVC, whoever has made one of that name since.
+func TestAVolumeThatWasNeverBoundIsSealedBeforeItGoes(t *testing.T) {
+	volume := pair(owner("ns", "sv1"), func(w *seen) {
+		w.usual.Status.Phase, w.usual.Spec.ClaimRef.UID = corev1.VolumeAvailable, ""
+	}).usual
+	cached := newCluster(t, volume)
+	r := &VolumeReconciler{Client: cached, Live: newCluster(t), Others: alone()}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(volume)}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch PersistentVolume pv-ns-sv1", volumeDrop}, cached.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	uid := volume.Annotations[ownerUIDAnnotation]
+	if uid == "" || !strings.Contains(cached.Bodies[0], `"claimRef":{"uid":"`+uid+`"}`) || !strings.Contains(cached.Bodies[0], `"resourceVersion":`) {
+		t.Errorf("sent %s", cached.Bodies[0])
+	}
+	// What has changed since is looked at anew, and stays until then.
+	cached = newCluster(t, volume)
+	cached.Refuse(apierrors.NewConflict(schema.GroupResource{Resource: "persistentvolumes"}, "x", textError("y")), "patch PersistentVolume pv-ns-sv1")
+	r.Client = cached
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(volume)})
+	if err != nil || result.RequeueAfter != lag || len(cached.Writes) != 1 {
+		t.Errorf("again in %s, error %v, writes %q", result.RequeueAfter, err, cached.Writes)
 	}
 }
 

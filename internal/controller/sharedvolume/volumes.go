@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,8 +41,10 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	if needed, retry, err := r.isNeeded(ctx, from, volume); err != nil || needed {
 		return status.Requeue(retry, err)
 	}
-	uid, version := volume.UID, volume.ResourceVersion
-	err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err = r.seal(ctx, volume, from); err == nil {
+		uid, version := volume.UID, volume.ResourceVersion
+		err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
@@ -54,6 +57,19 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted the volume of a SharedVolume that has gone", "sharedVolume", from.namespace+"/"+from.name)
 	return ctrl.Result{}, nil
+}
+
+// seal keeps a volume that was never bound from being bound while it goes. It names its PVC by name only: Kubernetes would bind it to a PVC of
+// that name in a namespace that another tenant has got since. So it gets the UID of a PVC that there never will be.
+func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVolume, from origin) error {
+	if volume.Spec.ClaimRef.UID != "" {
+		return nil
+	}
+	fields := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"claimRef":{"uid":%q}}}`, volume.UID, volume.ResourceVersion, from.uid)
+	if err := r.Client.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(fields))); err != nil {
+		return fmt.Errorf("keep it from being bound: %w", err)
+	}
+	return nil
 }
 
 // isLetGo reports whether no PVC holds the volume: Kubernetes has released it from the one that it was bound to, or it was
