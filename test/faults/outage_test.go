@@ -69,9 +69,9 @@ func TestAnOperatorOutlivesAnOutageOfTheAPIServer(t *testing.T) {
 	made := work(t, cluster, mark)
 	t.Logf("%v reconciles in the outage; an installation takes %d requests, a change %d; after the outage there were %d",
 		tries, install.cost, change.cost, len(made))
-	if len(made) >= 2*install.cost {
-		t.Errorf("%d requests after the outage, want fewer than twice the %d of an installation:\n%s",
-			len(made), install.cost, env.Describe(made))
+	// Two changes wait, each of which replaces all node pods. The rest is for tries that the outage has spoilt.
+	if most := install.cost + 2*change.cost; len(made) >= most {
+		t.Errorf("%d requests after the outage, want fewer than %d, those of two changes and an installation:\n%s", len(made), most, env.Describe(made))
 	}
 	nothingButTheLease(t, cluster)
 	select {
