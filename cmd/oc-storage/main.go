@@ -1,0 +1,39 @@
+// Command oc-storage is a plugin of oc and kubectl: it shows, checks and sets up the CSI drivers of a cluster with the user's own rights.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	stop()
+	if err != nil && err.Error() != "" {
+		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
+	}
+	os.Exit(plugin.Code(err))
+}
+
+func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
+	p := plugin.New(streams)
+	root := p.Root(calledAs(args[0]), version())
+	root.SetArgs(args[1:])
+	return root.ExecuteContext(ctx)
+}
+
+// calledAs is what the user types: oc and kubectl start plugins by the names of their files.
+func calledAs(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), ".exe")
+	return strings.Replace(name, "-", " ", 1)
+}

@@ -1,0 +1,131 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// Right is what a user may not do, and a command wanted to.
+type Right struct {
+	Verb     string `json:"verb"`
+	Resource string `json:"resource"`
+	// Namespace is empty for the whole cluster.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// String is the right as "oc auth can-i" takes it.
+func (r Right) String() string {
+	text := r.Verb + " " + r.Resource
+	if r.Namespace != "" {
+		text += " -n " + r.Namespace
+	}
+	return text
+}
+
+// Cluster is read and written with the user's rights. It is safe for use by several goroutines.
+type Cluster struct {
+	client.Client
+	Config *rest.Config
+	// Namespace is the one of the kubeconfig or of --namespace.
+	Namespace string
+
+	mutex   sync.Mutex
+	missing map[Right]bool
+}
+
+// Connect reaches the cluster of the flags. It sends requests only when the cluster is read.
+func (p *Plugin) Connect() (*Cluster, error) {
+	config, err := p.Flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	namespace, _, err := p.Flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace of the kubeconfig: %w", err)
+	}
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for the API server: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("client for the API server: %w", err)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
+	if err != nil {
+		return nil, fmt.Errorf("client for the API server: %w", err)
+	}
+	return NewCluster(api, config, namespace), nil
+}
+
+// NewCluster wraps a client.
+func NewCluster(api client.Client, config *rest.Config, namespace string) *Cluster {
+	return &Cluster{Client: api, Config: config, Namespace: namespace, missing: map[Right]bool{}}
+}
+
+// Find reads an object, and reports whether it is there. What the cluster does not serve is not there, and neither is what the user
+// may not read; that is remembered.
+func (c *Cluster) Find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
+	return c.found(c.Get(ctx, key, into), "get", into, key.Namespace)
+}
+
+// FindAll lists objects, and reports whether they could be listed, in the same way.
+func (c *Cluster) FindAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (bool, error) {
+	applied := (&client.ListOptions{}).ApplyOptions(options)
+	return c.found(c.List(ctx, list, options...), "list", list, applied.Namespace)
+}
+
+func (c *Cluster) found(err error, verb string, object any, namespace string) (bool, error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsForbidden(err):
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.missing[Right{Verb: verb, Resource: resourceIn(err, object), Namespace: namespace}] = true
+		return false, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s %s: %w", verb, resourceIn(err, object), err)
+	}
+}
+
+// resourceIn is the resource that a refusal names, as RESOURCE.GROUP.
+func resourceIn(err error, object any) string {
+	var state apierrors.APIStatus
+	if errors.As(err, &state) && state.Status().Details != nil && state.Status().Details.Kind != "" {
+		details := state.Status().Details
+		return strings.TrimSuffix(details.Kind+"."+details.Group, ".")
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", object), "*")
+}
+
+// Missing are the rights that were missing so far, sorted.
+func (c *Cluster) Missing() []Right {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	all := make([]Right, 0, len(c.missing))
+	for right := range c.missing {
+		all = append(all, right)
+	}
+	slices.SortFunc(all, func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
+	return all
+}

@@ -1,0 +1,108 @@
+// Package plugin has what the commands of "oc storage" share: how they reach a cluster, what they may read there, how they print, and
+// how they end.
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+)
+
+// Formats of the output.
+const (
+	Table = "table"
+	JSON  = "json"
+	YAML  = "yaml"
+)
+
+// Plugin is what all commands share.
+type Plugin struct {
+	Streams genericiooptions.IOStreams
+	// Flags are those of every kubectl: kubeconfig, context, namespace, impersonation, and so on.
+	Flags *genericclioptions.ConfigFlags
+	// Output is one of the formats.
+	Output string
+	Now    func() time.Time
+}
+
+// New makes one for a program.
+func New(streams genericiooptions.IOStreams) *Plugin {
+	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now}
+}
+
+// Root is the command above all others. Name is how the user calls it, "oc storage" or "kubectl storage".
+func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use: "storage", Short: "See, check and set up the CSI drivers of a cluster", Long: long, Version: version,
+		SilenceErrors: true, SilenceUsage: true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]string{Table, JSON, YAML}, p.Output) {
+				return Usage("--output %q: must be table, json or yaml", p.Output)
+			}
+			return nil
+		},
+	}
+	root.SetIn(p.Streams.In)
+	root.SetOut(p.Streams.Out)
+	root.SetErr(p.Streams.ErrOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage("%w", err) })
+	p.Flags.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVarP(&p.Output, "output", "o", p.Output, "table, json or yaml")
+	root.AddCommand(commands...)
+	return root
+}
+
+const long = `See, check and set up the CSI drivers of a cluster.
+
+All commands read with your own rights. What you may not read is named at the end, with the right that is missing.
+
+Exit codes: 0 all is well, or done; 1 failed: the cluster or the cloud could not be asked; 2 wrong usage, nothing was done;
+3 something is wrong, and was named; 4 not done yet: run the command again.`
+
+// IsTerminal reports whether people read the output: only then there are colours and progress that overwrites itself.
+func (p *Plugin) IsTerminal() bool {
+	file, ok := p.Streams.Out.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A file descriptor is small.
+}
+
+// Print writes a result in the format that the user wants. Rows are the lines of the table, the head first.
+func (p *Plugin) Print(result any, rows [][]string) error {
+	var err error
+	switch p.Output {
+	case JSON:
+		encoder := json.NewEncoder(p.Streams.Out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(result)
+	case YAML:
+		var text []byte
+		if text, err = yaml.Marshal(result); err == nil {
+			_, err = p.Streams.Out.Write(text)
+		}
+	default:
+		err = writeTable(p.Streams.Out, rows)
+	}
+	if err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+func writeTable(out io.Writer, rows [][]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(table, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	// The writer keeps an error until it is flushed.
+	return table.Flush()
+}
