@@ -141,10 +141,16 @@ generate: tools ## Write config/crd, config/rbac and deep copies from the marker
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 
 .PHONY: lint
-lint: tools stage ## Run the linters.
+lint: tools stage lint/docs ## Run the linters, also those of the guides.
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
 	cd test/real/csidriver && go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
+
+# The guides: words and length of sentences, and what the reference page must have. A second together.
+.PHONY: lint/docs
+lint/docs: tools
+	go run ./hack/words
+	go run ./hack/reference
 
 .PHONY: clean
 clean: ## Remove what was built.

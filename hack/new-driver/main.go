@@ -71,7 +71,7 @@ func (s *scaffold) next() string {
 	if s.names.OLM() {
 		text += fmt.Sprintf(`%[1]s has its package for OLM. After each change:
   make package NAME=%[2]s
-  docs/guide/third-party-drivers.md says how to ship it.
+  docs/contribute/third-party-drivers.md says how to ship it.
 `, packageFolder(s.names.Package), s.names.Package)
 	}
 	return text

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,17 +24,60 @@ func blocks(t *testing.T, root, name string) []env.Block {
 	return found
 }
 
+// pagesThatRun are those of the EFS operator whose commands need nothing but a cluster with the operator.
+func pagesThatRun() []string {
+	return []string{
+		"install-without-olm.md", "driver.md", "credentials.md", "configuration.md", "one-zone.md", "use-a-volume.md", "sharedvolume.md",
+		"prepare-a-file-system.md", "compatibility.md", "csi-migration.md", "gitops.md", "get-help.md", "node-rollout.md",
+	}
+}
+
 func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
 	cluster, home := reader(t, root)
 	t.Run("samples", func(t *testing.T) { samples(t, cluster, root) })
 	ran := 0
-	for _, name := range []string{"driver.md", "configuration.md", "one-zone.md", "sharedvolume.md"} {
+	for _, name := range pagesThatRun() {
 		ran += run(t, cluster, home, blocks(t, root, name))
 	}
 	if ran < 25 {
 		t.Errorf("%d command blocks were found in the guides: the fences are not read", ran)
+	}
+}
+
+// A reader who meets a block that no test runs is to know why. Pages that are older than this rule are on a list that only shrinks.
+func TestBlocksThatAreNotRunSayWhy(t *testing.T) {
+	older := []string{
+		"alerts.md", "cluster-storage.md", "destroy.md", "driver-azure-disk.md", "driver-azure-file.md", "driver-ebs.md", "driver-gcp-pd.md", "install.md",
+		"one-zone.md", "sharedvolume.md", "storage-alerts.md", "upgrade-from-community.md",
+	}
+	ran := append(pagesThatRun(), "install.md", "upgrade-from-community.md", "cluster-storage.md")
+	root, err := env.Root()
+	env.Must(t, err)
+	guides, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
+	env.Must(t, err)
+	for _, guide := range guides {
+		name := filepath.Base(guide)
+		text, err := os.ReadFile(guide)
+		env.Must(t, err)
+		silent := 0
+		lines := strings.Split(string(text), "\n")
+		for i, line := range lines {
+			switch language, isFence := strings.CutPrefix(strings.TrimSpace(line), "```"); {
+			case !isFence:
+			case language == "bash" && !slices.Contains(ran, name) && !slices.Contains(older, name):
+				t.Errorf("%s:%d: no test runs the page: add it to pagesThatRun, or mark the block sh and say why", name, i+1)
+			case language == "sh" && (i < 2 || !strings.HasPrefix(strings.TrimSpace(lines[i-2]), "<!-- not run: ")):
+				silent++
+				if !slices.Contains(older, name) {
+					t.Errorf("%s:%d: write <!-- not run: why --> above the block", name, i+1)
+				}
+			}
+		}
+		if silent == 0 && slices.Contains(older, name) && !strings.Contains(string(text), "```bash") {
+			t.Errorf("%s says everywhere why: drop it from the list", name)
+		}
 	}
 }
 

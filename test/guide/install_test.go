@@ -234,8 +234,12 @@ func mirrored(t *testing.T, cluster *env.Cluster) {
 func TestWhatTheGuidesNameIsThere(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
-	guides, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
-	env.Must(t, err)
+	var guides []string
+	for _, pattern := range []string{"docs/guide/*.md", "docs/contribute/*.md", "docs/*.md", "*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		env.Must(t, err)
+		guides = append(guides, found...)
+	}
 	current, err := release.Load(os.DirFS(root))
 	env.Must(t, err)
 	var images []string

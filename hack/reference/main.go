@@ -1,0 +1,46 @@
+// Command reference holds docs/guide/reference.md against the code: what an operator reports or reads must be on the page, and what is on
+// the page must be in the code.
+//
+//	go run ./hack/reference
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// page is the file that has everything.
+const page = "docs/guide/reference.md"
+
+func main() {
+	problems, err := check(".")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(2)
+	}
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
+	}
+	if len(problems) > 0 {
+		os.Exit(1)
+	}
+}
+
+// check compares the page of a repository with its code, and returns a sentence for each difference.
+func check(root string) ([]string, error) {
+	text, err := fs.ReadFile(os.DirFS(root), page)
+	if err != nil {
+		return nil, fmt.Errorf("reference page: %w", err)
+	}
+	documented := tables(string(text))
+	var problems []string
+	for _, one := range subjects() {
+		found, err := one.find(root)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, one.compare(found, documented)...)
+	}
+	return problems, nil
+}

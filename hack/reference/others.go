@@ -1,0 +1,50 @@
+package main
+
+import "strings"
+
+// otherWords have the form of a reason and are something else. One that the code no longer has must go.
+func otherWords() names {
+	all := names{}
+	for what, words := range map[string]string{
+		"kind": `CSIDriver ClusterOperator ClusterRole ClusterRoleBinding ClusterServiceVersion ConfigMap CredentialsRequest
+			CustomResourceDefinition DaemonSet Deployment List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
+			ReplicaSet Role RoleBinding Secret SecurityContextConstraints Service ServiceAccount ServiceMonitor SharedVolume Storage StorageClass
+			SubscriptionList ValidatingAdmissionPolicy ValidatingWebhookConfiguration VolumeAttributesClass VolumeSnapshotClass`,
+		"condition of a predecessor, which is removed": `AWSEFSDriverCSIConfigObserverControllerDegraded
+			AWSEFSDriverCredentialsRequestControllerAvailable AWSEFSDriverCredentialsRequestControllerDegraded
+			AWSEFSDriverCredentialsRequestControllerProgressing AWSEFSDriverServiceMonitorControllerDegraded CSIStaticResourceControllerDegraded
+			DriverCSIConfigObserverController DriverStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
+			VolumeSnapshotClassControllerDegraded`,
+		"condition of another program": `VSphereProblemDetectorController`,
+		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
+			PodInitializing ProgressDeadlineExceeded`,
+		"word of a message":             `NotFound NotReady Terminating`,
+		"prefix of a driver":            `AzureDisk AzureFile`,
+		"value that somebody sets":      `Allow Deny IdleFirst RollingUpdate WhenDrained`,
+		"feature gate or its state":     `Disabled Enabled MutableCSINodeAllocatableCount`,
+		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
+		"action of an event":            `LookAtAWS Reconcile`,
+		"end of the reason of an event": `Mended`,
+	} {
+		for word := range strings.FieldsSeq(words) {
+			all[word] = what
+		}
+	}
+	return all
+}
+
+// otherKeys have the form of an annotation and are something else.
+func otherKeys() names {
+	return names{
+		".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt": "field",
+		"csi.storage.k8s.io/provisioner-secret-name":                            "parameter of a StorageClass",
+		"node-role.kubernetes.io/control-plane":                                 "label of Kubernetes",
+		"node-role.kubernetes.io/master":                                        "label of Kubernetes",
+		".operator.openshift.io/AWSEFSDriverControllerServiceController":        "finalizer of a predecessor",
+		".operator.openshift.io/AWSEFSDriverNodeServiceController":              "finalizer of a predecessor",
+		".operator.openshift.io/CSIStaticResourceController":                    "finalizer of a predecessor",
+	}
+}
+
+// besidesEvents are ends of reasons, and reasons that the code takes from a condition.
+func besidesEvents() names { return names{"Mended": "the end of a reason"} }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// names are what was found, and where.
+type names map[string]string
+
+// tables are the names in backticks in the first cells of the page's tables, by the heading of the second level above them.
+func tables(text string) map[string]names {
+	quoted := regexp.MustCompile("`([^`]+)`")
+	found, heading := map[string]names{}, ""
+	for i, line := range strings.Split(text, "\n") {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			heading = title
+			found[heading] = names{}
+		}
+		cells := strings.Split(line, "|")
+		if heading == "" || !strings.HasPrefix(line, "|") || len(cells) < 3 {
+			continue
+		}
+		for _, match := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			found[heading][match[1]] = fmt.Sprintf("%s:%d", page, i+1)
+		}
+	}
+	return found
+}
+
+// plain is a name without what the page or the code may write around it: the prefix of a driver, and what a condition type ends with.
+func plain(name string) string {
+	name = strings.Trim(name, "…")
+	if short, ok := strings.CutPrefix(name, "AWSEFS"); ok && short != "" {
+		name = short
+	}
+	for _, end := range []string{"Available", "Progressing", "Degraded", "Upgradeable"} {
+		if short, ok := strings.CutSuffix(name, end); ok && strings.HasSuffix(short, "Controller") {
+			return short
+		}
+		for _, start := range []string{"CSIDriverOperatorCR", "CSIDriverOperatorDeployment", "OLMOperatorRemoval", "CSIDriverOperatorRemoval",
+			"CSIDriverStarter", "ManagementState", "ConfigObservation"} {
+			if name == start+end {
+				return start
+			}
+		}
+	}
+	return name
+}
+
+// compare returns what the page lacks, what it has too much, and what of the subject's exceptions nobody needs.
+func (s subject) compare(found names, documented map[string]names) []string {
+	has := names{}
+	for _, heading := range s.headings {
+		if documented[heading] == nil {
+			return []string{fmt.Sprintf("%s: there is no section %q", page, heading)}
+		}
+		for name, place := range documented[heading] {
+			has[plain(name)] = place
+		}
+	}
+	var problems []string
+	known := names{}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		short := plain(name)
+		known[short] = found[name]
+		switch {
+		case s.except[name] != "":
+		case has[short] == "":
+			problems = append(problems, fmt.Sprintf("%s: %s %q is in no table of %q in %s", found[name], s.what, name, s.headings, page))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if known[name] == "" && s.besides[name] == "" {
+			problems = append(problems, fmt.Sprintf("%s: the code has no %s %q", has[name], s.what, name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.except)) {
+		if found[name] == "" {
+			problems = append(problems, fmt.Sprintf("hack/reference: %q is an exception (%s), but not in the code any more", name, s.except[name]))
+		}
+	}
+	return problems
+}

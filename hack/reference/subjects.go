@@ -1,0 +1,117 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/drivers"
+)
+
+// subject is one thing that the page must tell.
+type subject struct {
+	what string
+	// headings are the sections in which a name may be.
+	headings []string
+	find     func(root string) (names, error)
+	// except are names of the same form that are something else; besides, names on the page that libraries read or write.
+	except, besides names
+}
+
+func subjects() []subject {
+	const conditions, events = "Conditions", "Events"
+	return []subject{
+		{
+			what: "condition or reason", headings: []string{conditions, "Reasons of conditions", events, "Phases of a SharedVolume", "States of a driver"},
+			find: statusWords, except: otherWords(),
+		},
+		{what: "reason of an event", headings: []string{events}, find: eventReasons, besides: besidesEvents()},
+		{what: "metric", headings: []string{"Metrics"}, find: metrics},
+		{what: "environment variable", headings: []string{"Environment variables"}, find: variables, besides: names{
+			"KUBECONFIG": "client-go reads it", "AWS_ENDPOINT_URL": "AWS's SDK reads it",
+		}},
+		{what: "annotation, label or finalizer", headings: []string{"Annotations and labels"}, find: keys, except: otherKeys()},
+	}
+}
+
+// reporting are the folders with everything that is written into a status or an event.
+func reporting() []string {
+	return []string{"api", "internal/controller", "internal/driver", "internal/efs", "internal/migration", "internal/nodes", "internal/pending",
+		"internal/status"}
+}
+
+// statusWords are all words of the form of a condition type or a reason.
+func statusWords(root string) (names, error) {
+	found, err := literals(root, reporting()...)
+	if err != nil {
+		return nil, err
+	}
+	return like(found, regexp.MustCompile(`^[A-Z]+[a-z]+([A-Z]+[a-z0-9]*)*$`), nil), nil
+}
+
+// eventReasons are the constants of events, what is wrong in a cloud, and reasons that are written where an event is recorded.
+func eventReasons(root string) (names, error) {
+	found, err := literals(root, reporting()...)
+	if err != nil {
+		return nil, err
+	}
+	return like(found, regexp.MustCompile(`^[A-Z][A-Za-z]+$`), func(one literal) bool {
+		const reasonOfEventf = 3
+		return strings.HasPrefix(one.constant, "event") || one.kind == "problem" || one.call == "Eventf" && one.argument == reasonOfEventf
+	}), nil
+}
+
+// metrics are the names in files that register metrics.
+func metrics(root string) (names, error) {
+	found, err := literals(root, "internal")
+	if err != nil {
+		return nil, err
+	}
+	return like(found, regexp.MustCompile(`^[a-z]+(_[a-z]+){2,}$`), func(one literal) bool {
+		return strings.HasPrefix(one.constant, "Metric") || strings.Contains(one.place, "/metrics.go:")
+	}), nil
+}
+
+// variables are what programs ask their environment for, and what drivers and the catalogue say that they need.
+func variables(root string) (names, error) {
+	found, err := literals(root, "cmd", "internal")
+	if err != nil {
+		return nil, err
+	}
+	asked := like(found, regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`), func(one literal) bool {
+		return one.argument == 0 && (one.call == "Getenv" || one.call == "LookupEnv" || one.call == "lookup")
+	})
+	add := func(name, place string) {
+		if name != "" && asked[name] == "" {
+			asked[name] = place
+		}
+	}
+	for _, d := range drivers.All() {
+		place := "driver " + d.Name
+		for _, name := range d.Images() {
+			add(name, place)
+		}
+		for _, setting := range d.Settings {
+			add(setting.Variable, place)
+		}
+		for _, request := range d.Credentials {
+			add(request.RoleARNVariable, place)
+		}
+	}
+	for _, entry := range catalogue.All() {
+		for _, name := range entry.Variables() {
+			add(name, "catalogue, "+entry.Name)
+		}
+	}
+	return asked, nil
+}
+
+// keys are the annotations, labels and finalizers that operators read or write.
+func keys(root string) (names, error) {
+	found, err := literals(root, "internal/apply", "internal/controller", "internal/driver", "internal/migration", "internal/nodes",
+		"internal/openshift", "internal/pending", "internal/watch")
+	if err != nil {
+		return nil, err
+	}
+	return like(found, regexp.MustCompile(`^\.?[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z][A-Za-z0-9._-]*$`), nil), nil
+}
