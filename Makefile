@@ -197,6 +197,16 @@ bin/venv/moto: test/images/requirements.txt
 	@hack/check-tools.sh python3
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
 
+# What builds the site.
+bin/venv/docs: test/images/requirements-docs.txt
+	@hack/check-tools.sh python3
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
+
+# Seconds, once bin/venv/docs is there. Links and anchors are checked: in strict mode a warning is an error, unless MkDocs is told to be quiet.
+.PHONY: docs
+docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse links and anchors that lead nowhere.
+	NO_MKDOCS_2_WARNING=1 bin/venv/docs/bin/mkdocs build --config-file hack/docs/mkdocs.yml
+
 # The sidecars as their projects have released them, and the CSI driver that they talk to in test/real.
 .PHONY: real
 real: tools

@@ -258,19 +258,21 @@ func TestEveryModuleAsksForTheGoOfTheImages(t *testing.T) {
 func TestPipInstallsNothingWithoutAHash(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "test/images/requirements.txt"))
-	env.Must(t, err)
-	packages := regexp.MustCompile(`(?m)^[a-z0-9._-]+==[^ ]+( ; [^\\\n]*)?( \\\n    --hash=sha256:[0-9a-f]{64})*$`).FindAllString(string(text), -1)
-	for _, one := range packages {
-		if !strings.Contains(one, "--hash=") {
-			t.Errorf("%s has no hash", one)
+	for _, name := range []string{"requirements", "requirements-docs"} {
+		text, err := os.ReadFile(filepath.Join(root, "test/images", name+".txt"))
+		env.Must(t, err)
+		packages := regexp.MustCompile(`(?m)^[a-z0-9._-]+==[^ ]+( ; [^\\\n]*)?( \\\n    --hash=sha256:[0-9a-f]{64})*$`).FindAllString(string(text), -1)
+		for _, one := range packages {
+			if !strings.Contains(one, "--hash=") {
+				t.Errorf("%s.txt: %s has no hash", name, one)
+			}
 		}
-	}
-	wanted, err := os.ReadFile(filepath.Join(root, "test/images/requirements.in"))
-	env.Must(t, err)
-	for _, line := range regexp.MustCompile(`(?m)^([a-z]+)(?:\[.*\])?(==.*)$`).FindAllStringSubmatch(string(wanted), -1) {
-		if !slices.ContainsFunc(packages, func(one string) bool { return strings.HasPrefix(one, line[1]+line[2]+" ") }) {
-			t.Errorf("requirements.txt has no %s%s: make it again from requirements.in", line[1], line[2])
+		wanted, err := os.ReadFile(filepath.Join(root, "test/images", name+".in"))
+		env.Must(t, err)
+		for _, line := range regexp.MustCompile(`(?m)^([a-z-]+)(?:\[.*\])?(==.*)$`).FindAllStringSubmatch(string(wanted), -1) {
+			if !slices.ContainsFunc(packages, func(one string) bool { return strings.HasPrefix(one, line[1]+line[2]+" ") }) {
+				t.Errorf("%[1]s.txt has no %[2]s%[3]s: make it again from %[1]s.in", name, line[1], line[2])
+			}
 		}
 	}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))

@@ -1,0 +1,93 @@
+"""What MkDocs needs to build the site of pages that are written for GitHub.
+
+The pages stay as they are: README.md becomes the home page, links that leave docs/ go to the repository, and lists are indented as
+Python-Markdown wants them.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?\)")
+ITEM = re.compile(r"^( *)([*-]|\d+\.) +(?=\S)")
+
+
+def root(config):
+    """The folder of the repository."""
+    return Path(config.config_file_path).resolve().parents[2]
+
+
+def on_files(files, config):
+    """Adds the home page, and the pages of the root that others link to."""
+    for source, target in (("README.md", "index.md"), ("CHANGELOG.md", "CHANGELOG.md"), ("SECURITY.md", "SECURITY.md")):
+        text = (root(config) / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, target, content=text))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Rewrites links and lists of a page."""
+    name = page.file.src_uri
+    # A page of the root is at the top of the site, and in the repository above docs/.
+    at_root = name in ("index.md", "CHANGELOG.md", "SECURITY.md")
+    folder = "" if at_root else posixpath.join("docs", posixpath.dirname(name))
+
+    def link(match):
+        path, anchor = match[2], match[3] or ""
+        target = posixpath.normpath(posixpath.join(folder, path))
+        if target in ("CHANGELOG.md", "SECURITY.md", "README.md"):
+            inside = "index.md" if target == "README.md" else target
+        elif target.startswith("docs/") and files.get_file_from_path(target[len("docs/") :]):
+            inside = target[len("docs/") :]
+        else:
+            if target.startswith("..") or not (root(config) / target).exists():
+                raise PluginError(f"{name}: there is no {target}")
+            return f"{match[1]}{config.repo_url}/blob/main/{target}{anchor})"
+        start = posixpath.dirname(name) or "."
+        return f"{match[1]}{posixpath.relpath(inside, start)}{anchor})"
+
+    return indent(outside_code(markdown, link))
+
+
+def outside_code(markdown, link):
+    """Rewrites links, but not in blocks of code."""
+    lines, code = [], False
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            code = not code
+        lines.append(line if code else LINK.sub(link, line))
+    return "\n".join(lines)
+
+
+def indent(markdown):
+    """Indents what belongs to an item of a list by four spaces, and separates a list from the paragraph above."""
+    # Each open item: the column of its text, and the new column.
+    lines, open_items, code, blank, table = [], [], False, True, False
+    for line in markdown.split("\n"):
+        stripped = line.lstrip(" ")
+        column = len(line) - len(stripped)
+        if not stripped:
+            lines.append("")
+            blank = True
+            continue
+        if not code:
+            while open_items and column < open_items[-1][0] and (blank or ITEM.match(line)):
+                open_items.pop()
+        old, new = open_items[-1] if open_items else (0, 0)
+        item = None if code else ITEM.match(line)
+        if item and not open_items and not blank:
+            lines.append("")
+        is_table = stripped.startswith("|") and not code
+        if is_table and not table and not blank:
+            lines.append("")
+        table = is_table
+        lines.append(" " * (new + max(0, column - old)) + stripped)
+        if item:
+            open_items.append((len(item[0]), new + 4))
+        if stripped.startswith("```"):
+            code = not code
+        blank = False
+    return "\n".join(lines)
