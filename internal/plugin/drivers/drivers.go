@@ -1,0 +1,104 @@
+// Package drivers is the command "status": every CSI driver of a cluster on one line, and waiting until all are available.
+package drivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+const long = `Show every CSI driver of the cluster on one line: its state, version, node pods, roll-out, operator, and what holds it up.
+
+With --wait the command returns when all drivers with a ClusterCSIDriver are available and nothing is rolled out.
+Drivers that are Unmanaged or Removed are not waited for.
+
+Exit codes: 0 read, or with --wait all are available; 1 the cluster could not be asked; 4 --timeout was too short, or you interrupted.`
+
+// options are the flags of the command.
+type options struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// command is one call of it.
+type command struct {
+	*plugin.Plugin
+	*plugin.Cluster
+	options
+	// after is time.After, but for tests.
+	after func(time.Duration) <-chan time.Time
+}
+
+// Command is "status".
+func Command(p *plugin.Plugin) *cobra.Command {
+	var flags options
+	c := &cobra.Command{
+		Use: "status", Short: "Show the CSI drivers of the cluster, and what holds them up", Long: long, Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return (&command{Plugin: p, Cluster: cluster, options: flags, after: time.After}).run(cmd.Context())
+		},
+	}
+	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and nothing is rolled out")
+	c.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "how long to wait with --wait; 0 waits for ever")
+	return c
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return plugin.Usage("unexpected argument %q: status takes none", args[0])
+	}
+	return nil
+}
+
+func (c *command) run(ctx context.Context) error {
+	var found survey.Survey
+	var err, waited error
+	if c.wait {
+		found, waited = c.await(ctx)
+		var unfinished *plugin.ExitError
+		if waited != nil && !errors.As(waited, &unfinished) {
+			return waited
+		}
+	} else if found, err = survey.Read(ctx, c.Cluster); err != nil {
+		return away(err)
+	}
+	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
+	for _, failure := range found.Failures {
+		report.NotRead = append(report.NotRead, failure.Error())
+	}
+	if err := c.Print(report, table(report.Drivers, c.IsTerminal())); err != nil {
+		return err
+	}
+	if c.Output == plugin.Table {
+		c.notes(report)
+	}
+	return waited
+}
+
+// notes says what the table can't have.
+func (c *command) notes(report Report) {
+	say := func(format string, values ...any) { _, _ = fmt.Fprintf(c.Streams.Out, format+"\n", values...) }
+	if len(report.Drivers) == 0 {
+		say("No CSI driver was found.")
+	}
+	for _, failure := range report.NotRead {
+		say("Not read: %s", failure)
+	}
+	for _, right := range report.MissingRights {
+		say("You may not %s. An administrator can grant it; see: oc auth can-i %s", right, right)
+	}
+}
+
+func away(err error) error {
+	return fmt.Errorf("the API server of the kubeconfig can't be asked; check the network, and: oc cluster-info: %w", err)
+}

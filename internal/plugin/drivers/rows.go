@@ -1,0 +1,150 @@
+package drivers
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+// Row is one driver.
+type Row struct {
+	Driver string       `json:"driver"`
+	State  survey.State `json:"state"`
+	// Operator is "namespace/name", and whether it does not run; empty if there is none.
+	Operator string `json:"operator,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Ready and Nodes count node pods.
+	Ready   int32           `json:"ready"`
+	Nodes   int32           `json:"nodes"`
+	Rollout *survey.Rollout `json:"rollout,omitempty"`
+	// HeldUp is what the driver waits for or suffers from.
+	HeldUp string `json:"heldUp,omitempty"`
+}
+
+// Report is what the command prints as JSON or YAML.
+type Report struct {
+	Drivers       []Row          `json:"drivers"`
+	MissingRights []plugin.Right `json:"missingRights,omitempty"`
+	// NotRead are requests that the API server did not answer.
+	NotRead []string `json:"notRead,omitempty"`
+}
+
+// rows are the drivers of a survey, those with a ClusterCSIDriver first.
+func rows(found survey.Survey) []Row {
+	var own, others []Row
+	for _, driver := range found.Drivers {
+		row := rowOf(driver, found)
+		if driver.CR != nil {
+			own = append(own, row)
+			continue
+		}
+		others = append(others, row)
+	}
+	return append(own, others...)
+}
+
+func rowOf(driver survey.Driver, found survey.Survey) Row {
+	row := Row{
+		Driver: driver.Name, State: driver.State(), Operator: driver.OperatorText(), Rollout: driver.Rollout(), HeldUp: driver.HeldUp(),
+	}
+	if driver.CR != nil {
+		row.Version = driver.CR.Status.Version
+	}
+	if driver.Nodes != nil {
+		row.Ready, row.Nodes = driver.Nodes.Status.NumberReady, driver.Nodes.Status.DesiredNumberScheduled
+	}
+	switch {
+	case row.State == survey.ThirdParty && !found.CRs.Known():
+		// Whoever may not read ClusterCSIDrivers can't tell a third-party driver.
+		row.State = "Unknown"
+	case row.State == survey.NoReport:
+		row.HeldUp = cmp.Or(row.HeldUp, "no operator has reported in its ClusterCSIDriver")
+	case row.State == survey.NotRequested:
+		row.HeldUp = "the operator waits for a ClusterCSIDriver of this name"
+	}
+	return row
+}
+
+// Colours of a terminal, all of one length so that they leave columns as they are.
+const (
+	plain  = "\x1b[39m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+)
+
+// colour is that of a state.
+func colour(state survey.State) string {
+	switch state {
+	case survey.Available:
+		return green
+	case survey.Degraded, survey.Unavailable, survey.NoReport:
+		return red
+	case survey.Progressing, survey.Removing:
+		return yellow
+	default:
+		return plain
+	}
+}
+
+// widest is how much of a message fits on a line.
+const widest = 100
+
+// table has a line a driver, the head first.
+func table(all []Row, colours bool) [][]string {
+	state := func(text, code string) string {
+		if !colours {
+			return text
+		}
+		return code + text + plain
+	}
+	lines := [][]string{{"DRIVER", state("STATE", plain), "VERSION", "NODES", "ROLL-OUT", "OPERATOR", "HELD UP BY"}}
+	for _, row := range all {
+		lines = append(lines, []string{
+			row.Driver, state(string(row.State), colour(row.State)), cmp.Or(row.Version, "-"), nodes(row), row.Rollout.String(),
+			cmp.Or(row.Operator, "-"), shorten(row.HeldUp),
+		})
+	}
+	return lines
+}
+
+func nodes(row Row) string {
+	if row.Nodes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", row.Ready, row.Nodes)
+}
+
+func shorten(text string) string {
+	letters := []rune(strings.Join(strings.Fields(text), " "))
+	if len(letters) <= widest {
+		return string(letters)
+	}
+	return string(letters[:widest-1]) + "…"
+}
+
+// pending are the drivers that are to be available, and are not yet, with the reason. One that nobody manages, or that was removed, is as it
+// is to be.
+func pending(found survey.Survey) (names []string, wanted int) {
+	for _, driver := range found.Drivers {
+		if driver.CR == nil || driver.CR.Spec.ManagementState == operatorv1.Unmanaged {
+			continue
+		}
+		wanted++
+		row := rowOf(driver, found)
+		if row.State == survey.Available || row.State == survey.Removed {
+			continue
+		}
+		text := fmt.Sprintf("%s is %s", row.Driver, row.State)
+		if row.Rollout != nil {
+			text += ", " + row.Rollout.String()
+		}
+		names = append(names, text)
+	}
+	return names, wanted
+}

@@ -1,0 +1,254 @@
+// Package survey reads which CSI drivers a cluster has, and who operates them, with the user's rights. What comes of it is a plain value.
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// Survey is what a cluster has. An answer that is not known says that nothing may be concluded from a nil beside it.
+type Survey struct {
+	// Drivers are sorted by name.
+	Drivers []Driver
+	// CRs, CSIDrivers, Operators, Workloads and Pods say what is known of each.
+	CRs, CSIDrivers, Operators, Workloads, Pods plugin.Answer
+	// Failures are requests that the API server did not answer. The rest was read all the same.
+	Failures []error
+}
+
+// Driver is one CSI driver.
+type Driver struct {
+	Name string
+	// Known is nil for a third-party driver.
+	Known *Known
+	// CR is nil if there is no ClusterCSIDriver, CSIDriver if the driver is not installed.
+	CR        *operatorv1.ClusterCSIDriver
+	CSIDriver *storagev1.CSIDriver
+	// Operators are the Deployments of its operator; more than one are copies.
+	Operators []appsv1.Deployment
+	// Controller and Nodes are its workloads; nil if there are none.
+	Controller *appsv1.Deployment
+	Nodes      *appsv1.DaemonSet
+	// ControllerPods and NodePods are the pods of these, OperatorPods those of the operator.
+	ControllerPods, NodePods, OperatorPods []corev1.Pod
+}
+
+// reader is a survey that is being made.
+type reader struct {
+	*plugin.Cluster
+	Survey
+	known       map[string]Known
+	deployments map[client.ObjectKey]appsv1.Deployment
+	daemonSets  map[client.ObjectKey]appsv1.DaemonSet
+}
+
+// Read makes a survey. It returns an error only if the API server could not be reached.
+func Read(ctx context.Context, cluster *plugin.Cluster) (Survey, error) {
+	r := &reader{
+		Cluster: cluster, known: known(),
+		deployments: map[client.ObjectKey]appsv1.Deployment{}, daemonSets: map[client.ObjectKey]appsv1.DaemonSet{},
+	}
+	found := map[string]*Driver{}
+	if err := r.names(ctx, found); err != nil {
+		return Survey{}, err
+	}
+	r.workloads(ctx)
+	for name, known := range r.known {
+		if hasOperator := r.operatorsOf(known.Operator); len(hasOperator) > 0 && found[name] == nil {
+			found[name] = &Driver{Name: name}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		r.join(found[name])
+	}
+	r.pods(ctx)
+	return r.Survey, nil
+}
+
+// names finds the drivers. The first request shows whether there is an API server.
+func (r *reader) names(ctx context.Context, found map[string]*Driver) error {
+	csiDrivers, crs := &storagev1.CSIDriverList{}, &operatorv1.ClusterCSIDriverList{}
+	r.CSIDrivers = r.list(ctx, "CSIDrivers", csiDrivers)
+	for _, err := range r.Failures {
+		if plugin.IsAway(err) {
+			return err
+		}
+	}
+	r.CRs = r.list(ctx, "ClusterCSIDrivers", crs)
+	at := func(name string) *Driver {
+		if found[name] == nil {
+			found[name] = &Driver{Name: name}
+		}
+		return found[name]
+	}
+	for i := range csiDrivers.Items {
+		at(csiDrivers.Items[i].Name).CSIDriver = &csiDrivers.Items[i]
+	}
+	for i := range crs.Items {
+		at(crs.Items[i].Name).CR = &crs.Items[i]
+	}
+	return nil
+}
+
+// list reads all objects of a kind, and remembers what failed.
+func (r *reader) list(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) plugin.Answer {
+	answer, err := r.LookAll(ctx, into, options...)
+	if err != nil {
+		r.Failures = append(r.Failures, fmt.Errorf("list %s: %w", what, err))
+	}
+	return answer
+}
+
+// workloads reads Deployments and DaemonSets of the namespace of drivers, and elsewhere those that OLM may have installed there.
+func (r *reader) workloads(ctx context.Context) {
+	in := client.InNamespace(catalogue.Namespace)
+	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
+	r.Operators = r.list(ctx, "Deployments in namespace "+catalogue.Namespace, deployments, in)
+	r.Workloads = r.list(ctx, "DaemonSets in namespace "+catalogue.Namespace, daemonSets, in)
+	r.add(deployments, daemonSets)
+	operators, plugins := everywhere(r.known)
+	for _, name := range operators {
+		everywhere := &appsv1.DeploymentList{}
+		r.Operators = min(r.Operators, r.list(ctx, "Deployments "+name, everywhere, client.MatchingFields{"metadata.name": name}))
+		r.add(everywhere, &appsv1.DaemonSetList{})
+	}
+	for _, name := range plugins {
+		everywhere := &appsv1.DaemonSetList{}
+		r.Workloads = min(r.Workloads, r.list(ctx, "DaemonSets "+name, everywhere, client.MatchingFields{"metadata.name": name}))
+		r.add(&appsv1.DeploymentList{}, everywhere)
+	}
+}
+
+func (r *reader) add(deployments *appsv1.DeploymentList, daemonSets *appsv1.DaemonSetList) {
+	for i := range deployments.Items {
+		r.deployments[client.ObjectKeyFromObject(&deployments.Items[i])] = deployments.Items[i]
+	}
+	for i := range daemonSets.Items {
+		r.daemonSets[client.ObjectKeyFromObject(&daemonSets.Items[i])] = daemonSets.Items[i]
+	}
+}
+
+// operatorsOf are the Deployments of a name that want pods or have some, the oldest first. One that is scaled to 0 counts if there is no other.
+func (r *reader) operatorsOf(name string) []appsv1.Deployment {
+	var running, others []appsv1.Deployment
+	for _, key := range r.keys(name) {
+		one := r.deployments[key]
+		if one.Spec.Replicas != nil && *one.Spec.Replicas == 0 && one.Status.Replicas == 0 {
+			others = append(others, one)
+			continue
+		}
+		running = append(running, one)
+	}
+	if len(running) == 0 {
+		return others
+	}
+	slices.SortStableFunc(running, func(a, b appsv1.Deployment) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return running
+}
+
+func (r *reader) keys(name string) []client.ObjectKey {
+	var keys []client.ObjectKey
+	for key := range r.deployments {
+		if key.Name == name {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
+	return keys
+}
+
+// join brings a driver together with its operator and its workloads.
+func (r *reader) join(driver *Driver) {
+	if one, is := r.known[driver.Name]; is {
+		driver.Known = &one
+		driver.Operators = r.operatorsOf(one.Operator)
+		namespace := catalogue.Namespace
+		if len(driver.Operators) > 0 {
+			namespace = driver.Operators[0].Namespace
+		}
+		if controller, is := r.deployments[client.ObjectKey{Namespace: namespace, Name: one.Deployment}]; is {
+			driver.Controller = &controller
+		}
+		driver.Nodes = r.daemonSet(namespace, one.DaemonSet)
+	}
+	r.Drivers = append(r.Drivers, *driver)
+}
+
+// daemonSet is the one of a name in a namespace, or else anywhere: a third-party driver may have it elsewhere.
+func (r *reader) daemonSet(namespace, name string) *appsv1.DaemonSet {
+	var keys []client.ObjectKey
+	for key := range r.daemonSets {
+		if key.Name == name && name != "" {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	chosen := slices.MinFunc(keys, func(a, b client.ObjectKey) int {
+		return cmp.Or(btoi(a.Namespace != namespace)-btoi(b.Namespace != namespace), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	found := r.daemonSets[chosen]
+	return &found
+}
+
+func btoi(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// pods reads the pods of the namespaces in which operators and drivers are, and sorts them by their owners.
+func (r *reader) pods(ctx context.Context) {
+	namespaces := map[string]bool{}
+	for _, driver := range r.Drivers {
+		for _, operator := range driver.Operators {
+			namespaces[operator.Namespace] = true
+		}
+		if driver.Nodes != nil {
+			namespaces[driver.Nodes.Namespace] = true
+		}
+		if driver.Controller != nil {
+			namespaces[driver.Controller.Namespace] = true
+		}
+	}
+	r.Pods = plugin.Present
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		pods := &corev1.PodList{}
+		r.Pods = min(r.Pods, r.list(ctx, "pods in namespace "+namespace, pods, client.InNamespace(namespace)))
+		for i := range pods.Items {
+			r.sort(&pods.Items[i])
+		}
+	}
+}
+
+// sort gives a pod to the workload that its labels match.
+func (r *reader) sort(pod *corev1.Pod) {
+	for i := range r.Drivers {
+		driver := &r.Drivers[i]
+		if driver.Nodes != nil && selects(driver.Nodes.Namespace, driver.Nodes.Spec.Selector, pod) {
+			driver.NodePods = append(driver.NodePods, *pod)
+		}
+		if driver.Controller != nil && selects(driver.Controller.Namespace, driver.Controller.Spec.Selector, pod) {
+			driver.ControllerPods = append(driver.ControllerPods, *pod)
+		}
+		for _, operator := range driver.Operators {
+			if selects(operator.Namespace, operator.Spec.Selector, pod) {
+				driver.OperatorPods = append(driver.OperatorPods, *pod)
+			}
+		}
+	}
+}
