@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 )
 
@@ -28,7 +29,7 @@ func main() {
 
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
-	root := p.Root(calledAs(args[0]), version(), drivers.Command(p))
+	root := p.Root(calledAs(args[0]), version(), drivers.Command(p), doctor.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx)
 }

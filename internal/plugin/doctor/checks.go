@@ -1,0 +1,324 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// check looks for one thing that can be wrong. It says nothing about what is not known.
+type check func(*facts) []Finding
+
+// checks are all of them, in no order that matters: roots orders what they find.
+func checks() []check {
+	return []check{
+		apiAway, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked, noReport, conditions, cloud,
+		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
+		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
+		shared, events, unexplained,
+	}
+}
+
+// diagnose runs every check, and keeps the causes.
+func diagnose(f *facts) []Finding {
+	var all []Finding
+	for _, check := range checks() {
+		all = append(all, check(f)...)
+	}
+	if f.subject != nil {
+		all = relevant(all)
+	}
+	return roots(all)
+}
+
+func apiAway(f *facts) []Finding {
+	if f.away == nil {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Cause: "The API server of your kubeconfig cannot be reached.", Object: "APIServer", Said: clip(f.away.Error()),
+		Do: "Check the address in the kubeconfig, the network, and whether the API server runs.", Command: "oc cluster-info", Page: string(pageAPI),
+		topic: "api", level: ofAPI,
+	}}
+}
+
+// each makes findings of the drivers that matter.
+func (f *facts) each(find func(survey.Driver) *Finding) []Finding {
+	var all []Finding
+	for _, one := range f.Drivers {
+		if !f.about(one.Name) {
+			continue
+		}
+		if found := find(one); found != nil {
+			found.general = f.subject != nil
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+// ofDriver are the topics of all that a driver has.
+func ofDriver(name string) []string {
+	return []string{
+		topicOf("report", name), topicOf("condition", name), topicOf("daemonset", name), topicOf("controller", name),
+		topicOf("csidriver", name), topicOf("node", "*", "csinode", name), topicOf("node", "*", "plugin", name), topicOf("node", "*", "absent", name),
+		topicOf("provision", name), topicOf("event", "provision", name),
+	}
+}
+
+func crOf(name string) string { return "ClusterCSIDriver " + name }
+
+func twoCopies(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if len(d.Operators) < 2 || d.CR == nil {
+			return nil
+		}
+		var names []string
+		for _, one := range d.Operators {
+			names = append(names, one.Namespace+"/"+one.Name)
+		}
+		newest := d.Operators[len(d.Operators)-1]
+		return &Finding{
+			Severity: Error, Object: "Deployment " + status.Shorten(names), Page: string(pageOther),
+			Cause: fmt.Sprintf("%d copies of the operator of driver %s run in different namespaces.", len(names), d.Name),
+			Do:    "Uninstall all but one, and keep the ClusterCSIDriver.", Command: "oc -n " + newest.Namespace + " get subscriptions,csv",
+			topic: topicOf("copies", d.Name), level: ofAPI, effects: append(ofDriver(d.Name), topicOf("operator", d.Name), topicOf("removal", d.Name)),
+		}
+	})
+}
+
+func operatorMissing(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if d.CR == nil || d.Known == nil || f.Operators != plugin.Present || len(d.Operators) > 0 {
+			return nil
+		}
+		found := Finding{
+			Severity: Error, Object: crOf(d.Name), Page: string(pageInstall),
+			Cause: fmt.Sprintf("No operator looks after driver %s: Deployment %s does not exist.", d.Name, d.Known.Operator),
+			Do:    "Install the operator.", Command: "oc get subscriptions -A",
+			topic: topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
+		}
+		if d.Known.Platform != "" {
+			found.Do, found.Page = "Find out why the cluster-storage-operator has not started it.", string(pageStorage)
+			found.Command = "oc describe clusteroperator storage"
+		}
+		if d.CR.DeletionTimestamp != nil {
+			found.Cause = fmt.Sprintf("Nobody removes driver %s: Deployment %s does not exist, and the ClusterCSIDriver is Terminating.", d.Name, d.Known.Operator)
+			found.Do, found.Page = "Install the operator again, so that it can remove the driver.", string(pageRemove)
+		}
+		return &found
+	})
+}
+
+func operatorDown(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if len(d.Operators) != 1 || survey.Runs(d.Operators[0]) {
+			return nil
+		}
+		deployment := d.Operators[0]
+		at := "oc -n " + deployment.Namespace + " "
+		found := &Finding{
+			Severity: Error, Object: "Deployment " + deployment.Namespace + "/" + deployment.Name, Page: string(pageOperator),
+			Cause: fmt.Sprintf("The operator of driver %s does not run.", d.Name), Do: "Look at its pods and their events.",
+			Command: at + "describe deployment/" + deployment.Name, Said: status.Shorten(status.Unready(d.OperatorPods)),
+			topic: topicOf("operator", d.Name), level: ofOperator,
+			effects: []string{topicOf("report", d.Name), topicOf("condition", d.Name), topicOf("daemonset", d.Name), topicOf("csidriver", d.Name),
+				topicOf("removal", d.Name), topicOf("node", "*", "absent", d.Name)},
+		}
+		if wants := deployment.Spec.Replicas; wants != nil && *wants == 0 {
+			found.Cause = fmt.Sprintf("The operator of driver %s does not run: its Deployment is scaled to 0.", d.Name)
+			found.Do, found.Command = "Scale it to 1.", at+"scale deployment/"+deployment.Name+" --replicas=1"
+		}
+		return found
+	})
+}
+
+func thirdParty(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		holder := d.Holder()
+		if holder == "" || (d.CR == nil && !f.CRs.Known()) {
+			return nil
+		}
+		found := &Finding{
+			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageThirdParty),
+			Cause: fmt.Sprintf("A third-party driver, of %s, has the name %s.", clip(holder), d.Name),
+			Do:    "Leave it, or uninstall it before you create the ClusterCSIDriver.", Command: "oc get csidriver " + d.Name + " -o yaml",
+			topic: topicOf("thirdparty", d.Name), level: ofOperator,
+		}
+		if d.CR != nil || len(d.Operators) > 0 {
+			found.Severity, found.level = Error, ofAPI
+			found.Do = "Uninstall the third-party driver, when no pod uses its volumes; the operator then installs its own."
+			found.effects = append(ofDriver(d.Name), topicOf("request", d.Name))
+		}
+		return found
+	})
+}
+
+func notRequested(f *facts) []Finding {
+	var all []Finding
+	wanted := map[string]string{}
+	for _, d := range f.Drivers {
+		if len(d.Operators) > 0 && d.Known != nil {
+			wanted[d.Name] = "its operator runs"
+		}
+	}
+	for _, class := range f.classes.items {
+		if class.Provisioner == efs.DriverName {
+			wanted[class.Provisioner] = cmp.Or(wanted[class.Provisioner], "StorageClass "+class.Name+" needs it")
+		}
+	}
+	if f.subject != nil {
+		for _, name := range f.subject.drivers {
+			if name == efs.DriverName {
+				wanted[name] = cmp.Or(wanted[name], f.subject.kind+" "+f.subject.name+" needs it")
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		d, why := f.driver(name), wanted[name]
+		// Without the kind nobody can ask for a driver, and one that is there without a ClusterCSIDriver is somebody's.
+		if !f.about(name) || f.CRs != plugin.Present || d != nil && (d.CR != nil || d.CSIDriver != nil) {
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Error, Object: crOf(name), Page: string(pageInstall),
+			Cause:   fmt.Sprintf("Driver %s is not installed, although %s: its ClusterCSIDriver does not exist.", name, why),
+			Do:      "Create the ClusterCSIDriver.",
+			Command: `oc create -f - <<<'{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"` + name + `"}}'`,
+			topic:   topicOf("request", name), level: ofRequest, effects: ofDriver(name), general: f.subject != nil,
+		})
+	}
+	return all
+}
+
+func management(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if d.CR == nil {
+			return nil
+		}
+		manage := "oc patch clustercsidriver " + d.Name + ` --type=merge -p '{"spec":{"managementState":"Managed"}}'`
+		switch d.State() {
+		case survey.Removed:
+			return &Finding{
+				Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Command: manage,
+				Cause: fmt.Sprintf("Driver %s is not installed, because its managementState is Removed.", d.Name),
+				Do:    "Set managementState to Managed to install it.",
+				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
+			}
+		case survey.Unmanaged:
+			return &Finding{
+				Severity: Info, Object: crOf(d.Name), Page: string(pageUnmanaged), Command: manage,
+				Cause: fmt.Sprintf("The operator touches nothing of driver %s, because its managementState is Unmanaged.", d.Name),
+				Do:    "Set managementState to Managed when you have ended your changes.",
+				topic: topicOf("request", d.Name), level: ofRequest,
+			}
+		default:
+			return nil
+		}
+	})
+}
+
+func removalBlocked(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if d.CR == nil {
+			return nil
+		}
+		i := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
+			// The reason is that of the controller of ClusterCSIDrivers.
+			return one.Reason == "VolumesInUse" && one.Status == operatorv1.ConditionTrue && one.Type != status.Progressing
+		})
+		if i < 0 {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Said: clip(d.CR.Status.Conditions[i].Message),
+			Cause: fmt.Sprintf("The removal of driver %s waits for pods that use its volumes.", d.Name),
+			Do:    "Delete these pods, or set managementState to Managed to keep the driver.", Command: "oc get pvc -A",
+			topic: topicOf("removal", d.Name), level: ofRequest,
+		}
+	})
+}
+
+func noReport(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if d.State() != survey.NoReport {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: crOf(d.Name), Page: string(pageTrouble),
+			Cause: "No operator has written a status into the ClusterCSIDriver.", Do: "Look at the log of the operator.",
+			Command: logCommand(d), topic: topicOf("report", d.Name), level: ofConfiguration, effects: ofDriver(d.Name),
+		}
+	})
+}
+
+func logCommand(d survey.Driver) string {
+	if len(d.Operators) == 0 {
+		return "oc get deployments -A"
+	}
+	return fmt.Sprintf("oc -n %s logs deployment/%s", d.Operators[0].Namespace, d.Operators[0].Name)
+}
+
+func defaultClasses(f *facts) []Finding {
+	if f.subject != nil || f.classes.Answer != plugin.Present {
+		return nil
+	}
+	names := f.defaults()
+	switch {
+	case len(names) > 1:
+		return []Finding{{
+			Severity: Warning, Object: "StorageClass " + status.Shorten(names), Page: string(pageDefault),
+			Cause:   fmt.Sprintf("%d StorageClasses are the default; Kubernetes takes the newest.", len(names)),
+			Do:      "Keep one of them as the default.",
+			Command: "oc annotate storageclass " + names[0] + " --overwrite " + driver.DefaultAnnotation("StorageClass") + "=false",
+			topic:   "defaultclass", level: ofClass,
+		}}
+	case len(names) == 0 && len(f.classes.items) > 0:
+		return []Finding{{
+			Severity: Info, Object: "StorageClass", Page: string(pageDefault),
+			Cause:   "No StorageClass is the default, so that PVCs without a class stay Pending.",
+			Do:      "Make one of them the default.",
+			Command: "oc annotate storageclass " + f.classes.items[0].Name + " --overwrite " + driver.DefaultAnnotation("StorageClass") + "=true",
+			topic:   "defaultclass", level: ofClass,
+		}}
+	}
+	return nil
+}
+
+// defaults are the names of the default StorageClasses.
+func (f *facts) defaults() []string {
+	var names []string
+	for _, class := range f.classes.items {
+		if class.Annotations[driver.DefaultAnnotation("StorageClass")] == "true" {
+			names = append(names, class.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// available reports whether a Deployment has as many pods as it needs to work.
+func available(deployment *appsv1.Deployment) bool {
+	return deployment != nil && survey.Runs(*deployment)
+}
+
+// podOn is the pod of a node plugin on a node; nil if there is none.
+func podOn(pods []corev1.Pod, node string) *corev1.Pod {
+	for i := range pods {
+		if pods[i].Spec.NodeName == node && pods[i].DeletionTimestamp == nil {
+			return &pods[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// waits reports whether a claim exists and is not bound.
+func (c claim) waits() bool { return c.pvc != nil && c.pvc.Status.Phase != corev1.ClaimBound }
+
+// provisions reports whether a volume is to be made for the claim.
+func (c claim) provisions() bool {
+	return c.waits() && c.pvc.Status.Phase == corev1.ClaimPending && c.pvc.Spec.VolumeName == "" && c.class != nil && !joinsOnly(c.class) &&
+		c.class.Provisioner != "kubernetes.io/no-provisioner"
+}
+
+// eachClaim makes findings of the claims of the subject.
+func (f *facts) eachClaim(find func(one claim, object, topic string) *Finding) []Finding {
+	if f.subject == nil {
+		return nil
+	}
+	var all []Finding
+	for _, one := range f.subject.claims {
+		at := f.subject.namespace + "/" + one.name
+		if found := find(one, "PersistentVolumeClaim "+at, topicOf("claim", f.subject.namespace, one.name)); found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+// ofClaim are the topics of what follows if a claim is not bound.
+func ofClaim(c claim) []string {
+	return []string{"event/schedule", "event/mount", "event/provision/" + topicOf(c.driver), topicOf("provision", c.driver)}
+}
+
+func claimClasses(f *facts) []Finding {
+	return f.eachClaim(func(one claim, object, topic string) *Finding {
+		found := &Finding{Severity: Error, Object: object, Page: string(pageUse), topic: topic + "/class", level: ofClass, effects: ofClaim(one)}
+		switch {
+		case one.answer == plugin.Absent:
+			found.Cause = fmt.Sprintf("PersistentVolumeClaim %s does not exist.", one.name)
+			found.Do, found.Command = "Create it, or correct the name in the pod.", "oc -n "+f.subject.namespace+" get pvc"
+			found.topic = topic + "/exists"
+		case !one.waits() || one.pvc.Spec.VolumeName != "":
+			return nil
+		case one.className == "" && one.usesDefault && f.classes.Answer == plugin.Present:
+			found.Cause = "The PersistentVolumeClaim names no StorageClass, and no StorageClass is the default."
+			found.Do, found.Page = "Name a StorageClass in a new PersistentVolumeClaim, or make a class the default.", string(pageDefault)
+			found.Command = "oc get storageclasses"
+		case one.className != "" && one.classAnswer == plugin.Absent:
+			found.Cause = fmt.Sprintf("StorageClass %s does not exist.", one.className)
+			found.Do = "Create the class, or a PersistentVolume of that class, or name another one in a new PersistentVolumeClaim."
+			found.Command = "oc get storageclasses"
+		case one.class != nil && joinsOnly(one.class):
+			found.Cause = fmt.Sprintf("StorageClass %s makes no volumes, and no PersistentVolume fits.", one.className)
+			found.Do = "Make a StorageClass with parameters, a PersistentVolume, or a SharedVolume."
+			found.Command = "oc get pv"
+		default:
+			return nil
+		}
+		return found
+	})
+}
+
+func claimVolumes(f *facts) []Finding {
+	return f.eachClaim(func(one claim, object, topic string) *Finding {
+		if one.pvc == nil || one.pvc.Spec.VolumeName == "" {
+			return nil
+		}
+		found := &Finding{Severity: Error, Object: object, Page: string(pageUse), topic: topic + "/volume", level: ofVolume, effects: ofClaim(one)}
+		name := one.pvc.Spec.VolumeName
+		found.Command = "oc get pv " + name
+		switch {
+		case one.volumeAnswer == plugin.Absent:
+			found.Cause = fmt.Sprintf("PersistentVolume %s, which the PersistentVolumeClaim names, does not exist.", name)
+			found.Do = "Restore the PersistentVolume, or make a new PersistentVolumeClaim."
+		case one.volume == nil:
+			return nil
+		case one.waits() && isTaken(one.volume, f.subject.namespace, one.name):
+			taken := one.volume.Spec.ClaimRef
+			found.Cause = fmt.Sprintf("PersistentVolume %s is for PersistentVolumeClaim %s/%s, and not for this one.", name, taken.Namespace, taken.Name)
+			found.Do = "Name another PersistentVolume, or delete the other PersistentVolumeClaim."
+		case one.volume.Status.Phase == corev1.VolumeFailed:
+			found.Cause, found.Said = fmt.Sprintf("PersistentVolume %s has failed.", name), clip(one.volume.Status.Message)
+			found.Do = "Look at its events."
+		default:
+			return nil
+		}
+		return found
+	})
+}
+
+func isTaken(volume *corev1.PersistentVolume, namespace, name string) bool {
+	taken := volume.Spec.ClaimRef
+	return taken != nil && (taken.Namespace != namespace || taken.Name != name)
+}
+
+// claimDrivers finds claims whose driver is not installed.
+func claimDrivers(f *facts) []Finding {
+	return f.eachClaim(func(one claim, _, _ string) *Finding {
+		if f.subject.works() || !isCSI(one.driver) || f.CSIDrivers != plugin.Present || one.class != nil && joinsOnly(one.class) && one.volume == nil {
+			return nil
+		}
+		if d := f.driver(one.driver); d != nil && d.CSIDriver != nil {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: "CSIDriver " + one.driver, Page: string(pageInstall), Command: "oc get csidrivers",
+			Cause: fmt.Sprintf("Driver %s is not installed.", one.driver), Do: "Install the driver, or use another StorageClass.",
+			topic: topicOf("csidriver", one.driver), level: ofPlugin,
+			effects: []string{topicOf("node", "*", "csinode", one.driver), topicOf("node", "*", "absent", one.driver), topicOf("provision", one.driver),
+				topicOf("event", "provision", one.driver), "event/mount", "event/attach"},
+		}
+	})
+}
+
+// isCSI reports whether a driver can have a CSIDriver: plugins inside Kubernetes have none.
+func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
+
+// claimBinding finds claims for which no volume was made. Anything better explains it.
+func claimBinding(f *facts) []Finding {
+	return f.eachClaim(func(one claim, object, _ string) *Finding {
+		if !one.provisions() || one.waitsForPod(f.subject) {
+			return nil
+		}
+		found := &Finding{
+			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Look at the log of the driver's controller.",
+			Cause:   fmt.Sprintf("Driver %s has not made a volume, and has not said why.", one.driver),
+			Command: fmt.Sprintf("oc -n %s describe pvc %s", f.subject.namespace, one.name),
+			topic:   topicOf("provision", one.driver), level: ofUnexplained,
+		}
+		if d := f.driver(one.driver); d != nil && d.Controller != nil {
+			found.Command = fmt.Sprintf("oc -n %s logs deployment/%s --all-containers --tail=50", d.Controller.Namespace, d.Controller.Name)
+			found.Said = status.Shorten(status.Unready(d.ControllerPods))
+		}
+		return found
+	})
+}
+
+// waitsForPod reports whether the volume is made when a pod uses the claim.
+func (c claim) waitsForPod(s *subject) bool {
+	mode := c.class.VolumeBindingMode
+	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer && (s.pod == nil || s.pod.Spec.NodeName == "")
+}

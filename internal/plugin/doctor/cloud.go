@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
+
+// problem is what the operator can find in AWS; its condition is the driver's prefix and the kind. The kinds are those of the controller
+// that looks at AWS.
+type problem struct {
+	kind     string
+	severity Severity
+	cause    string
+	do       string
+	page     page
+	// follow are the first parts of topics of events that follow from it.
+	follow []string
+}
+
+func problems() []problem {
+	return []problem{
+		{"FileSystemMissing", Error, "AWS has no file system SYSTEM in the region and the account of the cluster.",
+			"Correct the ID, or delete what needs it.", pageFileSystem, []string{"filesystem", "target", "point", "network", "mount", "mountable", "provision"}},
+		{"MountTargetMissing", Error, "File system SYSTEM has no mount target in zone ZONE, where the cluster has nodes.",
+			"Make a mount target in a subnet of that zone, and let TCP port 2049 in.", pageTarget,
+			[]string{"target", "network", "mount", "mountable"}},
+		{"AccessPointMissing", Error, "File system SYSTEM does not have access point POINT.",
+			"Make another access point with the same path, and a volume for it.", pagePoint, []string{"point", "mount", "mountable"}},
+		{"PermissionMissing", Error, "The driver's credentials for AWS lack a right.", "Add the right to the IAM policy or the trust policy.", pageIAM,
+			[]string{"iam"}},
+		{"OneZoneStorageClass", Warning, "A StorageClass for a One Zone file system lets pods start in other zones.",
+			`Make a class with parameter enforceZoneAffinity: "true".`, pageZoneClass, []string{"zone"}},
+		{"AccessPointsNearLimit", Warning, "File system SYSTEM has few access points left.", "Delete access points that nobody uses, or ask AWS for more.",
+			pagePoints, []string{"limit"}},
+		{"CloudUnreachable", Info, "The operator cannot reach AWS, so that nobody checks file systems.",
+			"Check the proxy, the network and the credentials of the operator.", pageAWS, nil},
+		{"OptionalPermissionMissing", Info, "The operator lacks an optional right in AWS.", "Add the right, if you want what the message says.", pageIAM, nil},
+		{"AccessPointsUnused", Info, "No volume uses some access points that this cluster has made.", "Delete them if nobody needs their data.", pageAWS, nil},
+		{"AccessPointTagsOutdated", Info, "Access points lack the tags that the cluster wants.", "Give the operator the right to tag them.", pageAWS, nil},
+	}
+}
+
+// cloud finds what the operator says about AWS, a finding for each line of a condition.
+func cloud(f *facts) []Finding {
+	d := f.driver(efs.DriverName)
+	if d == nil || d.CR == nil || d.Known == nil || !f.about(d.Name) {
+		return nil
+	}
+	var all []Finding
+	for _, one := range problems() {
+		for _, condition := range d.CR.Status.Conditions {
+			if condition.Type != d.Known.Prefix+one.kind || condition.Status != operatorv1.ConditionTrue {
+				continue
+			}
+			for text := range strings.Lines(condition.Message) {
+				all = append(all, one.finding(f, strings.TrimSpace(text)))
+			}
+		}
+	}
+	return all
+}
+
+// finding is what one line says.
+func (p problem) finding(f *facts, text string) Finding {
+	system, zone, point := first(`\bfs-[0-9a-f]+`, text), first(`\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b`, text), first(`\bfsap-[0-9a-f]+`, text)
+	found := Finding{
+		Severity: p.severity, Object: crOf(efs.DriverName), Said: clip(text), Page: string(p.page), Do: p.do, level: ofCloud,
+		Cause: strings.NewReplacer("SYSTEM", system, "ZONE", zone, "POINT", point).Replace(p.cause), topic: topicOf(p.kind, system, zone, point),
+		general: f.subject != nil && !f.subject.needs(f, system, zone, point),
+	}
+	switch p.kind {
+	case "PermissionMissing", "OptionalPermissionMissing":
+		found.topic = topicOf(p.kind, text)
+		found.Command = "aws-efs-csi-driver-operator iam-policy controller"
+		found.general = f.subject != nil
+	case "MountTargetMissing":
+		found.Command = "aws efs create-mount-target --file-system-id " + system + " --subnet-id SUBNET --security-groups GROUP"
+	case "FileSystemMissing":
+		found.Command = "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'"
+	case "AccessPointMissing":
+		found.Command = "aws efs describe-access-points --file-system-id " + system
+	}
+	for _, part := range p.follow {
+		topic := []string{"event", part, system}
+		switch {
+		case part == "iam":
+			topic = []string{"event", part}
+		case p.kind == "MountTargetMissing" && part != "mountable":
+			topic = append(topic, zone)
+		case part == "provision" && found.general:
+			// Volumes of other file systems can be made.
+			continue
+		case part == "provision":
+			topic = []string{"event", part, efs.DriverName}
+			found.effects = append(found.effects, topicOf(part, efs.DriverName))
+		}
+		found.effects = append(found.effects, topicOf(topic...))
+	}
+	return found
+}
+
+func first(pattern, text string) string { return regexp.MustCompile(pattern).FindString(text) }
+
+// needs reports whether a subject needs a file system, in a zone if it is on a node there, and this access point if one is named.
+func (s *subject) needs(f *facts, system, zone, point string) bool {
+	if node := f.findNode(s.nodeOf()); zone != "" && node != nil && node.Labels[corev1.LabelTopologyZone] != zone {
+		return false
+	}
+	return system != "" && !s.works() && slices.ContainsFunc(s.claims, func(one claim) bool {
+		share := one.share()
+		return share.FileSystem == system && (point == "" || share.AccessPoint == point)
+	})
+}
+
+// share is what the volume of a claim is in AWS, or else what the class would make it of.
+func (c claim) share() efs.Share {
+	if c.volume != nil {
+		share, _ := efs.NamesOf(c.volume)
+		return share
+	}
+	if c.class != nil {
+		return efs.Share{FileSystem: c.class.Parameters["fileSystemId"]}
+	}
+	return efs.Share{}
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The parts of condition types, and reasons, of the controller of ClusterCSIDrivers.
+const (
+	configObservation = "ConfigObservation"
+	managementState   = "ManagementState"
+	controllerService = "DriverControllerServiceController"
+	nodeService       = "DriverNodeServiceController"
+	credentials       = "CredentialsRequestController"
+)
+
+// conditions finds what the operators report. Of one service that is unavailable, degraded and progressing, one finding is made: the parts
+// tell of one cause.
+func conditions(f *facts) []Finding {
+	var all []Finding
+	for _, d := range f.Drivers {
+		if d.CR == nil || !f.about(d.Name) || d.State() == survey.Removed {
+			continue
+		}
+		var found []Finding
+		for _, kind := range []string{status.Degraded, status.Available, status.Progressing} {
+			for _, one := range d.CR.Status.Conditions {
+				service, is := strings.CutSuffix(one.Type, kind)
+				if !is || service == "" {
+					continue
+				}
+				if finding := conditionFinding(d, service, kind, one); finding != nil {
+					finding.general = f.subject != nil
+					found = append(found, *finding)
+				}
+			}
+		}
+		if len(found) == 0 && f.subject == nil {
+			found = sums(d)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// conditionFinding is what one condition says; nil if all is well, or if another check says it better.
+func conditionFinding(d survey.Driver, service, kind string, one operatorv1.OperatorCondition) *Finding {
+	bad := operatorv1.ConditionTrue
+	if kind == status.Available {
+		bad = operatorv1.ConditionFalse
+	}
+	if one.Status != bad || one.Reason == "VolumesInUse" {
+		return nil
+	}
+	known := ""
+	if d.Known != nil {
+		known = strings.TrimPrefix(service, d.Known.Prefix)
+	}
+	found := &Finding{
+		Severity: Error, Object: crOf(d.Name), Said: clip(one.Message), Page: string(pageDegraded), Command: logCommand(d),
+		Cause: fmt.Sprintf("The operator of driver %s reports condition %s with reason %s.", d.Name, one.Type, one.Reason),
+		Do:    "Do what the message says.", topic: topicOf("condition", d.Name, service), level: ofWorkload,
+	}
+	switch {
+	case kind == status.Progressing:
+		return progressing(d, one, found)
+	case known == configObservation, known == managementState, service == configObservation, service == managementState:
+		found.level = ofConfiguration
+		if one.Reason == "NotFollowed" {
+			found.Severity, found.Cause = Warning, fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
+			break
+		}
+		found.effects = ofDriver(d.Name)
+	case strings.Contains(known, credentials):
+		found.level, found.Page = ofConfiguration, string(pageCredentials)
+		found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
+		found.effects = []string{topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name)}
+	case known == nodeService:
+		nodeServiceFinding(d, one, found)
+	case known == controllerService:
+		found.Page, found.Cause = string(pageController), fmt.Sprintf("The controller of driver %s does not run as it should.", d.Name)
+		found.effects = []string{topicOf("controller", d.Name), topicOf("provision", d.Name)}
+	}
+	return found
+}
+
+// nodeServiceFinding says what is wrong with the node pods as a whole.
+func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
+	found.Page = string(pageRollout)
+	found.effects = []string{
+		topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name), topicOf("daemonset", d.Name),
+	}
+	switch one.Reason {
+	case "CanaryFailed":
+		found.Cause = fmt.Sprintf("The new node pod of driver %s does not work on the node where the operator tries it.", d.Name)
+		found.Do = "Look at the pod that the message names; the other nodes keep theirs."
+	case "RolloutStuck":
+		found.Cause = fmt.Sprintf("The roll-out of the node pods of driver %s makes no progress.", d.Name)
+		found.Do = "Look at the pods that the message names, and at their events."
+	case "RemovalStuck":
+		found.Cause, found.Page = fmt.Sprintf("The removal of driver %s makes no progress.", d.Name), string(pageRemove)
+		found.effects = nil
+	default:
+		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s do not run as they should.", d.Name), string(pageNodePods)
+	}
+	if d.Nodes != nil {
+		found.Command = "oc -n " + d.Nodes.Namespace + " describe daemonset/" + d.Nodes.Name
+	}
+}
+
+// progressing says what a driver waits for. That it makes progress is worth knowing, and no cause of anything.
+func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) *Finding {
+	found.level, found.Page = ofPlugin, string(pageRollout)
+	found.Command = "oc storage status --wait"
+	switch one.Reason {
+	case nodes.Paused:
+		found.Severity, found.Cause = Warning, fmt.Sprintf("The operator has paused the roll-out of driver %s, because pods became unready.", d.Name)
+		found.Do, found.Command = "Look at the pods that the message names; the roll-out goes on when they are ready.", "oc storage rollout status"
+	case nodes.NodesInUse:
+		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s waits until nodes in use are drained.", d.Name)
+		found.Do = "Drain these nodes, or wait for the next update of the cluster."
+	case nodes.NodesDown:
+		found.Severity, found.Cause = Info, fmt.Sprintf("The roll-out of driver %s has left out nodes that are not ready.", d.Name)
+		found.Do, found.Command = "Bring these nodes back, or delete them.", "oc get nodes"
+	case "Waiting":
+		found.Cause, found.Page = fmt.Sprintf("Driver %s is not rolled out, because something that it needs is not there.", d.Name), string(pageTrouble)
+		found.level, found.Do, found.Command = ofWorkload, "Do what the message says.", logCommand(d)
+		found.effects = ofDriver(d.Name)
+	case "TakingOver":
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator replaces node pods of a predecessor by those of driver %s.", d.Name)
+		found.Do, found.Page = "Wait until it has ended.", string(pageOther)
+	case "Removing":
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator removes driver %s.", d.Name)
+		found.Do, found.Page = "Wait until it has ended.", string(pageRemove)
+	default:
+		found.Severity, found.Cause = Info, fmt.Sprintf("The operator of driver %s rolls something out.", d.Name)
+		found.Do = "Wait until it has ended."
+	}
+	return found
+}
+
+// sums are the findings of an operator that has only the conditions that sum up others.
+func sums(d survey.Driver) []Finding {
+	kinds := []string{status.Degraded, status.Available}
+	var all []Finding
+	for _, one := range d.CR.Status.Conditions {
+		if !slices.Contains(kinds, one.Type) {
+			continue
+		}
+		if found := conditionFinding(d, "", one.Type, one); found != nil {
+			found.topic = topicOf("condition", d.Name, "sum")
+			all = append(all, *found)
+		}
+	}
+	return all
+}

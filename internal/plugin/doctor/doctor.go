@@ -1,0 +1,202 @@
+// Package doctor is the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
+//
+// Reading, checking and printing are apart. Checks are pure: each looks for one thing, and what follows from another thing is left out.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+const efsName = efs.DriverName
+
+const long = `Find out why storage does not work: the cause, the object, what to do, and the page that says more.
+
+Without arguments it checks the drivers, their operators, the nodes and the StorageClasses of the cluster.
+With an object it follows what that depends on: PVC, StorageClass, volume, driver, node, and what AWS has.
+What follows from another cause is left out. What you may not read is named at the end.
+
+Exit codes: 0 nothing is wrong; 1 the cluster could not be asked; 2 wrong usage; 3 a cause was found.`
+
+const examples = `  # Check the cluster.
+  oc storage doctor
+  # Why does this pod not start?
+  oc storage doctor pod web-0 -n my-project
+  # Why is this PersistentVolumeClaim Pending?
+  oc storage doctor pvc data -n my-project
+  # Is this node all right?
+  oc storage doctor node worker-1`
+
+// Report is what the command prints as JSON or YAML.
+type Report struct {
+	// Subject is what was asked about; empty for the cluster.
+	Subject  string    `json:"subject,omitempty"`
+	Findings []Finding `json:"findings"`
+	// Log are lines of the drivers that speak of the subject.
+	Log           []line         `json:"log,omitempty"`
+	Checks        int            `json:"checks"`
+	MissingRights []plugin.Right `json:"missingRights,omitempty"`
+	// NotRead are requests that the API server did not answer.
+	NotRead []string `json:"notRead,omitempty"`
+}
+
+// Command is "doctor".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor [pvc|pod|sharedvolume|node NAME]", Short: "Name the cause why storage does not work, and what to do", Long: long,
+		Example: examples, ValidArgs: []string{kindClaim, kindPod, kindShared, kindNode},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := subjectOf(args)
+			if err != nil {
+				return err
+			}
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), p, &reader{Cluster: cluster, facts: &facts{subject: s}, logs: cluster.Logs})
+		},
+	}
+}
+
+// subjectOf reads the arguments: none, KIND NAME or KIND/NAME.
+func subjectOf(args []string) (*subject, error) {
+	if len(args) == 1 {
+		args = strings.SplitN(args[0], "/", 2)
+	}
+	switch len(args) {
+	case 0:
+		return nil, nil
+	case 2:
+	default:
+		return nil, plugin.Usage("write nothing, or a kind and a name: doctor pod NAME")
+	}
+	for kind, names := range map[string]string{
+		kindPod: "pod pods po", kindClaim: "pvc persistentvolumeclaim persistentvolumeclaims", kindShared: "sharedvolume sharedvolumes sv",
+		kindNode: "node nodes no",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			if name == strings.ToLower(args[0]) && args[1] != "" {
+				return &subject{kind: kind, name: args[1]}, nil
+			}
+		}
+	}
+	return nil, plugin.Usage("%q %q: must be pvc, pod, sharedvolume or node, and a name", args[0], args[1])
+}
+
+func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
+	r.now = p.Now()
+	if r.subject != nil && r.subject.kind != kindNode {
+		r.subject.namespace = r.Namespace
+	}
+	r.read(ctx)
+	report := Report{Findings: diagnose(r.facts), Checks: len(checks())}
+	if r.subject != nil {
+		report.Subject, report.Log = r.subject.object(), r.readLogs(ctx)
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted: run the command again")
+	}
+	report.MissingRights = r.Missing()
+	for _, err := range r.Failures {
+		report.NotRead = append(report.NotRead, err.Error())
+	}
+	if p.Output == plugin.Table {
+		_, err := fmt.Fprint(p.Streams.Out, text(report))
+		if err != nil {
+			return fmt.Errorf("print the report: %w", err)
+		}
+	} else if err := p.Print(report, nil); err != nil {
+		return err
+	}
+	return outcome(r.facts, report)
+}
+
+// outcome is the exit code: everything has been printed.
+func outcome(f *facts, report Report) error {
+	if f.away != nil {
+		return &plugin.ExitError{Code: plugin.Failed}
+	}
+	for _, one := range report.Findings {
+		if one.Severity != Info {
+			return &plugin.ExitError{Code: plugin.Wrong}
+		}
+	}
+	return nil
+}
+
+// text is the report for people: a paragraph for each finding, the worst first.
+func text(report Report) string {
+	out := &strings.Builder{}
+	say := func(format string, values ...any) { fmt.Fprintf(out, format+"\n", values...) }
+	if report.Subject != "" {
+		say("%s\n", report.Subject)
+	}
+	for _, one := range report.Findings {
+		say("%-8s %s", strings.ToUpper(string(one.Severity)), one.Cause)
+		say("  object   %s", one.Object)
+		if one.Said != "" {
+			say("  said     %s", one.Said)
+		}
+		say("  do       %s", one.Do)
+		if one.Command != "" {
+			say("           %s", one.Command)
+		}
+		say("  page     %s\n", one.Page)
+	}
+	for i, one := range report.Log {
+		if i == 0 || report.Log[i-1].From != one.From {
+			say("Log of %s:", one.From)
+		}
+		say("  %s", one.Text)
+		if i == len(report.Log)-1 {
+			say("")
+		}
+	}
+	for _, one := range report.NotRead {
+		say("Not read: %s", one)
+	}
+	for _, right := range report.MissingRights {
+		say("You may not %s: what depends on it was not checked. See: oc auth can-i %s", right, right)
+	}
+	say("%s", summary(report))
+	return out.String()
+}
+
+// summary is the last line.
+func summary(report Report) string {
+	count := map[Severity]int{}
+	for _, one := range report.Findings {
+		count[one.Severity]++
+	}
+	complete := ""
+	if len(report.MissingRights)+len(report.NotRead) > 0 {
+		complete = ", as far as you may read"
+	}
+	if count[Error]+count[Warning] == 0 {
+		return fmt.Sprintf("%d checks: nothing is wrong%s.", report.Checks, complete)
+	}
+	return fmt.Sprintf("%d checks: %d errors, %d warnings%s.", report.Checks, count[Error], count[Warning], complete)
+}
+
+// timeOf is when an event happened last.
+func timeOf(one *corev1.Event) time.Time {
+	switch {
+	case one.Series != nil:
+		return one.Series.LastObservedTime.Time
+	case !one.LastTimestamp.IsZero():
+		return one.LastTimestamp.Time
+	case !one.EventTime.IsZero():
+		return one.EventTime.Time
+	}
+	return one.CreationTimestamp.Time
+}

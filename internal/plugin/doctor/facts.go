@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+// facts are all that checks may look at: they read no cluster.
+type facts struct {
+	survey.Survey
+	now time.Time
+	// away is set if the API server could not be reached. Then nothing else is known.
+	away error
+	// classes, nodes and csiNodes are all of the cluster, as far as the user may read them.
+	classes  list[storagev1.StorageClass]
+	nodes    list[corev1.Node]
+	csiNodes list[storagev1.CSINode]
+	// subject is what the user asks about; nil for the whole cluster.
+	subject *subject
+}
+
+// list is what was read of a kind.
+type list[T any] struct {
+	plugin.Answer
+	items []T
+}
+
+// subject is what the user asks about, and all that it depends on.
+type subject struct {
+	// kind is as the user writes it: pod, pvc, sharedvolume or node.
+	kind, namespace, name string
+	answer                plugin.Answer
+	pod                   *corev1.Pod
+	shared                *v1alpha1.SharedVolume
+	node                  *corev1.Node
+	claims                []claim
+	// events are those of the namespace that concern the subject or one of its claims; failedCreate those of whoever failed to make it.
+	events []corev1.Event
+	// drivers are the names of the drivers on which it depends.
+	drivers []string
+}
+
+// claim is a PersistentVolumeClaim with what it leads to.
+type claim struct {
+	name                  string
+	answer                plugin.Answer
+	pvc                   *corev1.PersistentVolumeClaim
+	class                 *storagev1.StorageClass
+	classAnswer           plugin.Answer
+	volume                *corev1.PersistentVolume
+	volumeAnswer          plugin.Answer
+	driver, className     string
+	usesDefault, isStatic bool
+}
+
+// line is one of the log of a driver that speaks about a subject.
+type line struct {
+	From string `json:"from"`
+	Text string `json:"text"`
+}
+
+// about reports whether a driver matters: all do, unless the user asks about something that needs others.
+func (f *facts) about(name string) bool {
+	return f.subject == nil || slices.Contains(f.subject.drivers, name)
+}
+
+// driver is the one of a name; nil if the cluster has none.
+func (f *facts) driver(name string) *survey.Driver {
+	for i := range f.Drivers {
+		if f.Drivers[i].Name == name {
+			return &f.Drivers[i]
+		}
+	}
+	return nil
+}
+
+// nodeOf is the node of the subject; empty if it has none yet.
+func (s *subject) nodeOf() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.kind == kindNode:
+		return s.name
+	case s.pod != nil:
+		return s.pod.Spec.NodeName
+	}
+	return ""
+}
+
+func (f *facts) findNode(name string) *corev1.Node {
+	for i := range f.nodes.items {
+		if f.nodes.items[i].Name == name {
+			return &f.nodes.items[i]
+		}
+	}
+	return nil
+}
+
+// registered reports whether a node's CSINode lists a driver. Known is false if nobody could read it.
+func (f *facts) registered(node, driver string) (yes, known bool) {
+	for i := range f.csiNodes.items {
+		if f.csiNodes.items[i].Name != node {
+			continue
+		}
+		return slices.ContainsFunc(f.csiNodes.items[i].Spec.Drivers, func(one storagev1.CSINodeDriver) bool { return one.Name == driver }), true
+	}
+	return false, f.csiNodes.Answer == plugin.Present
+}
+
+// works reports whether a subject does what it should, so that old events mean nothing any more.
+func (s *subject) works() bool {
+	switch {
+	case s == nil:
+		return true
+	case s.pod != nil:
+		return s.pod.Status.Phase == corev1.PodSucceeded || isReady(s.pod)
+	case s.kind == kindClaim && len(s.claims) > 0 && s.claims[0].pvc != nil:
+		return s.claims[0].pvc.Status.Phase == corev1.ClaimBound
+	}
+	return false
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(one corev1.PodCondition) bool {
+		return one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue
+	})
+}
+
+func nodeIsReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(one corev1.NodeCondition) bool {
+		return one.Type == corev1.NodeReady && one.Status == corev1.ConditionTrue
+	})
+}
+
+// clip keeps what others have said to a readable length, on one line.
+func clip(text string) string {
+	letters := []rune(strings.Join(strings.Fields(redact(text)), " "))
+	const most = 300
+	if len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return string(letters)
+}

@@ -1,0 +1,44 @@
+package doctor
+
+// page is a guide of this repository with its section. A test checks that each is there.
+type page string
+
+const (
+	pageInstall     page = "docs/guide/driver.md#install"
+	pageHealth      page = "docs/guide/driver.md#see-whether-it-works"
+	pageTrouble     page = "docs/guide/driver.md#troubleshooting"
+	pageUse         page = "docs/guide/driver.md#use-a-volume"
+	pageRemove      page = "docs/guide/driver.md#take-it-away"
+	pageUnmanaged   page = "docs/guide/driver.md#leave-it-alone"
+	pageCredentials page = "docs/guide/driver.md#credentials"
+	pageClassRights page = "docs/guide/driver.md#storageclasses-that-need-a-right-of-yours"
+	pageRollout     page = "docs/guide/node-rollout.md"
+	pageThirdParty  page = "docs/guide/third-party-drivers.md"
+	pageDefault     page = "docs/guide/cluster-storage.md#the-default-storageclass"
+	pageStorage     page = "docs/guide/cluster-storage.md#troubleshooting"
+	pageAPI         page = "docs/guide/driver.md#troubleshooting"
+	pageOther       page = "docs/guide/upgrade-from-community.md"
+	pageNodePods    page = "docs/guide/alerts.md#awsefsdrivernodepodsnotready"
+	pageController  page = "docs/guide/alerts.md#awsefsdrivercontrollerdown"
+	pageOperator    page = "docs/guide/alerts.md#awsefsdriveroperatordown"
+	pageDegraded    page = "docs/guide/alerts.md#awsefsdriveroperatordegraded"
+	pageTarget      page = "docs/guide/alerts.md#awsefsmounttargetmissing"
+	pageFileSystem  page = "docs/guide/alerts.md#awsefsfilesystemmissing"
+	pagePoint       page = "docs/guide/alerts.md#awsefsaccesspointmissing"
+	pageIAM         page = "docs/guide/alerts.md#awsefspermissionmissing"
+	pagePoints      page = "docs/guide/alerts.md#awsefsaccesspointsnearlimit"
+	pageOneZone     page = "docs/guide/one-zone.md"
+	pageZoneClass   page = "docs/guide/one-zone.md#make-volumes-of-a-storageclass"
+	pageShared      page = "docs/guide/sharedvolume.md#when-it-is-not-ready"
+	pageLimits      page = "docs/guide/sharedvolume.md#limit-a-namespace"
+	pageAWS         page = "docs/guide/one-zone.md#what-the-operator-looks-at"
+)
+
+// pages are all of them.
+func pages() []page {
+	return []page{
+		pageInstall, pageHealth, pageTrouble, pageUse, pageRemove, pageUnmanaged, pageCredentials, pageClassRights, pageRollout, pageThirdParty,
+		pageDefault, pageStorage, pageAPI, pageOther, pageNodePods, pageController, pageOperator, pageDegraded, pageTarget, pageFileSystem, pagePoint,
+		pageIAM, pagePoints, pageOneZone, pageZoneClass, pageShared, pageLimits, pageAWS,
+	}
+}

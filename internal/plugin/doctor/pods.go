@@ -1,0 +1,264 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// The kinds about which a user can ask.
+const (
+	kindPod    = "pod"
+	kindClaim  = "pvc"
+	kindShared = "sharedvolume"
+	kindNode   = "node"
+)
+
+func titleOf(kind string) string {
+	return map[string]string{kindPod: "Pod", kindClaim: "PersistentVolumeClaim", kindShared: "SharedVolume", kindNode: "Node"}[kind]
+}
+
+// object is "Kind namespace/name".
+func (s *subject) object() string {
+	return titleOf(s.kind) + " " + strings.TrimPrefix(s.namespace+"/"+s.name, "/")
+}
+
+func subjectMissing(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.answer != plugin.Absent || s.kind == kindClaim {
+		return nil
+	}
+	found := Finding{
+		Severity: Error, Object: s.object(), Page: string(pageTrouble), Cause: fmt.Sprintf("%s %s does not exist.", titleOf(s.kind), s.name),
+		Do: "Check the name and the namespace.", Command: "oc get " + s.kind + "s -A", topic: "subject", level: ofUnexplained,
+	}
+	if s.kind == kindNode {
+		found.Command = "oc get nodes"
+	}
+	return []Finding{found}
+}
+
+// podZone finds pods that no node can take because of the zones of their volumes.
+func podZone(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {
+		return nil
+	}
+	fits := func(node *corev1.Node) bool {
+		return nodeIsReady(node) && !node.Spec.Unschedulable && matches(s.pod.Spec.NodeSelector, node.Labels)
+	}
+	left := map[string]bool{}
+	for i := range f.nodes.items {
+		if fits(&f.nodes.items[i]) {
+			left[f.nodes.items[i].Name] = true
+		}
+	}
+	before, names := len(left), []string{}
+	for _, one := range s.claims {
+		if one.volume == nil || one.volume.Spec.NodeAffinity == nil || one.volume.Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		names = append(names, one.volume.Name+" ("+affinityText(one.volume.Spec.NodeAffinity.Required)+")")
+		for i := range f.nodes.items {
+			if !selected(one.volume.Spec.NodeAffinity.Required, f.nodes.items[i].Labels) {
+				delete(left, f.nodes.items[i].Name)
+			}
+		}
+	}
+	if before == 0 || len(left) > 0 || len(names) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Object: s.object(), Page: string(pageOneZone), Said: status.Shorten(names),
+		Cause: "No node that the pod may run on is in the zone of its volumes.", Do: "Add a node in that zone, or drop the pod's node selector.",
+		Command: "oc get nodes -L " + corev1.LabelTopologyZone, topic: "zone", level: ofVolume, effects: []string{"event/schedule", "event/zone"},
+	}}
+}
+
+// selected reports whether a node is one of those that a volume names.
+func selected(wanted *corev1.NodeSelector, has map[string]string) bool {
+	return slices.ContainsFunc(wanted.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return len(term.MatchExpressions) > 0 && !slices.ContainsFunc(term.MatchExpressions, func(one corev1.NodeSelectorRequirement) bool {
+			operator := map[corev1.NodeSelectorOperator]selection.Operator{
+				corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+				corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
+				corev1.NodeSelectorOpLt: selection.LessThan,
+			}[one.Operator]
+			requirement, err := labels.NewRequirement(one.Key, operator, one.Values)
+			return err == nil && !requirement.Matches(labels.Set(has))
+		})
+	})
+}
+
+func affinityText(wanted *corev1.NodeSelector) string {
+	var values []string
+	for _, term := range wanted.NodeSelectorTerms {
+		for _, one := range term.MatchExpressions {
+			values = append(values, one.Values...)
+		}
+	}
+	return strings.Join(values, ", ")
+}
+
+// mountsOn are the drivers that must serve on the node of the subject, and the node.
+func (f *facts) mountsOn() (string, []string) {
+	s := f.subject
+	if s == nil || s.pod == nil || s.pod.Spec.NodeName == "" || s.works() {
+		return "", nil
+	}
+	var names []string
+	for _, one := range s.claims {
+		if isCSI(one.driver) && one.volume != nil && !slices.Contains(names, one.driver) {
+			names = append(names, one.driver)
+		}
+	}
+	return s.pod.Spec.NodeName, names
+}
+
+func podRegistration(f *facts) []Finding {
+	node, names := f.mountsOn()
+	var all []Finding
+	for _, name := range names {
+		if found := f.registration(node, name); found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+// registration finds a node on which a driver is not registered.
+func (f *facts) registration(node, driver string) *Finding {
+	yes, known := f.registered(node, driver)
+	if yes || !known {
+		return nil
+	}
+	return &Finding{
+		Severity: Error, Object: "CSINode " + node, Page: string(pageNodePods), Command: "oc get csinode " + node + " -o yaml",
+		Cause: fmt.Sprintf("Driver %s is not registered on node %s.", driver, node),
+		Do:    "Look at container node-driver-registrar of the driver's pod on that node.",
+		topic: topicOf("node", node, "csinode", driver), level: ofRegistration, effects: []string{"event/mount", "event/attach", "event/registration"},
+	}
+}
+
+func podPlugin(f *facts) []Finding {
+	node, names := f.mountsOn()
+	var all []Finding
+	for _, name := range names {
+		if d := f.driver(name); d != nil {
+			all = append(all, f.plugin(*d, node)...)
+		}
+	}
+	return all
+}
+
+// plugin finds what is wrong with the pod of a driver on a node.
+func (f *facts) plugin(d survey.Driver, node string) []Finding {
+	if d.Nodes == nil || f.Pods != plugin.Present {
+		return nil
+	}
+	after := []string{topicOf("node", node, "csinode", d.Name), "event/mount", "event/attach", "event/registration"}
+	pod := podOn(d.NodePods, node)
+	if pod == nil {
+		found := Finding{
+			Severity: Error, Object: "DaemonSet " + d.Nodes.Namespace + "/" + d.Nodes.Name, Page: string(pageNodePods),
+			Cause: fmt.Sprintf("Node %s has no node pod of driver %s.", node, d.Name), Do: "Look at the events of the DaemonSet.",
+			Command: fmt.Sprintf("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
+			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after,
+		}
+		if taint := f.repels(d, node); taint != "" {
+			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
+			found.Do, found.Said, found.Object = "Take the taint off the node, or move the pod.", taint, "Node "+node
+			found.Command = "oc describe node " + node
+		}
+		return []Finding{found}
+	}
+	reason := status.PodProblem(pod)
+	if reason == "" {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Object: "Pod " + pod.Namespace + "/" + pod.Name, Page: string(pageNodePods), Said: reason,
+		Cause: fmt.Sprintf("The node pod of driver %s on node %s is not ready.", d.Name, node), Do: "Look at its events and its log.",
+		Command: fmt.Sprintf("oc -n %s describe pod %s", pod.Namespace, pod.Name),
+		topic:   topicOf("node", node, "plugin", d.Name), level: ofPlugin, effects: after,
+	}}
+}
+
+// repels is the taint of a node that the driver's pods do not tolerate; empty if there is none.
+func (f *facts) repels(d survey.Driver, name string) string {
+	node := f.findNode(name)
+	if node == nil {
+		return ""
+	}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		tolerated := slices.ContainsFunc(d.Nodes.Spec.Template.Spec.Tolerations, func(one corev1.Toleration) bool { return tolerates(one, taint) })
+		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			return taint.ToString()
+		}
+	}
+	return ""
+}
+
+func tolerates(one corev1.Toleration, taint *corev1.Taint) bool {
+	if one.Effect != "" && one.Effect != taint.Effect || one.Key != "" && one.Key != taint.Key {
+		return false
+	}
+	return one.Operator == corev1.TolerationOpExists || one.Key != "" && one.Value == taint.Value
+}
+
+// nodeDrivers finds what is wrong with all drivers on a node.
+func nodeDrivers(f *facts) []Finding {
+	if f.subject == nil || f.subject.kind != kindNode || f.subject.node == nil {
+		return nil
+	}
+	var all []Finding
+	for _, d := range f.Drivers {
+		if d.Nodes == nil || !matches(d.Nodes.Spec.Template.Spec.NodeSelector, f.subject.node.Labels) {
+			continue
+		}
+		all = append(all, f.plugin(d, f.subject.name)...)
+		if found := f.registration(f.subject.name, d.Name); found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+// nodeTaints finds a node that takes no pods, and roll-outs that wait for it.
+func nodeTaints(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.kind != kindNode || s.node == nil {
+		return nil
+	}
+	var all []Finding
+	if s.node.Spec.Unschedulable {
+		all = append(all, Finding{
+			Severity: Info, Object: s.object(), Page: string(pageRollout), Cause: fmt.Sprintf("Node %s is cordoned, and takes no new pods.", s.name),
+			Do: "Uncordon it when you have ended your work.", Command: "oc adm uncordon " + s.name, topic: "cordoned", level: ofNode,
+		})
+	}
+	for _, d := range f.Drivers {
+		pod := podOn(d.NodePods, s.name)
+		held := d.HeldUp()
+		if pod == nil || d.Rollout() == nil || !slices.Contains(strings.FieldsFunc(held, isSeparator), s.name) {
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Info, Object: s.object(), Page: string(pageRollout), Said: clip(held), Command: "oc storage status --wait",
+			Cause: fmt.Sprintf("The roll-out of driver %s waits for node %s.", d.Name, s.name), Do: "Wait, or drain the node.",
+			topic: topicOf("rollout", d.Name), level: ofPlugin,
+		})
+	}
+	return all
+}
+
+func isSeparator(letter rune) bool { return strings.ContainsRune(" ,;:()", letter) }

@@ -1,0 +1,275 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// logLines is how much of a log is read.
+const logLines = 400
+
+// reader reads facts with the user's rights. What fails is remembered, and the rest is read all the same.
+type reader struct {
+	*plugin.Cluster
+	*facts
+	// logs reads the last lines of a container.
+	logs func(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error)
+}
+
+// read reads all that checks need. An API server that is away is a fact as well.
+func (r *reader) read(ctx context.Context) {
+	var err error
+	if r.Survey, err = survey.Read(ctx, r.Cluster); err != nil {
+		r.away = err
+		return
+	}
+	classes, nodes, csiNodes := &storagev1.StorageClassList{}, &corev1.NodeList{}, &storagev1.CSINodeList{}
+	r.classes.Answer = r.list("StorageClasses", func() (plugin.Answer, error) { return r.LookAll(ctx, classes) })
+	r.nodes.Answer = r.list("Nodes", func() (plugin.Answer, error) { return r.LookAll(ctx, nodes) })
+	r.csiNodes.Answer = r.list("CSINodes", func() (plugin.Answer, error) { return r.LookAll(ctx, csiNodes) })
+	r.classes.items, r.nodes.items, r.csiNodes.items = classes.Items, nodes.Items, csiNodes.Items
+	if r.subject != nil {
+		r.readSubject(ctx)
+	}
+}
+
+// list notes what could not be read.
+func (r *reader) list(what string, read func() (plugin.Answer, error)) plugin.Answer {
+	answer, err := read()
+	if err != nil {
+		r.Failures = append(r.Failures, fmt.Errorf("read %s: %w", what, err))
+	}
+	return answer
+}
+
+func (r *reader) get(ctx context.Context, key client.ObjectKey, into client.Object) plugin.Answer {
+	return r.list(strings.TrimPrefix(key.String(), "/"), func() (plugin.Answer, error) { return r.Look(ctx, key, into) })
+}
+
+// readSubject follows what the user asks about to what it depends on.
+func (r *reader) readSubject(ctx context.Context) {
+	s := r.subject
+	key := client.ObjectKey{Namespace: s.namespace, Name: s.name}
+	switch s.kind {
+	case kindNode:
+		node := &corev1.Node{}
+		if s.answer = r.get(ctx, key, node); s.answer == plugin.Present {
+			s.node = node
+			r.addNode(node)
+		}
+		for _, one := range r.Drivers {
+			s.drivers = append(s.drivers, one.Name)
+		}
+		return
+	case kindPod:
+		pod := &corev1.Pod{}
+		if s.answer = r.get(ctx, key, pod); s.answer == plugin.Present {
+			s.pod = pod
+			r.readNodeOf(ctx, pod)
+			for _, name := range claimsOf(pod) {
+				s.claims = append(s.claims, r.readClaim(ctx, name))
+			}
+		}
+	case kindClaim:
+		one := r.readClaim(ctx, s.name)
+		s.claims, s.answer = []claim{one}, one.answer
+	case kindShared:
+		shared := &v1alpha1.SharedVolume{}
+		if s.answer = r.get(ctx, key, shared); s.answer == plugin.Present {
+			s.shared = shared
+			s.drivers = append(s.drivers, efsName)
+			if name := shared.Status.ClaimRef.Name; name != "" && shared.Status.VolumeName != "" {
+				s.claims = append(s.claims, r.readClaim(ctx, name))
+			}
+		}
+	}
+	for _, one := range s.claims {
+		if one.driver != "" && !slices.Contains(s.drivers, one.driver) {
+			s.drivers = append(s.drivers, one.driver)
+		}
+	}
+	r.readEvents(ctx)
+}
+
+// claimsOf are the names of the claims of a pod, those of its generic ephemeral volumes included.
+func claimsOf(pod *corev1.Pod) []string {
+	names := volume.PVCsOf(pod)
+	for _, one := range pod.Spec.Volumes {
+		if name := pod.Name + "-" + one.Name; one.Ephemeral != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// readNodeOf reads the node of a pod and its CSINode alone, if the user may not list them.
+func (r *reader) readNodeOf(ctx context.Context, pod *corev1.Pod) {
+	key := client.ObjectKey{Name: pod.Spec.NodeName}
+	if key.Name == "" {
+		return
+	}
+	if r.findNode(key.Name) == nil && r.nodes.Answer != plugin.Present {
+		if node := (&corev1.Node{}); r.get(ctx, key, node) == plugin.Present {
+			r.addNode(node)
+		}
+	}
+	if r.csiNodes.Answer != plugin.Present {
+		if one := (&storagev1.CSINode{}); r.get(ctx, key, one) == plugin.Present {
+			r.csiNodes.items = append(r.csiNodes.items, *one)
+		}
+	}
+}
+
+func (r *reader) addNode(node *corev1.Node) {
+	if r.findNode(node.Name) == nil {
+		r.nodes.items = append(r.nodes.items, *node)
+	}
+}
+
+// readClaim reads a claim, its class and its volume.
+func (r *reader) readClaim(ctx context.Context, name string) claim {
+	pvc := &corev1.PersistentVolumeClaim{}
+	found := claim{name: name, answer: r.get(ctx, client.ObjectKey{Namespace: r.subject.namespace, Name: name}, pvc)}
+	if found.answer != plugin.Present {
+		return found
+	}
+	found.pvc = pvc
+	r.readClass(ctx, &found)
+	if name := pvc.Spec.VolumeName; name != "" {
+		one := &corev1.PersistentVolume{}
+		if found.volumeAnswer = r.get(ctx, client.ObjectKey{Name: name}, one); found.volumeAnswer == plugin.Present {
+			found.volume = one
+			found.driver = cmp.Or(volume.DriverOf(one), found.driver)
+		}
+	}
+	return found
+}
+
+// readClass finds the class of a claim. One without a name gets the default class when there is one; with an empty name it wants none.
+func (r *reader) readClass(ctx context.Context, found *claim) {
+	wanted := found.pvc.Spec.StorageClassName
+	if wanted == nil {
+		if defaults := r.defaults(); len(defaults) > 0 {
+			// Kubernetes sets it within moments.
+			found.className = defaults[0]
+		}
+		found.usesDefault = true
+	} else {
+		found.className = *wanted
+	}
+	if found.className == "" {
+		return
+	}
+	found.classAnswer = r.classes.Answer
+	for i := range r.classes.items {
+		if r.classes.items[i].Name == found.className {
+			found.class = &r.classes.items[i]
+		}
+	}
+	if found.class == nil && r.classes.Answer == plugin.Present {
+		found.classAnswer = plugin.Absent
+	}
+	if found.class == nil && !r.classes.Known() {
+		class := &storagev1.StorageClass{}
+		if found.classAnswer = r.get(ctx, client.ObjectKey{Name: found.className}, class); found.classAnswer == plugin.Present {
+			found.class = class
+		}
+	}
+	if found.class != nil {
+		found.driver = found.class.Provisioner
+	}
+}
+
+// readEvents reads those that concern the subject, its claims, or whoever failed to make it, the newest first.
+func (r *reader) readEvents(ctx context.Context) {
+	s, all := r.subject, &corev1.EventList{}
+	r.list("events", func() (plugin.Answer, error) { return r.LookAll(ctx, all, client.InNamespace(s.namespace)) })
+	for _, one := range all.Items {
+		if s.concerns(&one) {
+			s.events = append(s.events, one)
+		}
+	}
+	slices.SortStableFunc(s.events, func(a, b corev1.Event) int { return timeOf(&b).Compare(timeOf(&a)) })
+}
+
+// concerns reports whether an event is about a subject or one of its claims, or about the failure to make it.
+func (s *subject) concerns(one *corev1.Event) bool {
+	about := one.InvolvedObject
+	if s.pod != nil && about.Kind == "Pod" && about.Name == s.name {
+		return about.UID == "" || about.UID == s.pod.UID
+	}
+	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil {
+		// Whoever makes pods and claims names them in the event, or begins their names with its own.
+		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
+	}
+	if about.Kind == titleOf(s.kind) && about.Name == s.name {
+		// The conditions of a SharedVolume say the same, and are true still.
+		return s.kind != kindShared
+	}
+	return about.Kind == "PersistentVolumeClaim" && slices.ContainsFunc(s.claims, func(c claim) bool { return c.name == about.Name && c.waits() })
+}
+
+// readLogs reads what the driver has said about the subject: its pods on the node, and those of its controller if a volume is to be made.
+func (r *reader) readLogs(ctx context.Context) []line {
+	s := r.subject
+	if s == nil || s.works() {
+		return nil
+	}
+	var found []line
+	for _, one := range s.claims {
+		d := r.driver(one.driver)
+		if d == nil {
+			continue
+		}
+		names := []string{one.name, s.name}
+		if one.pvc != nil {
+			names = append(names, string(one.pvc.UID))
+		}
+		if one.volume != nil && one.volume.Spec.CSI != nil {
+			names = append(names, one.volume.Name, one.volume.Spec.CSI.VolumeHandle, one.share().FileSystem)
+		}
+		var pods []corev1.Pod
+		if pod := podOn(d.NodePods, s.nodeOf()); pod != nil && s.nodeOf() != "" {
+			pods = append(pods, *pod)
+		}
+		if one.waits() {
+			pods = append(pods, d.ControllerPods...)
+		}
+		for i := range pods {
+			found = append(found, r.linesOf(ctx, &pods[i], names)...)
+		}
+	}
+	return found
+}
+
+// linesOf are the lines of a pod's containers that name a volume and tell of a failure.
+func (r *reader) linesOf(ctx context.Context, pod *corev1.Pod, names []string) []line {
+	var found []line
+	for _, container := range pod.Spec.Containers {
+		if container.Name != driver.Container && !strings.Contains(container.Name, "provisioner") && !strings.Contains(container.Name, "attacher") {
+			continue
+		}
+		text, err := r.logs(ctx, client.ObjectKeyFromObject(pod), container.Name, logLines)
+		if err != nil {
+			r.Failures = append(r.Failures, err)
+			continue
+		}
+		for _, one := range matter(text, names) {
+			found = append(found, line{From: pod.Namespace + "/" + pod.Name + " " + container.Name, Text: one})
+		}
+	}
+	return found
+}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
+
+// shared finds what the operator says of a SharedVolume.
+func shared(f *facts) []Finding {
+	s := f.subject
+	if s == nil || s.shared == nil {
+		return nil
+	}
+	sv := s.shared
+	base := Finding{
+		Severity: Error, Object: s.object(), Page: string(pageShared), Said: clip(sv.Status.Message), level: ofVolume,
+		Command: fmt.Sprintf("oc -n %s describe sharedvolume %s", s.namespace, s.name),
+	}
+	if len(sv.Status.Conditions) == 0 {
+		base.Cause, base.Do = "No operator has looked at the SharedVolume.", "Look at the events of the SharedVolume, and at the log of the operator."
+		base.topic, base.level = topicOf("report", efs.DriverName, "shared"), ofVolume
+		return []Finding{base}
+	}
+	var all []Finding
+	for _, one := range sv.Status.Conditions {
+		if one.Status != metav1.ConditionFalse {
+			continue
+		}
+		found := base
+		if fillShared(&found, sv, one) {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// fillShared says what a condition that is False means. It reports whether it means anything of its own.
+func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) bool {
+	found.Said = clip(one.Message)
+	at := topicOf("shared", sv.Namespace, sv.Name)
+	claim := topicOf("claim", sv.Namespace, sv.Status.ClaimRef.Name)
+	switch one.Type {
+	case v1alpha1.ConditionDriverInstalled:
+		found.Cause = "The EFS driver, which would mount the SharedVolume, is not installed."
+		found.Do, found.Page, found.Command = "Ask an administrator to create the ClusterCSIDriver.", string(pageInstall), "oc get clustercsidrivers"
+		found.topic = topicOf("csidriver", efs.DriverName)
+	case v1alpha1.ConditionAllowed:
+		share := sv.Spec.FileSystemID + "/" + sv.Spec.AccessPointID
+		found.Cause = fmt.Sprintf("Namespace %s may not use access point %s.", sv.Namespace, sv.Spec.AccessPointID)
+		found.Do, found.Page = "Ask an administrator to list it for the namespace.", string(pageLimits)
+		// The annotation is that of the controller of SharedVolumes.
+		found.Command = fmt.Sprintf("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
+		found.topic, found.level, found.effects = at+"/allowed", ofClass, []string{at, claim}
+		if isTrue(sv, v1alpha1.ConditionReady) {
+			// It was allowed once, and stays bound.
+			found.Severity = Warning
+		}
+	case v1alpha1.ConditionMountable:
+		found.Cause = mountableCause(sv, one.Reason)
+		found.Do, found.Page = "Do what the message says.", string(pageAWS)
+		found.topic, found.effects = topicOf("event", "mountable", sv.Spec.FileSystemID), []string{"event/mount", "event/target", "event/network"}
+	case v1alpha1.ConditionReady:
+		found.topic, found.effects = at+"/ready", []string{claim}
+		readyCause(found, sv, one)
+	default:
+		return false
+	}
+	return true
+}
+
+func isTrue(sv *v1alpha1.SharedVolume, kind string) bool {
+	return meta.IsStatusConditionTrue(sv.Status.Conditions, kind)
+}
+
+// mountableCause is a sentence for a reason of condition Mountable.
+func mountableCause(sv *v1alpha1.SharedVolume, reason string) string {
+	system := sv.Spec.FileSystemID
+	switch reason {
+	case efs.ReasonFileSystemNotFound:
+		return fmt.Sprintf("AWS has no file system %s in the region and the account of the cluster.", system)
+	case efs.ReasonAccessPointNotFound:
+		return fmt.Sprintf("File system %s does not have access point %s.", system, sv.Spec.AccessPointID)
+	case efs.ReasonMountTargetMissing:
+		return fmt.Sprintf("File system %s has no mount target in a zone where the cluster has nodes.", system)
+	case efs.ReasonNoNodeInZone:
+		return fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
+	default:
+		return fmt.Sprintf("Pods cannot mount file system %s, with reason %s.", system, reason)
+	}
+}
+
+// readyCause says why a SharedVolume is not Ready.
+func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) {
+	found.Do = "Do what the message says."
+	causes := map[string]string{
+		"InvalidIDs":           "The SharedVolume has an ID that AWS does not have.",
+		"NameTaken":            "A PVC or a PersistentVolume of the name that the SharedVolume needs belongs to somebody else.",
+		"QuotaExceeded":        "The quota of the namespace has no room for the PVC of the SharedVolume.",
+		"ClaimDeleting":        "Somebody has deleted the PVC of the SharedVolume, and pods use it.",
+		"VolumeDeleting":       "Somebody has deleted the PersistentVolume of the SharedVolume, and pods use it.",
+		"ClaimChanged":         "Somebody has replaced the PVC of the SharedVolume by one for another volume.",
+		"VolumeChanged":        "Somebody has replaced the PersistentVolume of the SharedVolume.",
+		"Forbidden":            "The API server forbids the PVC or the PersistentVolume of the SharedVolume.",
+		"Refused":              "The API server refuses the PVC or the PersistentVolume of the SharedVolume.",
+		"WaitingForFormer":     "The PVC or the PersistentVolume of an earlier SharedVolume of this name is still there.",
+		"Deleting":             "Finalizers of others hold the SharedVolume, which is being deleted.",
+		"NotAllowed":           "The namespace may not use the access point of the SharedVolume.",
+		"Binding":              "Kubernetes has not bound the PVC of the SharedVolume.",
+		"Rebuilding":           "Somebody has deleted the PVC or the PersistentVolume, and the operator makes it again.",
+		"Creating":             "The operator is making the PVC and the PersistentVolume of the SharedVolume.",
+		"WaitingForFileSystem": "AWS does not list the file system of the SharedVolume yet.",
+	}
+	found.Cause = causes[one.Reason]
+	if found.Cause == "" {
+		found.Cause = fmt.Sprintf("The SharedVolume is %s, with reason %s.", sv.Status.Phase, one.Reason)
+	}
+	switch one.Reason {
+	case "NotAllowed":
+		found.topic = topicOf("shared", sv.Namespace, sv.Name) + "/notallowed"
+	case "QuotaExceeded":
+		found.Do, found.Command = "Delete PVCs that nobody needs, or ask for a larger quota.", "oc -n "+sv.Namespace+" describe quota"
+	case "Binding", "Rebuilding", "Creating", "WaitingForFileSystem":
+		found.Do = "Wait a minute, and run the command again."
+	}
+}

@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+func nodesDown(f *facts) []Finding {
+	var all []Finding
+	for i := range f.nodes.items {
+		node := &f.nodes.items[i]
+		if nodeIsReady(node) || f.subject != nil && f.subject.nodeOf() != node.Name {
+			continue
+		}
+		all = append(all, Finding{
+			Severity: Error, Object: "Node " + node.Name, Page: string(pageNodePods), Cause: fmt.Sprintf("Node %s is not ready.", node.Name),
+			Do: "Bring the node back, or delete it.", Command: "oc describe node " + node.Name,
+			topic: topicOf("node", node.Name, "ready"), level: ofNode,
+			effects: []string{
+				topicOf("node", node.Name, "plugin"), topicOf("node", node.Name, "absent"), topicOf("node", node.Name, "csinode"), "event/mount",
+			},
+		})
+	}
+	return all
+}
+
+// installs reports whether a driver should have workloads.
+func installs(d survey.Driver) bool {
+	if d.CR == nil || d.Known == nil || d.Known.DaemonSet == "" || d.CR.DeletionTimestamp != nil {
+		return false
+	}
+	state := d.State()
+	return state != survey.Removed && state != survey.Removing && state != survey.NoReport
+}
+
+func daemonSetMissing(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if !installs(d) || d.Nodes != nil || f.Workloads != plugin.Present {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: "DaemonSet " + d.Known.DaemonSet, Page: string(pageNodePods),
+			Cause: fmt.Sprintf("DaemonSet %s, which runs driver %s on the nodes, does not exist.", d.Known.DaemonSet, d.Name),
+			Do:    "Look at the log of the operator.", Command: logCommand(d),
+			topic: topicOf("daemonset", d.Name), level: ofWorkload,
+			effects: []string{topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name)},
+		}
+	})
+}
+
+// pluginsMissing finds nodes whose plugin does not serve, for the whole cluster. Nodes with one reason are one finding.
+func pluginsMissing(f *facts) []Finding {
+	if f.subject != nil || f.Pods != plugin.Present {
+		return nil
+	}
+	var all []Finding
+	for _, d := range f.Drivers {
+		if d.Nodes == nil {
+			continue
+		}
+		var sick []string
+		for i := range d.NodePods {
+			pod := &d.NodePods[i]
+			node := f.findNode(pod.Spec.NodeName)
+			if pod.DeletionTimestamp != nil || node != nil && !nodeIsReady(node) {
+				continue
+			}
+			if reason := status.PodProblem(pod); reason != "" {
+				sick = append(sick, fmt.Sprintf("%s (%s)", pod.Spec.NodeName, reason))
+			}
+		}
+		at := d.Nodes.Namespace + "/" + d.Nodes.Name
+		if len(sick) > 0 {
+			slices.Sort(sick)
+			all = append(all, Finding{
+				Severity: Error, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(sick),
+				Cause: fmt.Sprintf("The node pods of driver %s are not ready on %d nodes.", d.Name, len(sick)), Do: "Look at these pods and their events.",
+				Command: fmt.Sprintf("oc -n %s get pods -o wide", d.Nodes.Namespace),
+				topic:   topicOf("node", "all", "plugin", d.Name), level: ofPlugin, effects: []string{topicOf("controller", d.Name, "never")},
+			})
+		}
+		if lacking := f.lacking(d); len(lacking) > 0 {
+			all = append(all, Finding{
+				Severity: Warning, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(lacking),
+				Cause:   fmt.Sprintf("%d nodes have no node pod of driver %s: pods there cannot mount its volumes.", len(lacking), d.Name),
+				Do:      "Compare the taints of these nodes with the tolerations of the DaemonSet.",
+				Command: fmt.Sprintf("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
+				topic:   topicOf("node", "all", "absent", d.Name), level: ofPlugin,
+			})
+		}
+	}
+	return all
+}
+
+// lacking are the nodes that are ready and have no pod of a driver's DaemonSet.
+func (f *facts) lacking(d survey.Driver) []string {
+	var names []string
+	for i := range f.nodes.items {
+		node := &f.nodes.items[i]
+		occupied := slices.ContainsFunc(d.NodePods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
+		if !occupied && nodeIsReady(node) && matches(d.Nodes.Spec.Template.Spec.NodeSelector, node.Labels) {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+func matches(wanted, has map[string]string) bool {
+	for key, value := range wanted {
+		if has[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func controllerDown(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if !installs(d) || d.Known.Deployment == "" || f.Workloads != plugin.Present || available(d.Controller) {
+			return nil
+		}
+		found := &Finding{
+			Severity: Error, Object: "Deployment " + d.Known.Deployment, Page: string(pageController),
+			Cause: fmt.Sprintf("The controller of driver %s does not run, so that it makes and deletes no volumes.", d.Name),
+			Do:    "Look at its pods and their events.", Said: strings.Join(status.Unready(d.ControllerPods), ", "),
+			Command: logCommand(d), topic: topicOf("controller", d.Name), level: ofPlugin,
+			effects: []string{topicOf("provision", d.Name), topicOf("event", "provision", d.Name)},
+		}
+		if d.Controller != nil {
+			found.Object = "Deployment " + d.Controller.Namespace + "/" + d.Controller.Name
+			found.Command = fmt.Sprintf("oc -n %s describe deployment/%s", d.Controller.Namespace, d.Controller.Name)
+		}
+		return found
+	})
+}
