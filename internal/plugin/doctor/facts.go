@@ -50,15 +50,15 @@ type subject struct {
 
 // claim is a PersistentVolumeClaim with what it leads to.
 type claim struct {
-	name                  string
-	answer                plugin.Answer
-	pvc                   *corev1.PersistentVolumeClaim
-	class                 *storagev1.StorageClass
-	classAnswer           plugin.Answer
-	volume                *corev1.PersistentVolume
-	volumeAnswer          plugin.Answer
-	driver, className     string
-	usesDefault, isStatic bool
+	name              string
+	answer            plugin.Answer
+	pvc               *corev1.PersistentVolumeClaim
+	class             *storagev1.StorageClass
+	classAnswer       plugin.Answer
+	volume            *corev1.PersistentVolume
+	volumeAnswer      plugin.Answer
+	driver, className string
+	usesDefault       bool
 }
 
 // line is one of the log of a driver that speaks about a subject.

@@ -1,6 +1,6 @@
 package doctor
 
-// page is a guide of this repository with its section. A test checks that each is there.
+// page is a guide of this repository with its section. A test reads this file, and checks that each is there.
 type page string
 
 const (
@@ -33,12 +33,3 @@ const (
 	pageLimits      page = "docs/guide/sharedvolume.md#limit-a-namespace"
 	pageAWS         page = "docs/guide/one-zone.md#what-the-operator-looks-at"
 )
-
-// pages are all of them.
-func pages() []page {
-	return []page{
-		pageInstall, pageHealth, pageTrouble, pageUse, pageRemove, pageUnmanaged, pageCredentials, pageClassRights, pageRollout, pageThirdParty,
-		pageDefault, pageStorage, pageAPI, pageOther, pageNodePods, pageController, pageOperator, pageDegraded, pageTarget, pageFileSystem, pagePoint,
-		pageIAM, pagePoints, pageOneZone, pageZoneClass, pageShared, pageLimits, pageAWS,
-	}
-}

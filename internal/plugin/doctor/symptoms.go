@@ -1,0 +1,107 @@
+package doctor
+
+// symptom is what texts of events tell of. The first that fits counts. NAMESPACE, NODE, SYSTEM, ZONE and DRIVER are replaced.
+type symptom struct {
+	// words are pieces of a text in lower case; one of them is enough.
+	words              []string
+	cause, do, command string
+	page               page
+	// topic begins with "event": what an operator or the cluster says about the same explains it.
+	topic   string
+	effects []string
+	// creation means that an object does not exist because of it.
+	creation bool
+}
+
+// symptoms are what Kubernetes, the EFS driver and its mount helper say.
+func symptoms() []symptom { return append(ofKubernetes(), ofAWS()...) }
+
+func ofKubernetes() []symptom {
+	return []symptom{{
+		words:   []string{"unable to validate against any security context constraint"},
+		cause:   "No SecurityContextConstraints of the pod's ServiceAccount allows the pod.",
+		do:      "Drop what the pod may not have, or ask an administrator for a SecurityContextConstraints.",
+		command: "oc -n NAMESPACE get events --field-selector reason=FailedCreate",
+		page:    pageTrouble, topic: "event/scc", effects: []string{"subject", "event/create"}, creation: true,
+	}, {
+		words:   []string{"violates podsecurity"},
+		cause:   "The pod security level of namespace NAMESPACE forbids the pod.",
+		do:      "Drop what the pod may not have, or ask an administrator for another level.",
+		command: "oc get namespace NAMESPACE -o yaml",
+		page:    pageTrouble, topic: "event/podsecurity", effects: []string{"subject", "event/create"}, creation: true,
+	}, {
+		words:   []string{"exceeded quota"},
+		cause:   "The quota of namespace NAMESPACE has no room.",
+		do:      "Delete what nobody needs, or ask for a larger quota.",
+		command: "oc -n NAMESPACE describe quota",
+		page:    pageTrouble, topic: "event/quota", effects: []string{"subject", "claim", "event/schedule", "event/create"}, creation: true,
+	}, {
+		words:   []string{"not found in the list of registered csi drivers"},
+		cause:   "The driver is not registered on node NODE.",
+		do:      "Look at container node-driver-registrar of the driver's pod on that node.",
+		command: "oc get csinode NODE -o yaml",
+		page:    pageNodePods, topic: "event/registration", effects: []string{"event/mount", "event/attach"},
+	}, {
+		words:   []string{"is forbidden: user \"system:serviceaccount"},
+		cause:   "The driver's ServiceAccount may not read what the StorageClass names.",
+		do:      "Give it the right to that one object.",
+		command: "oc get storageclasses -o yaml",
+		page:    pageClassRights, topic: "event/forbidden", effects: []string{"provision"},
+	}, {
+		words:   []string{"volume node affinity conflict", "no available topology"},
+		cause:   "No node that the pod may run on is in the zone of its volumes.",
+		do:      "Add a node in that zone, or drop the pod's node selector.",
+		command: "oc get nodes -L topology.kubernetes.io/zone",
+		page:    pageOneZone, topic: "event/zone", effects: []string{"event/schedule"},
+	}}
+}
+
+// ofAWS are what the driver and the mount helper repeat of what AWS says.
+func ofAWS() []symptom {
+	return []symptom{{
+		words: []string{
+			"accessdenied", "access denied", "not authorized to perform", "unauthorizedoperation", "failed to refresh cached credentials",
+			"assumerolewithwebidentity",
+		},
+		cause:   "AWS refuses a request of the driver: its IAM role lacks a right.",
+		do:      "Compare the role with the policy that the operator prints.",
+		command: "aws-efs-csi-driver-operator iam-policy controller",
+		page:    pageIAM, topic: "event/iam", effects: []string{"provision", "event/mount"},
+	}, {
+		words:   []string{"accesspointlimitexceeded"},
+		cause:   "File system SYSTEM has no access points left.",
+		do:      "Delete access points that nobody uses, or ask AWS for more.",
+		command: "oc get pv",
+		page:    pagePoints, topic: "event/limit/SYSTEM", effects: []string{"provision"},
+	}, {
+		words:   []string{"file system does not exist", "filesystemnotfound"},
+		cause:   "AWS has no file system SYSTEM in the region and the account of the cluster.",
+		do:      "Correct the ID in the StorageClass or in the PersistentVolume.",
+		command: "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'",
+		page:    pageFileSystem, topic: "event/filesystem/SYSTEM/ZONE", effects: []string{"provision", "event/mount"},
+	}, {
+		words:   []string{"accesspointnotfound", "access point does not exist", "access point not found"},
+		cause:   "File system SYSTEM does not have the access point of the volume.",
+		do:      "Make another access point with the same path, and a volume for it.",
+		command: "aws efs describe-access-points --file-system-id SYSTEM",
+		page:    pagePoint, topic: "event/point/SYSTEM/ZONE", effects: []string{"event/mount"},
+	}, {
+		words:   []string{"mount target", "failed to resolve"},
+		cause:   "File system SYSTEM has no mount target that node NODE can resolve.",
+		do:      "Make a mount target in a subnet of the node's zone.",
+		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
+		page:    pageTarget, topic: "event/target/SYSTEM/ZONE", effects: []string{"event/mount"},
+	}, {
+		words:   []string{"connection timed out", "connection refused", "no route to host", "connection reset"},
+		cause:   "Node NODE does not reach the mount target of file system SYSTEM.",
+		do:      "Let TCP port 2049 from the nodes into the security group of the mount target.",
+		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
+		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
+	}, {
+		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
+		cause:   "The driver refuses the parameters of the StorageClass.",
+		do:      "Make a class with the right parameters: those of a class cannot be changed.",
+		command: "oc get storageclasses -o yaml",
+		page:    pageUse, topic: "event/provision/DRIVER", effects: []string{"provision"},
+	}}
+}
