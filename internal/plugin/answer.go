@@ -88,5 +88,5 @@ func IsAway(err error) bool {
 // ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
 func (p *Plugin) ShowsProgress() bool {
 	file, ok := p.Streams.ErrOut.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A file descriptor is small.
+	return ok && term.IsTerminal(int(file.Fd()))
 }

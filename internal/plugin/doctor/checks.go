@@ -114,7 +114,8 @@ func operatorMissing(f *facts) []Finding {
 			found.Command = "oc describe clusteroperator storage"
 		}
 		if d.CR.DeletionTimestamp != nil {
-			found.Cause = fmt.Sprintf("Nobody removes driver %s: Deployment %s does not exist, and the ClusterCSIDriver is Terminating.", d.Name, d.Known.Operator)
+			found.Cause = fmt.Sprintf("Nobody removes driver %s: Deployment %s does not exist, and the ClusterCSIDriver is Terminating.",
+				d.Name, d.Known.Operator)
 			found.Do, found.Page = "Install the operator again, so that it can remove the driver.", string(pageRemove)
 		}
 		return &found

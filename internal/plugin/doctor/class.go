@@ -36,6 +36,28 @@ func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
 	}
+	all := flawsOfPlace(parameters)
+	wrong := func(format string, values ...any) { all = append(all, flaw{text: fmt.Sprintf(format, values...)}) }
+	perms, hasPerms := parameters[paramPerms]
+	switch {
+	case hasPerms && !regexp.MustCompile(`^[0-7]{3,4}$`).MatchString(perms):
+		wrong("parameter %s is %q: write permissions in octal, such as \"700\"", paramPerms, perms)
+	case !hasPerms:
+		wrong("parameter %s is missing: write permissions in octal, such as \"700\"", paramPerms)
+	}
+	for _, name := range []string{"ensureUniqueDirectory", "reuseAccessPoint", "enforceZoneAffinity"} {
+		if value, has := parameters[name]; has && value != "true" && value != "false" {
+			wrong("parameter %s is %q: write \"true\" or \"false\"", name, value)
+		}
+	}
+	all = append(all, flawsOfNumbers(parameters)...)
+	all = append(all, unknownParameters(parameters)...)
+	slices.SortStableFunc(all, func(a, b flaw) int { return strings.Compare(a.text, b.text) })
+	return all
+}
+
+// flawsOfPlace are those of what is made, and in which file system.
+func flawsOfPlace(parameters map[string]string) []flaw {
 	var all []flaw
 	wrong := func(format string, values ...any) { all = append(all, flaw{text: fmt.Sprintf(format, values...)}) }
 	mode, hasMode := parameters[paramMode]
@@ -53,21 +75,6 @@ func flaws(parameters map[string]string) []flaw {
 	case hasSystem && !efs.IsFileSystem(system):
 		wrong("parameter %s is %q, which is no ID of a file system", paramSystem, system)
 	}
-	perms, hasPerms := parameters[paramPerms]
-	switch {
-	case hasPerms && !regexp.MustCompile(`^[0-7]{3,4}$`).MatchString(perms):
-		wrong("parameter %s is %q: write permissions in octal, such as \"700\"", paramPerms, perms)
-	case !hasPerms:
-		wrong("parameter %s is missing: write permissions in octal, such as \"700\"", paramPerms)
-	}
-	all = append(all, flawsOfNumbers(parameters)...)
-	for _, name := range []string{"ensureUniqueDirectory", "reuseAccessPoint", "enforceZoneAffinity"} {
-		if value, has := parameters[name]; has && value != "true" && value != "false" {
-			wrong("parameter %s is %q: write \"true\" or \"false\"", name, value)
-		}
-	}
-	all = append(all, unknownParameters(parameters)...)
-	slices.SortStableFunc(all, func(a, b flaw) int { return strings.Compare(a.text, b.text) })
 	return all
 }
 

@@ -26,7 +26,8 @@ type problem struct {
 func problems() []problem {
 	return []problem{
 		{"FileSystemMissing", Error, "AWS has no file system SYSTEM in the region and the account of the cluster.",
-			"Correct the ID, or delete what needs it.", pageFileSystem, []string{"filesystem", "target", "point", "network", "mount", "mountable", "provision"}},
+			"Correct the ID, or delete what needs it.", pageFileSystem,
+			[]string{"filesystem", "target", "point", "network", "mount", "mountable", "provision"}},
 		{"MountTargetMissing", Error, "File system SYSTEM has no mount target in zone ZONE, where the cluster has nodes.",
 			"Make a mount target in a subnet of that zone, and let TCP port 2049 in.", pageTarget,
 			[]string{"target", "network", "mount", "mountable"}},
@@ -36,13 +37,16 @@ func problems() []problem {
 			[]string{"iam"}},
 		{"OneZoneStorageClass", Warning, "A StorageClass for a One Zone file system lets pods start in other zones.",
 			`Make a class with parameter enforceZoneAffinity: "true".`, pageZoneClass, []string{"zone"}},
-		{"AccessPointsNearLimit", Warning, "File system SYSTEM has few access points left.", "Delete access points that nobody uses, or ask AWS for more.",
-			pagePoints, []string{"limit"}},
+		{"AccessPointsNearLimit", Warning, "File system SYSTEM has few access points left.",
+			"Delete access points that nobody uses, or ask AWS for more.", pagePoints, []string{"limit"}},
 		{"CloudUnreachable", Info, "The operator cannot reach AWS, so that nobody checks file systems.",
 			"Check the proxy, the network and the credentials of the operator.", pageAWS, nil},
-		{"OptionalPermissionMissing", Info, "The operator lacks an optional right in AWS.", "Add the right, if you want what the message says.", pageIAM, nil},
-		{"AccessPointsUnused", Info, "No volume uses some access points that this cluster has made.", "Delete them if nobody needs their data.", pageAWS, nil},
-		{"AccessPointTagsOutdated", Info, "Access points lack the tags that the cluster wants.", "Give the operator the right to tag them.", pageAWS, nil},
+		{"OptionalPermissionMissing", Info, "The operator lacks an optional right in AWS.",
+			"Add the right, if you want what the message says.", pageIAM, nil},
+		{"AccessPointsUnused", Info, "No volume uses some access points that this cluster has made.",
+			"Delete them if nobody needs their data.", pageAWS, nil},
+		{"AccessPointTagsOutdated", Info, "Access points lack the tags that the cluster wants.",
+			"Give the operator the right to tag them.", pageAWS, nil},
 	}
 }
 

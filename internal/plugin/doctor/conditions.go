@@ -74,14 +74,18 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 	case known == configObservation, known == managementState, service == configObservation, service == managementState:
 		found.level = ofConfiguration
 		if one.Reason == "NotFollowed" {
-			found.Severity, found.Cause = Warning, fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
+			found.Severity = Warning
+			found.Cause = fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
 			break
 		}
 		found.effects = ofDriver(d.Name)
 	case strings.Contains(known, credentials):
 		found.level, found.Page = ofConfiguration, string(pageCredentials)
 		found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
-		found.effects = []string{topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name)}
+		found.Do = "Make the Secret that the message names, or mend the cloud-credential-operator."
+		found.effects = []string{
+			topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
+		}
 	case known == nodeService:
 		nodeServiceFinding(d, one, found)
 	case known == controllerService:
@@ -95,7 +99,8 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
 	found.Page = string(pageRollout)
 	found.effects = []string{
-		topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name), topicOf("daemonset", d.Name),
+		topicOf("node", "*", "plugin", d.Name), topicOf("node", "*", "absent", d.Name), topicOf("node", "*", "csinode", d.Name),
+		topicOf("daemonset", d.Name),
 	}
 	switch one.Reason {
 	case "CanaryFailed":

@@ -123,7 +123,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 
 // outcome is the exit code: everything has been printed.
 func outcome(f *facts, report Report) error {
-	if f.away != nil {
+	if f.away != nil || blind(f) {
 		return &plugin.ExitError{Code: plugin.Failed}
 	}
 	for _, one := range report.Findings {
@@ -132,6 +132,14 @@ func outcome(f *facts, report Report) error {
 		}
 	}
 	return nil
+}
+
+// blind reports whether what was asked could not be read at all: then nobody can say that all is well.
+func blind(f *facts) bool {
+	if f.subject != nil {
+		return !f.subject.answer.Known()
+	}
+	return !f.CSIDrivers.Known() && !f.CRs.Known()
 }
 
 // text is the report for people: a paragraph for each finding, the worst first.
@@ -178,14 +186,21 @@ func summary(report Report) string {
 	for _, one := range report.Findings {
 		count[one.Severity]++
 	}
-	complete := ""
+	partly := ""
 	if len(report.MissingRights)+len(report.NotRead) > 0 {
-		complete = ", as far as you may read"
+		partly = ", but not all could be read"
 	}
 	if count[Error]+count[Warning] == 0 {
-		return fmt.Sprintf("%d checks: nothing is wrong%s.", report.Checks, complete)
+		return fmt.Sprintf("%d checks found nothing wrong%s.", report.Checks, partly)
 	}
-	return fmt.Sprintf("%d checks: %d errors, %d warnings%s.", report.Checks, count[Error], count[Warning], complete)
+	return fmt.Sprintf("%d checks found %s and %s%s.", report.Checks, plural(count[Error], "error"), plural(count[Warning], "warning"), partly)
+}
+
+func plural(count int, what string) string {
+	if count == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", count, what)
 }
 
 // timeOf is when an event happened last.

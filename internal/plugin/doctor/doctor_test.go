@@ -236,7 +236,7 @@ func broken() map[string]struct {
 			[]string{"No operator looks after driver efs.csi.aws.com"}},
 		"no-rights": {func(s *scene) {
 			s.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "group.example", Resource: "things"}, "", errors.New("no")))
-		}, nil, 0, nil},
+		}, nil, 1, nil},
 		"no-rights-on-nodes-and-operators": {func(s *scene) {
 			forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "", errors.New("no"))
 			s.Refuse(forbidden, "list Deployment", "list DaemonSet", "list Node", "list CSINode", "list StorageClass", "list ClusterCSIDriver")

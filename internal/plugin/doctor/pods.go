@@ -52,28 +52,17 @@ func podZone(f *facts) []Finding {
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {
 		return nil
 	}
-	fits := func(node *corev1.Node) bool {
-		return nodeIsReady(node) && !node.Spec.Unschedulable && matches(s.pod.Spec.NodeSelector, node.Labels)
-	}
-	left := map[string]bool{}
+	wanted, names := s.affinities()
+	fits, some := false, false
 	for i := range f.nodes.items {
-		if fits(&f.nodes.items[i]) {
-			left[f.nodes.items[i].Name] = true
-		}
-	}
-	before, names := len(left), []string{}
-	for _, one := range s.claims {
-		if one.volume == nil || one.volume.Spec.NodeAffinity == nil || one.volume.Spec.NodeAffinity.Required == nil {
+		node := &f.nodes.items[i]
+		if !nodeIsReady(node) || node.Spec.Unschedulable || !matches(s.pod.Spec.NodeSelector, node.Labels) {
 			continue
 		}
-		names = append(names, one.volume.Name+" ("+affinityText(one.volume.Spec.NodeAffinity.Required)+")")
-		for i := range f.nodes.items {
-			if !selected(one.volume.Spec.NodeAffinity.Required, f.nodes.items[i].Labels) {
-				delete(left, f.nodes.items[i].Name)
-			}
-		}
+		some = true
+		fits = fits || !slices.ContainsFunc(wanted, func(one *corev1.NodeSelector) bool { return !selected(one, node.Labels) })
 	}
-	if before == 0 || len(left) > 0 || len(names) == 0 {
+	if fits || !some || len(wanted) == 0 {
 		return nil
 	}
 	return []Finding{{
@@ -81,6 +70,17 @@ func podZone(f *facts) []Finding {
 		Cause: "No node that the pod may run on is in the zone of its volumes.", Do: "Add a node in that zone, or drop the pod's node selector.",
 		Command: "oc get nodes -L " + corev1.LabelTopologyZone, topic: "zone", level: ofVolume, effects: []string{"event/schedule", "event/zone"},
 	}}
+}
+
+// affinities are where the volumes of a subject can be used, and texts that say so.
+func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
+	for _, one := range s.claims {
+		if one.volume != nil && one.volume.Spec.NodeAffinity != nil && one.volume.Spec.NodeAffinity.Required != nil {
+			required := one.volume.Spec.NodeAffinity.Required
+			wanted, names = append(wanted, required), append(names, one.volume.Name+" ("+affinityText(required)+")")
+		}
+	}
+	return wanted, names
 }
 
 // selected reports whether a node is one of those that a volume names.

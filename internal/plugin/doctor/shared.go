@@ -61,8 +61,7 @@ func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 			found.Severity = Warning
 		}
 	case v1alpha1.ConditionMountable:
-		found.Cause = mountableCause(sv, one.Reason)
-		found.Do, found.Page = "Do what the message says.", string(pageAWS)
+		mountable(found, sv, one.Reason)
 		found.topic, found.effects = topicOf("event", "mountable", sv.Spec.FileSystemID), []string{"event/mount", "event/target", "event/network"}
 	case v1alpha1.ConditionReady:
 		found.topic, found.effects = at+"/ready", []string{claim}
@@ -77,20 +76,24 @@ func isTrue(sv *v1alpha1.SharedVolume, kind string) bool {
 	return meta.IsStatusConditionTrue(sv.Status.Conditions, kind)
 }
 
-// mountableCause is a sentence for a reason of condition Mountable.
-func mountableCause(sv *v1alpha1.SharedVolume, reason string) string {
+// mountable says what a reason of condition Mountable means.
+func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 	system := sv.Spec.FileSystemID
+	found.Do, found.Page = "Make a SharedVolume with the right IDs, and delete this one.", string(pageShared)
 	switch reason {
 	case efs.ReasonFileSystemNotFound:
-		return fmt.Sprintf("AWS has no file system %s in the region and the account of the cluster.", system)
+		found.Cause = fmt.Sprintf("AWS has no file system %s in the region and the account of the cluster.", system)
 	case efs.ReasonAccessPointNotFound:
-		return fmt.Sprintf("File system %s does not have access point %s.", system, sv.Spec.AccessPointID)
+		found.Cause = fmt.Sprintf("File system %s does not have access point %s.", system, sv.Spec.AccessPointID)
 	case efs.ReasonMountTargetMissing:
-		return fmt.Sprintf("File system %s has no mount target in a zone where the cluster has nodes.", system)
+		found.Cause = fmt.Sprintf("File system %s has no mount target in a zone where the cluster has nodes.", system)
+		found.Do, found.Page = "Make a mount target in a subnet of that zone, and let TCP port 2049 in.", string(pageTarget)
 	case efs.ReasonNoNodeInZone:
-		return fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
+		found.Cause = fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
+		found.Do, found.Page = "Add a node in that zone.", string(pageOneZone)
 	default:
-		return fmt.Sprintf("Pods cannot mount file system %s, with reason %s.", system, reason)
+		found.Cause = fmt.Sprintf("Pods cannot mount file system %s, with reason %s.", system, reason)
+		found.Do = "Do what the message says."
 	}
 }
 

@@ -107,7 +107,7 @@ func table(all []Row, colours bool) [][]string {
 	for _, row := range all {
 		lines = append(lines, []string{
 			row.Driver, state(string(row.State), colour(row.State)), cmp.Or(row.Version, "-"), nodes(row), row.Rollout.String(),
-			cmp.Or(row.Operator, "-"), shorten(row.HeldUp),
+			cmp.Or(row.Operator, "-"), cmp.Or(shorten(row.HeldUp), "-"),
 		})
 	}
 	return lines

@@ -1,0 +1,274 @@
+package drivers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+const (
+	efs  = "efs.csi.aws.com"
+	home = "openshift-cluster-csi-drivers"
+)
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func cr(name string, conditions ...string) *operatorv1.ClusterCSIDriver {
+	made := &operatorv1.ClusterCSIDriver{ObjectMeta: named("", name)}
+	for _, text := range conditions {
+		kind, rest, _ := strings.Cut(text, "=")
+		status, message, _ := strings.Cut(rest, " ")
+		made.Status.Version = "1.0.0"
+		made.Status.Conditions = append(made.Status.Conditions, operatorv1.OperatorCondition{
+			Type: kind, Status: operatorv1.ConditionStatus(status), Reason: "Reason", Message: message,
+		})
+	}
+	return made
+}
+
+func deployment(namespace, name string, available int32) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: named(namespace, name), Status: appsv1.DeploymentStatus{Replicas: 1, AvailableReplicas: available}}
+}
+
+func daemonSet(updated int32) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{ObjectMeta: named(home, "efs-csi-node"), Status: appsv1.DaemonSetStatus{
+		DesiredNumberScheduled: 5, UpdatedNumberScheduled: updated, NumberReady: 4,
+	}}
+}
+
+func csiDriver(name string) *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: named("", name)}
+}
+
+// well are the conditions of a driver without trouble.
+func well() []string { return []string{"Available=True", "Degraded=False", "Progressing=False"} }
+
+// set is a command on a cluster.
+func set(t *testing.T, objects ...client.Object) (*command, *canned.Cluster, *bytes.Buffer, *bytes.Buffer) {
+	t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := canned.New(scheme, objects...)
+	out, errOut := &bytes.Buffer{}, &bytes.Buffer{}
+	p := plugin.New(genericiooptions.IOStreams{Out: out, ErrOut: errOut})
+	return &command{Plugin: p, Cluster: plugin.NewCluster(cluster, nil, "default")}, cluster, out, errOut
+}
+
+func many() []client.Object {
+	removed, unmanaged, leaving := cr("secrets-store.csi.k8s.io", well()...), cr("pd.csi.storage.gke.io", well()...), cr("disk.csi.azure.com", well()...)
+	removed.Spec.ManagementState, unmanaged.Spec.ManagementState = operatorv1.Removed, operatorv1.Unmanaged
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	return []client.Object{
+		cr(efs, "Available=True", "Degraded=False", "Progressing=True x",
+			"AWSEFSDriverNodeServiceControllerProgressing=True 3 of 5 nodes have the new node pod; 2 idle nodes wait; this takes about 4 minutes"),
+		csiDriver(efs), deployment(home, "aws-efs-csi-driver-operator", 1), daemonSet(3),
+		cr("ebs.csi.aws.com", "Available=False", "AWSEBSDriverControllerServiceControllerAvailable=False no pod\nis there"),
+		deployment(home, "aws-ebs-csi-driver-operator", 0),
+		cr("file.csi.azure.com", "Available=True", "Degraded=True "+strings.Repeat("long ", 40)),
+		cr("powervs.csi.ibm.com"), removed, unmanaged, leaving,
+		csiDriver("disk.example.com"),
+		deployment(home, "aws-efs-csi-driver-operator-of-others", 1),
+	}
+}
+
+func TestEachDriverIsOnOneLine(t *testing.T) {
+	c, _, out, _ := set(t, many()...)
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	golden.CompareText(t, "many.txt", out.String())
+	for _, output := range []string{plugin.JSON, plugin.YAML} {
+		c, _, out, _ := set(t, many()...)
+		c.Output = output
+		if err := c.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		golden.CompareText(t, "many."+output, out.String())
+	}
+}
+
+func TestColoursLeaveTheColumnsAsTheyAre(t *testing.T) {
+	c, _, out, _ := set(t, many()...)
+	found, err := survey.Read(t.Context(), c.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plainly string
+	for _, colours := range []bool{false, true} {
+		out.Reset()
+		if err := c.Print(nil, table(rows(found), colours)); err != nil {
+			t.Fatal(err)
+		}
+		if !colours {
+			plainly = out.String()
+			continue
+		}
+		text := out.String()
+		if !strings.Contains(text, red) || !strings.Contains(text, yellow) {
+			t.Errorf("no colours: %q", text)
+		}
+		for _, code := range []string{plain, red, green, yellow} {
+			text = strings.ReplaceAll(text, code, "")
+		}
+		if text != plainly {
+			t.Errorf("with colours:\n%s\nwithout:\n%s", text, plainly)
+		}
+	}
+}
+
+func TestWhatMayNotBeReadOrIsNotServedIsSaid(t *testing.T) {
+	forbidden := func(group, resource string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", errors.New("no"))
+	}
+	for name, refuse := range map[string]func(*canned.Cluster){
+		"no-crd": func(c *canned.Cluster) {
+			c.Refuse(&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ClusterCSIDriver"}}, "list ClusterCSIDriver")
+		},
+		"no-rights": func(c *canned.Cluster) { c.Refuse(forbidden("storage.k8s.io", "csidrivers")) },
+		"some-right": func(c *canned.Cluster) {
+			c.Refuse(forbidden("operator.openshift.io", "clustercsidrivers"), "list ClusterCSIDriver")
+		},
+		"no-pods": func(c *canned.Cluster) {
+			c.Refuse(apierrors.NewInternalError(errors.New("etcd is away")), "list Pod "+home)
+		},
+	} {
+		c, cluster, out, _ := set(t, csiDriver(efs), csiDriver("disk.example.com"), deployment(home, "aws-efs-csi-driver-operator", 1), cr(efs, well()...))
+		if name == "no-crd" {
+			cluster.Objects = cluster.Objects[:2]
+		}
+		refuse(cluster)
+		if err := c.run(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		golden.CompareText(t, name+".txt", out.String())
+	}
+}
+
+func TestACopyAndAnEmptyClusterAreSeen(t *testing.T) {
+	c, _, out, _ := set(t, cr(efs, well()...), deployment(home, "aws-efs-csi-driver-operator", 1), deployment("other", "aws-efs-csi-driver-operator", 1))
+	if err := c.run(t.Context()); err != nil || !strings.Contains(out.String(), "(2 copies)") {
+		t.Errorf("%v: %s", err, out)
+	}
+	c, _, out, _ = set(t)
+	if err := c.run(t.Context()); err != nil || !strings.Contains(out.String(), "No CSI driver was found.") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestAnAPIServerThatIsAwayIsAFailure(t *testing.T) {
+	c, cluster, _, _ := set(t)
+	cluster.Refuse(errors.New("connection refused"))
+	err := c.run(t.Context())
+	if plugin.Code(err) != plugin.Failed || !strings.Contains(err.Error(), "can't be asked") {
+		t.Error(err)
+	}
+}
+
+// steps lets something happen at each pause of a wait.
+func (c *command) steps(steps ...func()) {
+	c.wait = true
+	now := time.Unix(0, 0)
+	c.Now = func() time.Time { return now }
+	c.after = func(pause time.Duration) <-chan time.Time {
+		now = now.Add(pause)
+		if len(steps) > 0 {
+			steps[0]()
+			steps = steps[1:]
+		}
+		done := make(chan time.Time, 1)
+		done <- now
+		return done
+	}
+}
+
+func TestWaitEndsWhenAllAreAvailable(t *testing.T) {
+	driver := cr(efs, "Available=True", "Progressing=True")
+	c, cluster, out, errOut := set(t, driver, csiDriver(efs), csiDriver("disk.example.com"), daemonSet(2))
+	c.steps(func() {}, func() { cluster.Refuse(errors.New("connection refused")) }, func() { cluster.Fail = nil }, func() {
+		driver.Status = cr(efs, well()...).Status
+	})
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// What stays the same is said once.
+	want := "0 of 1 drivers available: efs.csi.aws.com is Progressing, 40% (2 of 5)\n" +
+		"the API server can't be asked: list CSIDrivers: list v1.CSIDriverList: connection refused\n" +
+		"0 of 1 drivers available: efs.csi.aws.com is Progressing, 40% (2 of 5)\n"
+	if errOut.String() != want || !strings.Contains(out.String(), "Available") {
+		t.Errorf("%s\nwant:\n%s\n%s", errOut, want, out)
+	}
+}
+
+func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*command, *canned.Cluster)
+		code   int
+		text   string
+	}{
+		"too short": {func(c *command, _ *canned.Cluster) { c.timeout = 10 * time.Second }, plugin.Unfinished,
+			"not all drivers are available after 10s: run the command again to go on waiting"},
+		"interrupted": {func(c *command, _ *canned.Cluster) {
+			c.after = func(time.Duration) <-chan time.Time { return nil }
+		}, plugin.Unfinished, "interrupted: run the command again to go on waiting"},
+		"no right": {func(_ *command, cluster *canned.Cluster) {
+			cluster.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "clustercsidrivers"}, "", nil), "list ClusterCSIDriver")
+		}, plugin.Failed, "wait: you may not list ClusterCSIDrivers"},
+	} {
+		c, cluster, _, _ := set(t, cr(efs))
+		c.steps()
+		tc.change(c, cluster)
+		ctx, cancel := context.WithCancel(t.Context())
+		if name == "interrupted" {
+			cancel()
+		}
+		err := c.run(ctx)
+		cancel()
+		if plugin.Code(err) != tc.code || !strings.HasPrefix(fmt.Sprint(err), tc.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWithoutADriverThereIsNothingToWaitFor(t *testing.T) {
+	for _, objects := range [][]client.Object{{csiDriver("disk.example.com")}, nil, {&corev1.Pod{ObjectMeta: named(home, "p")}}} {
+		c, _, _, errOut := set(t, objects...)
+		c.steps()
+		if err := c.run(t.Context()); err != nil || errOut.Len() > 0 {
+			t.Errorf("%v: %s", err, errOut)
+		}
+	}
+}
+
+func TestStatusTakesNoArguments(t *testing.T) {
+	if err := noArguments(nil, []string{"x"}); plugin.Code(err) != plugin.WrongUsage {
+		t.Error(err)
+	}
+	if err := noArguments(nil, nil); err != nil {
+		t.Error(err)
+	}
+}
