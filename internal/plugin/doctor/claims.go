@@ -134,7 +134,7 @@ func claimBinding(f *facts) []Finding {
 			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Look at the log of the driver's controller.",
 			Cause:   fmt.Sprintf("Driver %s has not made a volume, and has not said why.", one.driver),
 			Command: fmt.Sprintf("oc -n %s describe pvc %s", f.subject.namespace, one.name),
-			topic:   topicOf("provision", one.driver), level: ofUnexplained,
+			topic:   topicOf("provision", one.driver), level: ofUnexplained, symptom: true,
 		}
 		if d := f.driver(one.driver); d != nil && d.Controller != nil {
 			found.Command = fmt.Sprintf("oc -n %s logs deployment/%s --all-containers --tail=50", d.Controller.Namespace, d.Controller.Name)

@@ -77,7 +77,7 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 		"FailedBinding":      "Kubernetes cannot bind the PersistentVolumeClaim.",
 		"ProvisioningFailed": "The driver cannot make a volume for the PersistentVolumeClaim.",
 	}
-	found.Cause, found.Page, found.level = causes[one.Reason], string(pageTrouble), ofUnexplained
+	found.Cause, found.Page, found.level, found.symptom = causes[one.Reason], string(pageTrouble), ofUnexplained, true
 	found.Do = "Do what the message says; the lines of the driver's log below may say more."
 	found.Command = fmt.Sprintf("oc -n %s get events", one.InvolvedObject.Namespace)
 	found.topic, found.effects = fill.Replace(topic), nil
@@ -112,7 +112,7 @@ func unexplained(f *facts) []Finding {
 		zone = node.Labels[corev1.LabelTopologyZone]
 	}
 	return []Finding{{
-		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, topic: topicOf("event", "mount", share.FileSystem, zone),
+		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, topic: topicOf("event", "mount", share.FileSystem, zone), symptom: true,
 		Cause: "The pod waits for its volumes, and nobody has said why.", Do: "Wait a minute, and run the command again.",
 		Command: fmt.Sprintf("oc -n %s describe pod %s", s.namespace, s.name),
 	}}

@@ -41,6 +41,8 @@ type Finding struct {
 	level level
 	// general findings are not about what the user asks about. They matter then only if they explain something that is.
 	general bool
+	// symptom findings only repeat that something does not work. They count if nobody knows more.
+	symptom bool
 }
 
 // level orders causes from the root.
@@ -86,6 +88,7 @@ func explains(cause, one Finding) bool {
 // relevant drops general findings that explain nothing of what the user asks about, however many steps it takes.
 func relevant(all []Finding) []Finding {
 	var kept, general []Finding
+	all = withoutSymptoms(all)
 	for _, one := range all {
 		if one.general {
 			general = append(general, one)
@@ -104,6 +107,14 @@ func relevant(all []Finding) []Finding {
 		})
 	}
 	return kept
+}
+
+// withoutSymptoms drops symptoms if there is a finding about the same that tells more.
+func withoutSymptoms(all []Finding) []Finding {
+	if !slices.ContainsFunc(all, func(one Finding) bool { return one.Severity == Error && !one.general && !one.symptom }) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(one Finding) bool { return one.symptom })
 }
 
 // roots keeps what no other finding explains, the worst and the nearest to the root first. Of one topic the nearest to the root stays.

@@ -8,7 +8,7 @@ import (
 
 // redact takes out what opens doors: keys of AWS, tokens, passwords, and what follows words that announce them.
 func redact(text string) string {
-	const hidden = "${1}REDACTED"
+	const hidden = "${1}REDACTED${2}"
 	// The longer ones come first: what is left of a secret after another pattern would not be found any more.
 	for _, pattern := range []string{
 		`(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
@@ -17,7 +17,7 @@ func redact(text string) string {
 		`(?i)(\b(?:bearer|basic)\s+)\S+`,
 		`(?i)((?:secret|token|password|passwd|access[_-]?key|accountkey|credential)[a-z_-]*"?\s*[:=]\s*"?)[^\s",;&}]+`,
 		`()\b(?:AKIA|ASIA)[A-Z0-9]{4,}\b`,
-		`(//)[^/\s:@]+:[^/\s@]+@`,
+		`(//)[^/\s:@]+:[^/\s@]+(@)`,
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, hidden)
 	}

@@ -99,35 +99,39 @@ func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 
 // readyCause says why a SharedVolume is not Ready.
 func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition) {
-	found.Do = "Do what the message says."
-	causes := map[string]string{
-		"InvalidIDs":           "The SharedVolume has an ID that AWS does not have.",
-		"NameTaken":            "A PVC or a PersistentVolume of the name that the SharedVolume needs belongs to somebody else.",
-		"QuotaExceeded":        "The quota of the namespace has no room for the PVC of the SharedVolume.",
-		"ClaimDeleting":        "Somebody has deleted the PVC of the SharedVolume, and pods use it.",
-		"VolumeDeleting":       "Somebody has deleted the PersistentVolume of the SharedVolume, and pods use it.",
-		"ClaimChanged":         "Somebody has replaced the PVC of the SharedVolume by one for another volume.",
-		"VolumeChanged":        "Somebody has replaced the PersistentVolume of the SharedVolume.",
-		"Forbidden":            "The API server forbids the PVC or the PersistentVolume of the SharedVolume.",
-		"Refused":              "The API server refuses the PVC or the PersistentVolume of the SharedVolume.",
-		"WaitingForFormer":     "The PVC or the PersistentVolume of an earlier SharedVolume of this name is still there.",
-		"Deleting":             "Finalizers of others hold the SharedVolume, which is being deleted.",
-		"NotAllowed":           "The namespace may not use the access point of the SharedVolume.",
-		"Binding":              "Kubernetes has not bound the PVC of the SharedVolume.",
-		"Rebuilding":           "Somebody has deleted the PVC or the PersistentVolume, and the operator makes it again.",
-		"Creating":             "The operator is making the PVC and the PersistentVolume of the SharedVolume.",
-		"WaitingForFileSystem": "AWS does not list the file system of the SharedVolume yet.",
+	text, is := readyTexts()[one.Reason]
+	if !is {
+		text = [2]string{fmt.Sprintf("The SharedVolume is %s, with reason %s.", sv.Status.Phase, one.Reason), "Do what the message says."}
 	}
-	found.Cause = causes[one.Reason]
-	if found.Cause == "" {
-		found.Cause = fmt.Sprintf("The SharedVolume is %s, with reason %s.", sv.Status.Phase, one.Reason)
+	found.Cause, found.Do = text[0], text[1]
+	if one.Reason == "QuotaExceeded" {
+		found.Command = "oc -n " + sv.Namespace + " describe quota"
 	}
-	switch one.Reason {
-	case "NotAllowed":
-		found.topic = topicOf("shared", sv.Namespace, sv.Name) + "/notallowed"
-	case "QuotaExceeded":
-		found.Do, found.Command = "Delete PVCs that nobody needs, or ask for a larger quota.", "oc -n "+sv.Namespace+" describe quota"
-	case "Binding", "Rebuilding", "Creating", "WaitingForFileSystem":
-		found.Do = "Wait a minute, and run the command again."
+}
+
+// readyTexts are a cause and what to do for each reason of the controller of SharedVolumes.
+func readyTexts() map[string][2]string {
+	const (
+		wait  = "Wait a minute, and run the command again."
+		admin = "Show the message to an administrator."
+		end   = "End the pods that use the PVC; then the operator makes it again."
+	)
+	return map[string][2]string{
+		"InvalidIDs":           {"An ID of the SharedVolume does not have the form of AWS's IDs.", "Delete it, and make another one with the right IDs."},
+		"NameTaken":            {"A PVC or PersistentVolume of a name that the SharedVolume needs is somebody else's.", "Choose another name."},
+		"QuotaExceeded":        {"The quota of the namespace has no room for the PVC of the SharedVolume.", "Delete PVCs that nobody needs."},
+		"ClaimDeleting":        {"Somebody has deleted the PVC of the SharedVolume, and pods use it.", end},
+		"VolumeDeleting":       {"Somebody has deleted the PersistentVolume of the SharedVolume, and pods use it.", end},
+		"ClaimChanged":         {"Somebody has replaced the PVC of the SharedVolume by one for another volume.", "Delete the PVC when nobody needs it."},
+		"VolumeChanged":        {"Somebody has replaced the PersistentVolume of the SharedVolume.", "Ask an administrator to restore it."},
+		"Forbidden":            {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
+		"Refused":              {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
+		"WaitingForFormer":     {"The PVC or PersistentVolume of an earlier SharedVolume of this name is still there.", end},
+		"Deleting":             {"Finalizers of others hold the SharedVolume, which is being deleted.", "Find out who put them there."},
+		"NotAllowed":           {"The namespace may not use the access point of the SharedVolume.", "Ask an administrator to list it for the namespace."},
+		"Binding":              {"Kubernetes has not bound the PVC of the SharedVolume.", wait},
+		"Rebuilding":           {"Somebody has deleted the PVC or the PersistentVolume, and the operator makes it again.", wait},
+		"Creating":             {"The operator is making the PVC and the PersistentVolume of the SharedVolume.", wait},
+		"WaitingForFileSystem": {"AWS does not list the file system of the SharedVolume yet.", wait},
 	}
 }

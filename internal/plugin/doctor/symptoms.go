@@ -42,6 +42,12 @@ func ofKubernetes() []symptom {
 		command: "oc get csinode NODE -o yaml",
 		page:    pageNodePods, topic: "event/registration", effects: []string{"event/mount", "event/attach"},
 	}, {
+		words:   []string{"csi.sock"},
+		cause:   "The node pod of driver DRIVER on node NODE does not answer.",
+		do:      "Look at the pod's events and its log.",
+		command: "oc get pods -A -o wide --field-selector spec.nodeName=NODE",
+		page:    pageNodePods, topic: "node/NODE/plugin/DRIVER", effects: []string{"event/mount", "event/attach"},
+	}, {
 		words:   []string{"is forbidden: user \"system:serviceaccount"},
 		cause:   "The driver's ServiceAccount may not read what the StorageClass names.",
 		do:      "Give it the right to that one object.",

@@ -1,0 +1,238 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+// row is a finding on one line.
+func row(one Finding) string {
+	return fmt.Sprintf("%s | %s | %s | %s | %s | %s", one.Severity, one.Cause, one.Object, one.Do, one.Command, one.Page)
+}
+
+func TestEveryConditionHasASentence(t *testing.T) {
+	var lines []string
+	for _, text := range []string{
+		"ConfigObservationDegraded=True Error", "ConfigObservationDegraded=True NotFollowed", "ManagementStateDegraded=True Unknown",
+		prefix + "CredentialsRequestControllerAvailable=False SecretMissing", prefix + "DriverControlPlaneStaticResourcesControllerDegraded=True Error",
+		prefix + "DriverControllerServiceControllerAvailable=False NoPod", prefix + "DriverControllerServiceControllerProgressing=True Deploying",
+		prefix + "DriverNodeServiceControllerAvailable=False NoPod", prefix + "DriverNodeServiceControllerDegraded=True CanaryFailed",
+		prefix + "DriverNodeServiceControllerDegraded=True RolloutStuck", prefix + "DriverNodeServiceControllerDegraded=True RemovalStuck",
+		prefix + "DriverNodeServiceControllerProgressing=True RolloutPaused", prefix + "DriverNodeServiceControllerProgressing=True NodesInUse",
+		prefix + "DriverNodeServiceControllerProgressing=True NodesDown", prefix + "DriverNodeServiceControllerProgressing=True Waiting",
+		prefix + "DriverNodeServiceControllerProgressing=True TakingOver", prefix + "DriverNodeServiceControllerProgressing=True Removing",
+		"Available=False Something", "Degraded=True Something", "Available=Unknown Something", "Progressing=True Something",
+	} {
+		kind, rest, _ := strings.Cut(text, "=")
+		status, reason, _ := strings.Cut(rest, " ")
+		s := open(t)
+		s.says(condition(kind, status, reason, "message"))
+		found := "nothing"
+		r := s.facts()
+		if all := append(conditions(r), management(r)...); len(all) > 0 {
+			found = row(all[0])
+		}
+		lines = append(lines, text+"\n  "+found)
+	}
+	golden.CompareText(t, "table-conditions.txt", strings.Join(lines, "\n")+"\n")
+}
+
+// facts are those of a scene.
+func (s *scene) facts() *facts {
+	s.t.Helper()
+	f := &facts{}
+	for _, object := range s.Objects {
+		if cr, is := object.(*operatorv1.ClusterCSIDriver); is {
+			f.Drivers = append(f.Drivers, survey.Driver{Name: cr.Name, CR: cr, Known: &survey.Known{Prefix: prefix, Operator: operator}})
+		}
+	}
+	return f
+}
+
+func TestEverySymptomHasASentence(t *testing.T) {
+	var lines []string
+	for _, symptom := range symptoms() {
+		for _, word := range symptom.words {
+			s := open(t)
+			s.stuck("a", "The driver says: "+strings.ToUpper(word)+" at the end")
+			text, _ := s.ask("table", "pod", "web")
+			lines = append(lines, word, indent(text))
+		}
+	}
+	golden.CompareText(t, "table-symptoms.txt", strings.Join(lines, "\n"))
+}
+
+func indent(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "ERROR") || strings.HasPrefix(line, "  do") || strings.HasPrefix(line, "  page") || strings.HasPrefix(line, "     ") {
+			kept = append(kept, "  "+strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+func TestEveryProblemInAWSHasASentence(t *testing.T) {
+	var lines []string
+	for _, one := range problems() {
+		s := open(t)
+		s.says(condition(prefix+one.kind, "True", one.kind, "file system "+system+" lacks "+point+" in us-east-1c"))
+		text, _ := s.ask("table")
+		lines = append(lines, one.kind, text)
+	}
+	golden.CompareText(t, "table-aws.txt", strings.Join(lines, "\n"))
+}
+
+func TestEveryReasonOfASharedVolumeHasASentence(t *testing.T) {
+	reasons := []string{
+		"InvalidIDs", "NameTaken", "QuotaExceeded", "ClaimDeleting", "VolumeDeleting", "ClaimChanged", "VolumeChanged", "Forbidden", "Refused",
+		"WaitingForFormer", "Deleting", "NotAllowed", "Binding", "Rebuilding", "Creating", "WaitingForFileSystem", "SomethingNew",
+	}
+	var lines []string
+	for _, reason := range reasons {
+		s := open(t)
+		s.share(v1alpha1.Failed, is("Ready", "False", reason, "message"))
+		text, _ := s.ask("table", "sv", "sv1")
+		lines = append(lines, reason, indent(text))
+	}
+	for _, reason := range []string{"FileSystemNotFound", "AccessPointNotFound", "MountTargetMissing", "NoNodeInZone", "SomethingNew"} {
+		s := open(t)
+		s.share(v1alpha1.Ready, is("Ready", "True", "Bound", ""), is("Mountable", "False", reason, "message"))
+		text, _ := s.ask("table", "sv", "sv1")
+		lines = append(lines, "Mountable "+reason, indent(text))
+	}
+	s := open(t)
+	s.share(v1alpha1.Ready, is("Ready", "True", "Bound", ""), is("DriverInstalled", "False", "NoCSIDriver", "message"), is("Allowed", "False", "NotListed", "m"))
+	text, _ := s.ask("table", "sv", "sv1")
+	golden.CompareText(t, "table-shared.txt", strings.Join(append(lines, "bound, then driver and list are gone", indent(text)), "\n"))
+}
+
+func TestFlawsOfClasses(t *testing.T) {
+	good := func(changes ...string) map[string]string {
+		parameters := map[string]string{"provisioningMode": "efs-ap", "fileSystemId": system, "directoryPerms": "700"}
+		for _, change := range changes {
+			name, value, set := strings.Cut(change, "=")
+			if !set {
+				delete(parameters, name)
+				continue
+			}
+			parameters[name] = value
+		}
+		return parameters
+	}
+	for _, tc := range []struct {
+		parameters map[string]string
+		want       []string
+	}{
+		{nil, nil},
+		{good(), nil},
+		{good("uid=0", "gid=1000", "gidRangeStart=1", "gidRangeEnd=2", "basePath=/a", "reuseAccessPoint=true", "csi.storage.k8s.io/provisioner-secret-name=x"), nil},
+		{good("fileSystemId", "fileSystemIdConfigRef=a/b/c"), nil},
+		{good("provisioningMode"), []string{"parameter provisioningMode is missing: write efs-ap"}},
+		{good("provisioningMode=efs"), []string{`parameter provisioningMode is "efs": write efs-ap`}},
+		{good("fileSystemId"), []string{"parameter fileSystemId is missing: write the ID of a file system"}},
+		{good("fileSystemId=fsap-1"), []string{`parameter fileSystemId is "fsap-1", which is no ID of a file system`}},
+		{good("directoryPerms"), []string{`parameter directoryPerms is missing: write permissions in octal, such as "700"`}},
+		{good("directoryPerms=rwx"), []string{`parameter directoryPerms is "rwx": write permissions in octal, such as "700"`}},
+		{good("uid=-1"), []string{`parameter uid is "-1": write a whole number from 0 on`}},
+		{good("gidRangeStart=0", "gidRangeEnd=5"), []string{`parameter gidRangeStart is "0": write a whole number from 1 on`}},
+		{good("gidRangeStart=5"), []string{"only one of the parameters gidRangeStart and gidRangeEnd is set: set both or none"}},
+		{good("gidRangeStart=5", "gidRangeEnd=5"), []string{"parameter gidRangeEnd is not greater than gidRangeStart"}},
+		{good("enforceZoneAffinity=yes"), []string{`parameter enforceZoneAffinity is "yes": write "true" or "false"`}},
+		{good("filesystemid=x"), []string{"the driver knows no parameter filesystemid and ignores it: write fileSystemId"}},
+		{good("size=1"), []string{"the driver knows no parameter size and ignores it"}},
+	} {
+		var got []string
+		for _, one := range flaws(tc.parameters) {
+			got = append(got, one.text)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%v: %q, want %q", tc.parameters, got, tc.want)
+		}
+	}
+}
+
+func TestSecretsAreRedacted(t *testing.T) {
+	for text, want := range map[string]string{
+		"key AKIAIOSFODNN7EXAMPLE ends":                                 "key REDACTED ends",
+		"Authorization: Bearer abc.def-ghi rest":                        "Authorization: Bearer REDACTED rest",
+		`{"aws_secret_access_key":"wJalr/XUtn","a":1}`:                  `{"aws_secret_access_key":"REDACTED","a":1}`,
+		"token=s3cr3t; more":                                            "token=REDACTED; more",
+		"jwt eyJhbGciOi.eyJzdWIi.c2ln ends":                             "jwt REDACTED ends",
+		"https://user:pass@host/path":                                   "https://REDACTED@host/path",
+		"GET /?X-Amz-Signature=abc123&X-Amz-Date=1":                     "GET /?X-Amz-Signature=REDACTED&X-Amz-Date=1",
+		"-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- x": "REDACTED x",
+		"nothing to hide in fs-1234cdef::fsap-0123":                     "nothing to hide in fs-1234cdef::fsap-0123",
+	} {
+		if got := redact(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestOnlyTheLastLinesThatMatterAreShown(t *testing.T) {
+	var log strings.Builder
+	for i := range 9 {
+		fmt.Fprintf(&log, "E%d failed to mount fs-1\nI%d mounted fs-1\nE%d failed to mount fs-2\n", i, i, i)
+	}
+	got := strings.Join(matter(log.String(), []string{"fs-1", ""}), "|")
+	if got != "E4 failed to mount fs-1|E5 failed to mount fs-1|E6 failed to mount fs-1|E7 failed to mount fs-1|E8 failed to mount fs-1" {
+		t.Error(got)
+	}
+}
+
+func TestCausesAreFollowedToTheRoot(t *testing.T) {
+	root := Finding{Severity: Error, topic: "a/x", level: 1, effects: []string{"b/*/c"}}
+	middle := Finding{Severity: Error, topic: "b/1/c/d", level: 2, effects: []string{"e"}}
+	leaf := Finding{Severity: Error, topic: "e/1", level: 3}
+	for name, tc := range map[string]struct {
+		all  []Finding
+		want string
+	}{
+		"a chain":                     {[]Finding{leaf, middle, root}, "a/x"},
+		"without its root":            {[]Finding{leaf, middle}, "b/1/c/d"},
+		"a warning explains nothing":  {[]Finding{leaf, {Severity: Warning, topic: "w", level: 1, effects: []string{"e"}}}, "e/1 w"},
+		"what is later does not":      {[]Finding{root, {Severity: Error, topic: "z", level: 5, effects: []string{"a"}}}, "a/x z"},
+		"one topic is one cause":      {[]Finding{{Severity: Error, topic: "t", level: 9}, {Severity: Error, topic: "t", level: 4, Cause: "first"}}, "t"},
+		"general without consequence": {[]Finding{{Severity: Error, topic: "g", general: true, effects: []string{"nothing"}}, leaf}, "e/1"},
+		"general, two steps away": {[]Finding{
+			{Severity: Error, topic: "g", general: true, effects: []string{"h"}}, {Severity: Error, topic: "h", level: 1, general: true, effects: []string{"e"}}, leaf,
+		}, "g"},
+	} {
+		var got []string
+		for _, one := range roots(relevant(tc.all)) {
+			got = append(got, one.topic)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestTaintsAndTolerations(t *testing.T) {
+	taint := &corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}
+	for _, tc := range []struct {
+		one  corev1.Toleration
+		want bool
+	}{
+		{corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
+		{corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists}, true},
+		{corev1.Toleration{Key: "k", Value: "v"}, true},
+		{corev1.Toleration{Key: "k", Value: "w"}, false},
+		{corev1.Toleration{Key: "j", Operator: corev1.TolerationOpExists}, false},
+		{corev1.Toleration{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}, false},
+	} {
+		if got := tolerates(tc.one, taint); got != tc.want {
+			t.Errorf("%+v: %t", tc.one, got)
+		}
+	}
+}
