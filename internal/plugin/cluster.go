@@ -52,6 +52,8 @@ func (p *Plugin) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
+	// A command asks much in a moment, and then no more; the API server itself keeps users apart.
+	config.QPS, config.Burst = 50, 300
 	namespace, _, err := p.Flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("read the namespace of the kubeconfig: %w", err)

@@ -160,7 +160,7 @@ func thirdParty(f *facts) []Finding {
 		if d.CR != nil || len(d.Operators) > 0 {
 			found.Severity, found.level = Error, ofAPI
 			found.Do = "Uninstall the third-party driver, when no pod uses its volumes; the operator then installs its own."
-			found.effects = append(ofDriver(d.Name), topicOf("request", d.Name))
+			found.effects = append(ofDriver(d.Name), topicOf("request", d.Name), topicOf("operator", d.Name))
 		}
 		return found
 	})
