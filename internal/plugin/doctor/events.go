@@ -112,7 +112,8 @@ func unexplained(f *facts) []Finding {
 		zone = node.Labels[corev1.LabelTopologyZone]
 	}
 	return []Finding{{
-		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, topic: topicOf("event", "mount", share.FileSystem, zone), symptom: true,
+		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, symptom: true,
+		topic: topicOf("event", "mount", share.FileSystem, zone),
 		Cause: "The pod waits for its volumes, and nobody has said why.", Do: "Wait a minute, and run the command again.",
 		Command: fmt.Sprintf("oc -n %s describe pod %s", s.namespace, s.name),
 	}}

@@ -1,0 +1,55 @@
+package survey
+
+import (
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csi-operators/csi-operators/internal/drivers"
+)
+
+func TestWhoHasMadeACSIDriver(t *testing.T) {
+	working := &operatorv1.ClusterCSIDriver{Status: operatorv1.ClusterCSIDriverStatus{OperatorStatus: operatorv1.OperatorStatus{
+		Conditions: []operatorv1.OperatorCondition{{Type: "Available", Status: operatorv1.ConditionTrue}},
+	}}}
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+		managers            []metav1.ManagedFieldsEntry
+		cr                  *operatorv1.ClusterCSIDriver
+		want                string
+	}{
+		"our operator":      {map[string]string{"app.kubernetes.io/managed-by": "operator"}, nil, nil, nil, ""},
+		"OpenShift's":       {nil, map[string]string{"csi.openshift.io/managed": "true"}, nil, nil, ""},
+		"an older operator": {nil, nil, nil, working, ""},
+		"Helm":              {nil, map[string]string{"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}, nil, working, "Helm release b/a"},
+		"another label":     {map[string]string{"app.kubernetes.io/managed-by": "flux"}, nil, nil, working, "flux"},
+		"somebody with oc":  {nil, nil, []metav1.ManagedFieldsEntry{{Manager: "kubectl-create"}}, nil, "kubectl-create"},
+		"somebody":          {nil, nil, nil, nil, "somebody else"},
+	} {
+		driver := Driver{Known: &Known{Operator: "operator"}, CR: tc.cr, CSIDriver: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
+			Labels: tc.labels, Annotations: tc.annotations, ManagedFields: tc.managers,
+		}}}
+		if got := driver.Holder(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	if (Driver{}).Holder() != "" {
+		t.Error("a driver that is not there has a holder")
+	}
+}
+
+func TestEveryDriverOfThisRepositoryIsKnownWithItsWorkloads(t *testing.T) {
+	all := known()
+	for _, driver := range drivers.All() {
+		one := all[driver.Name]
+		if one.Operator != driver.Operator || one.DaemonSet != driver.DaemonSet || one.Deployment != driver.Deployment || !one.Ours || one.Title == "" {
+			t.Errorf("%s: %+v", driver.Name, one)
+		}
+	}
+	operators, daemonSets := everywhere(all)
+	if len(operators) == 0 || len(operators) != len(daemonSets) || len(operators) > 2 {
+		t.Errorf("%v, %v", operators, daemonSets)
+	}
+}
