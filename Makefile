@@ -14,7 +14,7 @@ PROGRAMS := efs
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: tools devcluster operators programs ## Build the programs into bin/.
@@ -119,6 +119,14 @@ release: tools generate ## Add VERSION=x.y.z to the bundle and the catalog, and 
 .PHONY: images
 images: tools ## Build the images that need no container engine, as OCI layouts in bin/images. ARCHS=amd64,arm64 chooses.
 	@go run ./hack/images $(if $(ARCHS),-arch '$(ARCHS)')
+
+.PHONY: catalog-image
+catalog-image: tools ## Build the catalog for OpenShift 4.15 to 4.20 on the image of opm, which is pulled from its registry.
+	@go run ./hack/images -only csi-operators-catalog-opm -arch '$(or $(ARCHS),amd64,arm64)'
+
+.PHONY: release-artifacts
+release-artifacts: tools ## Build what people download into bin/release. DRAFT=1 builds files to try, if images lack their digests.
+	@go run ./hack/artifacts $(if $(DRAFT),-draft)
 
 # The program that is shipped is compiled otherwise than all others. Tests that build it find its parts compiled.
 .PHONY: shipped

@@ -48,7 +48,28 @@ func kinds() map[string]func(builder, context.Context, string, image.About) (v1.
 		"aws-efs-csi-driver-operator-bundle": packaged("aws-efs-csi-driver-operator", image.Bundle),
 		"aws-efs-operator-bundle":            packaged("aws-efs-operator", image.Bundle),
 		"csi-operators-catalog":              packaged("catalog", image.Catalog),
+		release.Plugin:                       builder.program,
+		servedCatalog:                        builder.served,
 	}
+}
+
+// servedCatalog is built only if -only names it: its base is pulled from a registry.
+const servedCatalog = "csi-operators-catalog-opm"
+
+// served puts the catalog onto the image of opm, for clusters whose OLM does not serve a catalog without it.
+func (b builder) served(ctx context.Context, _ string, about image.About) (v1.Image, error) {
+	opm, err := b.release.FindBase("opm")
+	if err != nil {
+		return nil, err
+	}
+	base, err := image.Pull(ctx, opm.PullSpec(), about.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	build := func(about image.About, folder fs.FS) (v1.Image, error) {
+		return image.ServedCatalog(about, base, folder)
+	}
+	return packaged("catalog", build)(b, ctx, "", about)
 }
 
 // packaged makes an image of a folder that "make bundle" has written.
@@ -114,7 +135,8 @@ func (b builder) all(ctx context.Context, only []string) error {
 	}
 	var problems []error
 	for _, described := range b.release.All() {
-		if kinds()[described.Name] == nil || (len(only) > 0 && !slices.Contains(only, described.Name)) {
+		named := slices.Contains(only, described.Name)
+		if kinds()[described.Name] == nil || (len(only) > 0 && !named) || (described.Name == servedCatalog && !named) {
 			continue
 		}
 		if err := b.one(ctx, described); err != nil {
@@ -151,7 +173,11 @@ func (b builder) one(ctx context.Context, described release.Image) error {
 
 // program builds a Go program with its SBOM, which is put beside the layout, too: scanners should not have to unpack the image.
 func (b builder) program(ctx context.Context, name string, about image.About) (v1.Image, error) {
-	binary, err := image.GoProgram(ctx, b.folder, "./cmd/"+name, about.Architecture)
+	target := image.Target{Architecture: about.Architecture}
+	if name == release.Plugin {
+		target.Variables = map[string]string{release.PluginVersion: b.release.Tag()}
+	}
+	binary, err := image.GoProgram(ctx, b.folder, "./cmd/"+name, target)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +210,8 @@ func (b builder) others() error {
 		arguments[one.Argument] = fmt.Sprintf("--build-arg %s=%s", one.Argument, one.PullSpec())
 	}
 	_, err = fmt.Fprintf(b.out, `
+The catalog for OpenShift 4.15 to 4.20 is built on opm, which is pulled from its registry:
+  make catalog-image
 These two need a container engine, in this order:
   podman build --file images/aws-efs-utils/Containerfile %[3]s %[4]s --tag %[1]s .
   podman build --file images/aws-efs-csi-driver/Containerfile --build-arg BASE_IMAGE=%[1]s %[5]s --tag %[2]s .

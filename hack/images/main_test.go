@@ -3,10 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/csi-operators/csi-operators/internal/image"
 )
 
 func write(t *testing.T, name, text string) {
@@ -54,5 +64,43 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, want)
 			}
 		})
+	}
+}
+
+// The image of opm is pulled, so that nobody gets it who has not asked for it.
+func TestTheServedCatalogIsBuiltOnThePulledOPM(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	opm := strings.TrimPrefix(server.URL, "http://") + "/opm:v1.2.3"
+	base, err := image.Build(image.Image{Files: []image.File{{Path: "bin/opm", Mode: image.ModeProgram}}, Architecture: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := name.ParseReference(opm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(reference, base); err != nil {
+		t.Fatal(err)
+	}
+	dir, out := t.TempDir(), &bytes.Buffer{}
+	for _, name := range []string{"LICENSE", "VERSION", "images/images.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), regexp.MustCompile(`quay.io/operator-framework/opm:.*`).ReplaceAllString(string(text), opm))
+	}
+	write(t, filepath.Join(dir, "bundle/catalog/thing/catalog.yaml"), "schema: olm.package\n")
+	args := []string{"-repository", dir, "-bundles", filepath.Join(dir, "bundle"), "-output", filepath.Join(dir, "out"), "-arch", "amd64"}
+	if err := run(context.Background(), out, append(args, "-only", "csi-operators-catalog-opm")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out/csi-operators-catalog-opm/index.json")); err != nil {
+		t.Error(err)
+	}
+	err = run(context.Background(), out, append(args, "-arch", "arm64", "-only", "csi-operators-catalog-opm"))
+	if want := "image csi-operators-catalog-opm: the base is for linux/amd64, want linux/arm64"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %q", err, want)
 	}
 }

@@ -34,17 +34,9 @@ type Image struct {
 
 // Build makes an image of one layer, from scratch. Nothing in it depends on when, where or by whom it is built.
 func Build(image Image) (v1.Image, error) {
-	if err := checkFiles(image.Files); err != nil {
-		return nil, err
-	}
-	text, err := archive(image.Files)
+	layer, err := layerOf(image.Files)
 	if err != nil {
 		return nil, err
-	}
-	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
-	if err != nil {
-		return nil, fmt.Errorf("layer: %w", err)
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
@@ -62,6 +54,23 @@ func Build(image Image) (v1.Image, error) {
 		return nil, fmt.Errorf("add the layer: %w", err)
 	}
 	return built, nil
+}
+
+// layerOf packs files, if all of them may be in an image.
+func layerOf(files []File) (v1.Layer, error) {
+	if err := checkFiles(files); err != nil {
+		return nil, err
+	}
+	text, err := archive(files)
+	if err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, fmt.Errorf("layer: %w", err)
+	}
+	return layer, nil
 }
 
 // epoch is when everything in our images was made, so that it does not matter when they were.

@@ -112,6 +112,17 @@ func bundleAnnotations(bundle fs.FS) (map[string]string, error) {
 // Catalog makes the image of a file-based catalog: the files only. OLM copies them out of it into a pod that has the program
 // to serve them, if the CatalogSource says spec.grpcPodConfig.extractContent.catalogDir: /configs.
 func Catalog(about About, folder fs.FS) (v1.Image, error) {
+	files, err := catalogFiles(about, folder)
+	if err != nil {
+		return nil, err
+	}
+	labels := about.labels()
+	labels[indexPath] = "/" + catalog
+	return Build(Image{Files: files, Labels: labels, Architecture: about.Architecture})
+}
+
+// catalogFiles are those of a file-based catalog.
+func catalogFiles(about About, folder fs.FS) ([]File, error) {
 	files, err := Folder(folder, catalog)
 	if err != nil {
 		return nil, fmt.Errorf("catalog: %w", err)
@@ -121,7 +132,5 @@ func Catalog(about About, folder fs.FS) (v1.Image, error) {
 			return nil, fmt.Errorf("catalog: /%s is not YAML or JSON: OLM could not read the catalog", file.Path)
 		}
 	}
-	labels := about.labels()
-	labels[indexPath] = "/" + catalog
-	return Build(Image{Files: append(files, about.license()), Labels: labels, Architecture: about.Architecture})
+	return append(files, about.license()), nil
 }

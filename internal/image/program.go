@@ -1,20 +1,43 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // fips is the version of Go's cryptographic module that programs are built with. A program that is built with it also uses it:
 // fips140=on becomes its default.
 const fips = "v1.0.0"
 
-// GoProgram builds a program of the module in a folder for an architecture, and returns its content. All that could make two
-// builds differ, or that the environment could change, is set.
-func GoProgram(ctx context.Context, module, pkg, architecture string) ([]byte, error) {
+// Target is what a program is built for.
+type Target struct {
+	// OS and Architecture are in Go's words. Without an OS it is Linux.
+	OS, Architecture string
+	// Variables are set by the linker, by names such as main.release.
+	Variables map[string]string
+}
+
+// String is the target as Go writes it.
+func (t Target) String() string { return cmp.Or(t.OS, "linux") + "/" + t.Architecture }
+
+// linkerFlags are without symbols and without anything that differs between two builds.
+func (t Target) linkerFlags() string {
+	flags := "-s -w -buildid="
+	for _, name := range slices.Sorted(maps.Keys(t.Variables)) {
+		flags += " -X " + name + "=" + t.Variables[name]
+	}
+	return flags
+}
+
+// GoProgram builds a program of the module in a folder, and returns its content. All that could make two builds differ, or that the
+// environment could change, is set.
+func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "go-program-")
 	if err != nil {
 		return nil, fmt.Errorf("folder for %s: %w", pkg, err)
@@ -22,16 +45,16 @@ func GoProgram(ctx context.Context, module, pkg, architecture string) ([]byte, e
 	defer os.RemoveAll(folder) //nolint:errcheck // It is a temporary folder; what was built has been read.
 	output := filepath.Join(folder, "program")
 	//nolint:gosec // The arguments come from our own programs.
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", output, pkg)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", target.linkerFlags(), "-o", output, pkg)
 	command.Dir = module
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFIPS140="+fips,
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(target.OS, "linux"), "GOARCH="+target.Architecture, "GOFIPS140="+fips,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GODEBUG=")
 	if text, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build %s for %s: %w\n%s", pkg, architecture, err, text)
+		return nil, fmt.Errorf("build %s for %s: %w\n%s", pkg, target, err, text)
 	}
 	binary, err := os.ReadFile(filepath.Clean(output))
 	if err != nil {
-		return nil, fmt.Errorf("build %s for %s: %w", pkg, architecture, err)
+		return nil, fmt.Errorf("build %s for %s: %w", pkg, target, err)
 	}
 	return binary, nil
 }

@@ -208,3 +208,13 @@ func (r Release) Find(name string) (Image, error) {
 	}
 	return Image{}, fmt.Errorf("%s has no image named %s", ImagesFile, name)
 }
+
+// FindBase returns the base of a name.
+func (r Release) FindBase(name string) (Image, error) {
+	for _, image := range r.Bases {
+		if image.Name == name {
+			return image, nil
+		}
+	}
+	return Image{}, fmt.Errorf("%s has no base named %s", ImagesFile, name)
+}

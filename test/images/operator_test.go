@@ -49,7 +49,7 @@ func build(t *testing.T, name, root, folder string) string {
 	license, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	env.Must(t, err)
 	about := image.About{Title: described.Name, Version: found.Version.String(), License: license, Architecture: runtime.GOARCH}
-	binary, err := image.GoProgram(t.Context(), root, "./cmd/"+described.Name, about.Architecture)
+	binary, err := image.GoProgram(t.Context(), root, "./cmd/"+described.Name, image.Target{Architecture: about.Architecture})
 	env.Must(t, err)
 	sbom, err := image.SBOM(binary, described.Name, about.Version)
 	env.Must(t, err)

@@ -1,0 +1,56 @@
+package artifact
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/release"
+)
+
+// Sums is the name of the file with the checksums of all others.
+const Sums = "SHA256SUMS"
+
+// Names are those of the program in an archive: oc and kubectl find their plugins by the names of files.
+func Names(p release.Platform) []string {
+	names := []string{release.Plugin, "kubectl-storage"}
+	if p.OS == "windows" {
+		for i := range names {
+			names[i] += ".exe"
+		}
+	}
+	return names
+}
+
+// Plugin packs the program for a platform as people download it.
+func Plugin(p release.Platform, binary, license []byte) ([]byte, error) {
+	files := []File{{Name: "LICENSE", Mode: ModeFile, Content: license}}
+	for _, name := range Names(p) {
+		files = append(files, File{Name: name, Mode: ModeProgram, Content: binary})
+	}
+	pack := TarGz
+	if p.OS == "windows" {
+		pack = Zip
+	}
+	text, err := pack(files)
+	if err != nil {
+		return nil, fmt.Errorf("archive for %s: %w", p, err)
+	}
+	return text, nil
+}
+
+// Checksums are those of files, in the format that "sha256sum --check" reads.
+func Checksums(files map[string][]byte) []byte {
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text = fmt.Appendf(text, "%s  %s\n", checksum(files[name]), name)
+	}
+	return text
+}
+
+func checksum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

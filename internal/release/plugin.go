@@ -1,0 +1,50 @@
+package release
+
+import "fmt"
+
+// Source is where the product is published.
+const Source = "https://github.com/csi-operators/csi-operators"
+
+// Plugin is the program that people download, and the name of its command and image.
+const Plugin = "oc-storage"
+
+// PluginVersion is the variable in Plugin that the linker sets to the tag of the release.
+const PluginVersion = "main.release"
+
+// Platform is an operating system and an architecture, in Go's words.
+type Platform struct{ OS, Architecture string }
+
+// String is the platform as Go writes it.
+func (p Platform) String() string { return p.OS + "/" + p.Architecture }
+
+// Platforms are those that the plugin is released for.
+func Platforms() []Platform {
+	var all []Platform
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, architecture := range []string{"amd64", "arm64"} {
+			all = append(all, Platform{system, architecture})
+		}
+	}
+	return all
+}
+
+// Tag is the one of the release.
+func (r Release) Tag() string { return "v" + r.Version.String() }
+
+// PluginName is the name of the plugin's files for a platform, without an extension.
+func (r Release) PluginName(p Platform) string {
+	return fmt.Sprintf("%s_%s_%s_%s", Plugin, r.Tag(), p.OS, p.Architecture)
+}
+
+// PluginArchive is the name of the archive that people download.
+func (r Release) PluginArchive(p Platform) string {
+	if p.OS == "windows" {
+		return r.PluginName(p) + ".zip"
+	}
+	return r.PluginName(p) + ".tar.gz"
+}
+
+// Download is the address of a file of the release.
+func (r Release) Download(file string) string {
+	return fmt.Sprintf("%s/releases/download/%s/%s", Source, r.Tag(), file)
+}
