@@ -56,7 +56,10 @@ copy "$openshift" \
   payload-manifests/crds/0000_50_storage_01_storages.crd.yaml \
   config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml \
   config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml \
-  operator/v1/zz_generated.crd-manifests/0000_40_cloud-credential_00_cloudcredentials.crd.yaml
+  operator/v1/zz_generated.crd-manifests/0000_40_cloud-credential_00_cloudcredentials.crd.yaml \
+  console/v1/zz_generated.crd-manifests/00_consoleclidownloads.crd.yaml \
+  console/v1/zz_generated.crd-manifests/00_consolequickstarts.crd.yaml \
+  console/v1/zz_generated.crd-manifests/00_consoleyamlsamples.crd.yaml
 copy "$operator/example/prometheus-operator-crd" \
   monitoring.coreos.com_prometheusrules.yaml \
   monitoring.coreos.com_servicemonitors.yaml

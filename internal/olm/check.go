@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	consolev1 "github.com/openshift/api/console/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -143,6 +144,10 @@ func supported() map[string]any {
 		"v1 Service": &corev1.Service{},
 		"monitoring.coreos.com/v1 ServiceMonitor": &monitoringv1.ServiceMonitor{},
 		"monitoring.coreos.com/v1 PrometheusRule": &monitoringv1.PrometheusRule{},
+		// OLM knows these since 2021: operator-lifecycle-manager, pkg/controller/operators/catalog/supportedresources.go.
+		"console.openshift.io/v1 ConsoleCLIDownload": &consolev1.ConsoleCLIDownload{},
+		"console.openshift.io/v1 ConsoleQuickStart":  &consolev1.ConsoleQuickStart{},
+		"console.openshift.io/v1 ConsoleYAMLSample":  &consolev1.ConsoleYAMLSample{},
 	}
 }
 

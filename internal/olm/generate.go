@@ -28,6 +28,8 @@ const (
 	crdFolder        = "config/crd"
 	monitoringFolder = "config/prometheus"
 	roleFolder       = "config/rbac"
+	// consoleFolder has what the console shows people: downloads, quick starts and samples.
+	consoleFolder = "config/console"
 )
 
 // Annotations that are made of other files.
@@ -178,8 +180,8 @@ func (s source) annotate(annotations map[string]string) error {
 	return err
 }
 
-// addManifests adds what is installed beside the operator: CRDs, the roles of users, metrics and alerts. OLM sets the
-// namespace.
+// addManifests adds what is installed beside the operator: CRDs, the roles of users, metrics and alerts, and what the console shows. OLM
+// sets the namespace.
 func (s source) addManifests(files Files) error {
 	for _, folder := range s.pkg.Manifests {
 		objects, err := s.objects(folder)

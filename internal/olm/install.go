@@ -10,6 +10,9 @@ import (
 // CatalogDir is where the catalog's image has it.
 const CatalogDir = "/configs"
 
+// oldFolder has what clusters get whose OLM needs a program in the catalog's image.
+const oldFolder = "before-4.21"
+
 // catalogSourceSpace is the namespace where the CatalogSources of all namespaces are.
 const catalogSourceSpace = "openshift-marketplace"
 
@@ -30,17 +33,26 @@ func Installation(repository fs.FS, r release.Release, p Package) (Files, error)
 			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
 		}
 	}
+	catalogSource := func(image release.Image, pod map[string]any) map[string]any {
+		pod["securityContextConfig"] = "restricted"
+		return object("CatalogSource", "v1alpha1", p.Source, catalogSourceSpace, map[string]any{
+			"sourceType": "grpc", "image": image.PullSpec(), "displayName": p.Source, "publisher": p.Source, "grpcPodConfig": pod,
+		})
+	}
 	files := Files{}
+	if p.Served != "" {
+		served, err := r.Find(p.Served)
+		if err != nil {
+			return nil, fmt.Errorf("installation: %w", err)
+		}
+		if err := files.add(oldFolder+"/1-catalogsource.yaml", catalogSource(served, map[string]any{})); err != nil {
+			return nil, err
+		}
+	}
 	for name, object := range map[string]any{
-		"1-catalogsource.yaml": object("CatalogSource", "v1alpha1", p.Source, catalogSourceSpace, map[string]any{
-			"sourceType": "grpc", "image": catalog.PullSpec(), "displayName": p.Source, "publisher": p.Source,
-			// The image has nothing but the catalog, not even a cache; OLM's own server reads it.
-			"grpcPodConfig": map[string]any{
-				"securityContextConfig": "restricted",
-				"extractContent":        map[string]any{"catalogDir": CatalogDir},
-			},
-		}),
-		"2-namespace.yaml": space,
+		// The image has nothing but the catalog, not even a cache; OLM's own server reads it.
+		"1-catalogsource.yaml": catalogSource(catalog, map[string]any{"extractContent": map[string]any{"catalogDir": CatalogDir}}),
+		"2-namespace.yaml":     space,
 		// Without targetNamespaces it selects all.
 		"3-operatorgroup.yaml": object("OperatorGroup", "v1", p.Name, p.Namespace, map[string]any{}),
 		"4-subscription.yaml": object("Subscription", "v1alpha1", p.Name, p.Namespace, map[string]any{

@@ -26,6 +26,13 @@ func Mirror(r release.Release, packages []Package) (Files, error) {
 		images = append(images, bundle)
 	}
 	images = append(images, catalog)
+	for _, name := range packages[0].besides() {
+		image, err := r.Find(name)
+		if err != nil {
+			return nil, fmt.Errorf("lists for mirrors: %w", err)
+		}
+		images = append(images, image)
+	}
 
 	var lines []string
 	var mirrors []any

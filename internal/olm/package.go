@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/csi-operators/csi-operators/internal/release"
 )
 
 // Channel is the only one of each package.
@@ -43,6 +45,8 @@ type Package struct {
 	Manifests []string
 	// Catalog is what the release calls the image of the catalog, and Source the name of the CatalogSource.
 	Catalog, Source string
+	// Served is the image of the catalog with the program that serves it; empty if there is none.
+	Served string
 	// Driver is the CSI name of a third-party driver that the package is for; empty for the packages of this repository.
 	Driver string
 	// OwnVersions says that releases have other numbers than OpenShift's.
@@ -61,7 +65,9 @@ func Packages() []Package {
 				"aws-efs-csi-driver-operator": {"4.9.0-202110121402", "4.16.0-202410111039", "4.20.3", "5.0.0"},
 				"aws-efs-operator":            community,
 			},
-			Manifests: manifests, Catalog: "csi-operators-catalog", Source: "csi-operators",
+			// Not in the bridge: cluster-wide objects of one name can't be in two packages.
+			Manifests: append(slices.Clone(manifests), consoleFolder), Catalog: "csi-operators-catalog", Source: "csi-operators",
+			Served: "csi-operators-catalog-opm",
 		},
 		{
 			Name: "aws-efs-operator", Namespace: "openshift-operators", Title: "AWS EFS Operator (upgrade to AWS EFS CSI Driver Operator)",
@@ -115,26 +121,35 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 	}}, nil
 }
 
+// besides are the images that OLM does not need on every cluster: the catalog for old ones, and the plugin, which people take out of its image
+// where they can't download it.
+func (p Package) besides() []string {
+	if p.Served == "" {
+		return nil
+	}
+	return []string{p.Served, release.Plugin}
+}
+
 // defines reports whether the package brings CRDs of kinds.
 func (p Package) defines() bool { return slices.Contains(p.Manifests, crdFolder) }
 
 // Version is that of the package in a release.
-func (p Package) Version(release semver.Version) semver.Version {
+func (p Package) Version(version semver.Version) semver.Version {
 	if p.Suffix != "" {
-		release.Pre = []semver.PRVersion{{VersionStr: p.Suffix}}
+		version.Pre = []semver.PRVersion{{VersionStr: p.Suffix}}
 	}
-	return release
+	return version
 }
 
 // CSVName is the name of the package's ClusterServiceVersion in a release.
-func (p Package) CSVName(release semver.Version) string {
-	return fmt.Sprintf("%s.v%s", p.Name, p.Version(release))
+func (p Package) CSVName(version semver.Version) string {
+	return fmt.Sprintf("%s.v%s", p.Name, p.Version(version))
 }
 
 // ImageName is what the release calls the image of the package's bundle.
 func (p Package) ImageName() string { return p.Name + "-bundle" }
 
 // values are those of the placeholders that differ between packages and releases.
-func (p Package) values(release semver.Version) map[string]string {
-	return map[string]string{"PACKAGE": p.Name, "VERSION": p.Version(release).String(), "NAMESPACE": p.Namespace}
+func (p Package) values(version semver.Version) map[string]string {
+	return map[string]string{"PACKAGE": p.Name, "VERSION": p.Version(version).String(), "NAMESPACE": p.Namespace}
 }

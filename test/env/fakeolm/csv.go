@@ -135,7 +135,7 @@ func (v CSV) Objects(namespace string, environment []corev1.EnvVar) ([]*unstruct
 	}
 	for _, manifest := range v.Manifests {
 		object := manifest.DeepCopy()
-		if !strings.HasPrefix(object.GetKind(), "Cluster") {
+		if kind := object.GetKind(); !strings.HasPrefix(kind, "Cluster") && !strings.HasPrefix(kind, "Console") {
 			object.SetNamespace(namespace)
 		}
 		objects = append(objects, object)
