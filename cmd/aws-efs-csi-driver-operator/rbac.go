@@ -50,7 +50,7 @@ package main
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=efs-csi-provisioner-role;efs-kube-rbac-proxy-role;efs-privileged-role,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=efs-controller-privileged-binding;efs-csi-provisioner-binding;efs-kube-rbac-proxy-binding;efs-node-privileged-binding,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,resourceNames=efs.csi.aws.com,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,resourceNames=efs-sc,verbs=get;patch;delete
 //
 // The dashboard of OpenShift's console, in openshift-config-managed. OLM gives RBAC in the operator's own namespace or
 // everywhere, so names narrow those for other namespaces.

@@ -71,8 +71,8 @@ type Driver struct {
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
-	// StorageClass, if set, is the only one, and created only if the cluster has none of that name. Else all StorageClasses among
-	// the assets are the driver's own, and kept as they are here.
+	// StorageClass, if set, is the only one. Earlier versions have made it; it is kept where they have, and never created: the name is the
+	// administrator's. Else all StorageClasses among the assets are the driver's own, and kept as they are here.
 	StorageClass string
 	// PrivilegedController says that the controller pods need OpenShift's privileged SCC. Others are restricted as far as
 	// Kubernetes can, and reach the cloud through the pod network unless their asset says otherwise.

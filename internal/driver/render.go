@@ -117,6 +117,7 @@ func (d Driver) Everything(scheme *runtime.Scheme, namespace string, settings ma
 		cfg.Kinds[kind] = true
 	}
 	d.Wanted = nil
+	cfg.Classes = []Class{{Kind: storageClass, Name: d.StorageClass}}
 	cfg.CloudCA = "any"
 	for _, credentials := range d.Credentials {
 		cfg.RoleARNs[credentials.RoleARNVariable] = "any"
@@ -280,11 +281,19 @@ func served(objects []client.Object, cfg Config) []client.Object {
 	})
 }
 
-// wanted drops the StorageClasses if the user does not want any, and what the driver does not want in this cluster.
+// wanted drops the StorageClasses if the user does not want any, the one that is not made any more, and what the driver does not want in
+// this cluster.
 func (d Driver) wanted(objects []client.Object, cfg Config) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool {
-		isRemoved := kindOf(object) == storageClass && cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass
+		isRemoved := kindOf(object) == storageClass && (cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass || d.lacks(cfg, object))
 		return isRemoved || (d.Wanted != nil && !d.Wanted(cfg, object))
+	})
+}
+
+// lacks reports whether a StorageClass is the one that only stays where it is, and is not there.
+func (d Driver) lacks(cfg Config, class client.Object) bool {
+	return class.GetName() == d.StorageClass && !slices.ContainsFunc(cfg.Classes, func(found Class) bool {
+		return found.Kind == storageClass && found.Name == d.StorageClass
 	})
 }
 

@@ -148,7 +148,7 @@ func (s *scene) operands(t *testing.T) map[string]string {
 func dataKinds() []string {
 	return []string{
 		"CustomResourceDefinition.apiextensions.k8s.io", "ClusterCSIDriver.operator.openshift.io", "SharedVolume.aws-efs.managed.openshift.io",
-		"PersistentVolume", "PersistentVolumeClaim", "StorageClass.storage.k8s.io",
+		"PersistentVolume", "PersistentVolumeClaim",
 	}
 }
 

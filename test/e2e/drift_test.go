@@ -112,6 +112,7 @@ func TestEveryDamageIsUndone(t *testing.T) {
 			`[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/template/spec/hostNetwork","value":false}]`},
 	}
 	cluster, operator := installed(t)
+	keepEarlierClass(t, cluster)
 	kinds := map[string]bool{}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

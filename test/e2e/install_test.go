@@ -49,7 +49,6 @@ func TestInstallReachesAvailableWithEveryObject(t *testing.T) {
 		"ServiceAccount aws-efs-csi-driver-controller-sa",
 		"ServiceAccount aws-efs-csi-driver-node-sa",
 		"ServiceMonitor aws-efs-csi-driver-controller-monitor",
-		"StorageClass efs-sc",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -13,7 +13,7 @@ import (
 )
 
 // allObjects is the number of objects of an installation in mint mode; TestInstallReachesAvailableWithEveryObject lists them.
-const allObjects = 24
+const allObjects = 23
 
 // pool has the clusters of the tests.
 var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "6"}, Prepare: prepare, Check: checkRBAC}

@@ -67,6 +67,22 @@ func TestAnAdministratorsStorageClassIsLeftAlone(t *testing.T) {
 	}
 }
 
+// OpenShift's documentation has administrators make a class of that name when the driver runs.
+func TestTheDocumentedStorageClassCanBeMadeBesideTheDriver(t *testing.T) {
+	cluster, operator := installed(t)
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: "efs.csi.aws.com",
+		Parameters: map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0", "directoryPerms": "700"},
+	}
+	env.Scene{Cluster: cluster, T: t}.Keep(class)
+	version := class.ResourceVersion
+	env.Quiet(t, operator)
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
+	if class.ResourceVersion != version {
+		t.Errorf("resource version %s, want %s: nobody may write to a StorageClass that is not ours", class.ResourceVersion, version)
+	}
+}
+
 func TestRemovedTakesTheDriverAwayAndKeepsTheCR(t *testing.T) {
 	cluster, operator := installed(t)
 	setState(t, cluster, operatorv1.Removed)

@@ -43,6 +43,9 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 			l := &life{
 				pod: controller, node: node.Name, can: profile.capabilities, class: v.first("StorageClass"), namespace: "life-" + folder,
 			}
+			if l.class == "" {
+				l.class = administratorsClass(t, v.driverName())
+			}
 			l.live(t)
 			noneRefused(t, mark, controller, plugin)
 			env.Must(t, errors.Join(controller.stop(), controller.resigned(t.Context())))
@@ -52,6 +55,19 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 	if rbac.Complete() && !t.Failed() {
 		seen.check(t)
 	}
+}
+
+// administratorsClass makes a StorageClass for a driver that brings none.
+func administratorsClass(t *testing.T, driver string) string {
+	t.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "administrators"}, Provisioner: driver}
+	env.Must(t, suite.cluster.Client.Create(t.Context(), class))
+	t.Cleanup(func() {
+		if err := suite.cluster.Client.Delete(context.Background(), class); err != nil {
+			t.Error(err)
+		}
+	})
+	return class.Name
 }
 
 // first is the name of the first object of a kind.

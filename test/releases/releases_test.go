@@ -54,7 +54,8 @@ func needed() []string {
 		"clusterversions.config.openshift.io", "featuregates.config.openshift.io", "imagedigestmirrorsets.config.openshift.io",
 		"imagetagmirrorsets.config.openshift.io", "infrastructures.config.openshift.io", "proxies.config.openshift.io",
 		"cloudcredentials.operator.openshift.io", "clustercsidrivers.operator.openshift.io", "storages.operator.openshift.io",
-		"securitycontextconstraints.security.openshift.io",
+		"securitycontextconstraints.security.openshift.io", "consoleclidownloads.console.openshift.io",
+		"consolequickstarts.console.openshift.io", "consoleyamlsamples.console.openshift.io",
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -91,10 +92,10 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 	return nil
 }
 
-// classes reads what says which class is the default. A driver whose one class is not the default needs none of it.
+// classes reads what says which class is the default, or whether the one class is there that is kept and not made.
 func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	if r.Driver.StorageClass != "" {
-		return nil, nil
+		return r.keptClass(ctx)
 	}
 	var found []driver.Class
 	add := func(kind string, object client.Object) {
@@ -122,4 +123,18 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		}
 	}
 	return found, nil
+}
+
+// keptClass is the class of the driver's name, whoever has made it. One of somebody else is left alone when it is applied.
+func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
+	class := &storagev1.StorageClass{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Driver.StorageClass}, class)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get StorageClass %s: %w", r.Driver.StorageClass, err)
+	default:
+		return []driver.Class{{Kind: "StorageClass", Name: class.Name}}, nil
+	}
 }

@@ -92,9 +92,14 @@ func TestTheClassesOfAClusterSayWhichIsTheDefault(t *testing.T) {
 	storage := []driver.Class{{Kind: "StorageClass", Name: "a", Default: "true"}, {Kind: "StorageClass", Name: "b"}}
 	for name, tc := range map[string]struct {
 		one, unserved bool
+		more          []client.Object
 		want          []driver.Class
 	}{
-		"a driver with one class":           {one: true},
+		"a driver with one class": {one: true},
+		"a driver with one, which is there": {
+			one: true, more: []client.Object{&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "disk-sc"}}},
+			want: []driver.Class{{Kind: "StorageClass", Name: "disk-sc"}},
+		},
 		"a driver with classes of its own":  {want: append(storage[:2:2], driver.Class{Kind: "VolumeSnapshotClass", Name: "s", Default: "false"})},
 		"a cluster that takes no snapshots": {unserved: true, want: storage},
 	} {
@@ -103,7 +108,7 @@ func TestTheClassesOfAClusterSayWhichIsTheDefault(t *testing.T) {
 			if !tc.one {
 				d.StorageClass = ""
 			}
-			trip := newTrip(t, d, objects...)
+			trip := newTrip(t, d, append(tc.more, objects...)...)
 			trip.Kinds[driver.VolumeSnapshotClassKind()] = !tc.unserved
 			got, err := trip.classes(t.Context())
 			if err != nil {
@@ -171,6 +176,7 @@ func TestConfigThatCantBeReadIsAnError(t *testing.T) {
 		driver driver.Driver
 		want   string
 	}{
+		"get StorageClass disk-sc":        {disk(), "get StorageClass disk-sc: no route"},
 		"get Infrastructure cluster":      {disk(), "read Infrastructure cluster: no route"},
 		"list StorageClass":               {classes, "list StorageClasses: no route"},
 		"list VolumeSnapshotClass":        {classes, "list VolumeSnapshotClasses: no route"},

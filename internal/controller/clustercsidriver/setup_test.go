@@ -82,11 +82,11 @@ func TestAPreviewChangesNothing(t *testing.T) {
 	}{
 		"without a ClusterCSIDriver": {
 			[]client.Object{infrastructure()},
-			map[string]string{"CSIDriver": "create", "StorageClass": "create", "DaemonSet": "create", "Deployment": "create"},
+			map[string]string{"CSIDriver": "create", "DaemonSet": "create", "Deployment": "create"},
 		},
 		"with somebody else's CSIDriver": {
 			[]client.Object{infrastructure(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}},
-			map[string]string{"CSIDriver": "adopt", "StorageClass": "create", "DaemonSet": "create", "Deployment": "create"},
+			map[string]string{"CSIDriver": "adopt", "DaemonSet": "create", "Deployment": "create"},
 		},
 		"with one that has no StorageClass": {
 			[]client.Object{infrastructure(), cr}, map[string]string{"CSIDriver": "create", "DaemonSet": "create", "Deployment": "create"},

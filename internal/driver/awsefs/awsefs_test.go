@@ -39,7 +39,6 @@ func TestRenderListsEveryObjectInOrderOfApplying(t *testing.T) {
 		"ConfigMap aws-efs-csi-driver-trusted-ca-bundle",
 		"ConfigMap aws-efs-csi-driver-dashboard",
 		"CSIDriver efs.csi.aws.com",
-		"StorageClass efs-sc",
 		"Service aws-efs-csi-driver-controller-metrics",
 		"ServiceMonitor aws-efs-csi-driver-controller-monitor",
 		"PodDisruptionBudget aws-efs-csi-driver-controller-pdb",

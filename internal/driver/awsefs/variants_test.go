@@ -1,6 +1,8 @@
 package awsefs
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -152,7 +154,7 @@ func variants() map[string]func(*driver.Config) {
 		"log-level":                   func(cfg *driver.Config) { cfg.Spec.LogLevel = operatorv1.Debug },
 		"volume-metrics":              volumeMetricsOf(nil),
 		"volume-metrics-with-numbers": volumeMetricsOf(&operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig{RefreshPeriodMinutes: 60, FSRateLimit: 10}),
-		"without-storage-class":       func(cfg *driver.Config) { cfg.Spec.StorageClassState = operatorv1.RemovedStorageClass },
+		"storage-class-that-is-there": func(cfg *driver.Config) { cfg.Classes = classes("StorageClass/efs-sc") },
 		"node-memory-limit":           set("NODE_MEMORY_LIMIT", "4Gi"),
 		"delete-root-directories":     set("DELETE_ACCESS_POINT_ROOT_DIR", "true"),
 		"iam-of-this-cluster":         set("IAM_CLUSTER_ID", "dev-x7k2p"),
@@ -194,5 +196,51 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			golden.CompareVariant(t, name, base, render(t, config(t, change)))
 		})
+	}
+}
+
+// classes are those of a cluster, each as KIND/NAME.
+func classes(names ...string) []driver.Class {
+	var found []driver.Class
+	for _, name := range names {
+		kind, name, _ := strings.Cut(name, "/")
+		found = append(found, driver.Class{Kind: kind, Name: name})
+	}
+	return found
+}
+
+// OpenShift's documentation calls the class that provisions efs-sc. The operator must not take the name before the administrator does.
+func TestTheStorageClassIsKeptAndNotMade(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*driver.Config)
+		want   bool
+	}{
+		"a new installation":             {nil, false},
+		"an earlier version has made it": {func(cfg *driver.Config) { cfg.Classes = classes("StorageClass/other", "StorageClass/efs-sc") }, true},
+		"only another class is there":    {func(cfg *driver.Config) { cfg.Classes = classes("StorageClass/other") }, false},
+		"another kind has the name":      {func(cfg *driver.Config) { cfg.Classes = classes("VolumeSnapshotClass/efs-sc") }, false},
+		"it is there, and is to be removed": {func(cfg *driver.Config) {
+			cfg.Classes, cfg.Spec.StorageClassState = classes("StorageClass/efs-sc"), operatorv1.RemovedStorageClass
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := slices.ContainsFunc(render(t, config(t, tc.change)), func(object client.Object) bool {
+				return object.GetObjectKind().GroupVersionKind().Kind == "StorageClass"
+			})
+			if found != tc.want {
+				t.Errorf("a StorageClass is rendered: %v, want %v", found, tc.want)
+			}
+		})
+	}
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything, err := Driver().Everything(scheme, "openshift-cluster-csi-drivers", config(t, nil).Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(everything, func(object client.Object) bool { return object.GetName() == "efs-sc" }) {
+		t.Error("an uninstallation would leave the StorageClass of an earlier version")
 	}
 }
