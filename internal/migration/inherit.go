@@ -106,8 +106,8 @@ func (m *Migration) succeeds(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	return false, nil
 }
 
-// inheritedNotes say what is kept, sorted.
-func inheritedNotes(settings map[string]string) []string {
+// InheritedNotes say what is kept, sorted.
+func InheritedNotes(settings map[string]string) []string {
 	notes := make([]string, 0, len(settings))
 	for variable, value := range settings {
 		notes = append(notes, fmt.Sprintf("%s=%s, which the predecessor's controller has. To change it, set %s in the operator's environment",

@@ -154,7 +154,7 @@ func TestADryRunSaysWhatIsKept(t *testing.T) {
 		"A=1, which the predecessor's controller has. To change it, set A in the operator's environment",
 		"B=2, which the predecessor's controller has. To change it, set B in the operator's environment",
 	}
-	if diff := cmp.Diff(want, inheritedNotes(map[string]string{"B": "2", "A": "1"})); diff != "" {
+	if diff := cmp.Diff(want, InheritedNotes(map[string]string{"B": "2", "A": "1"})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -76,7 +76,7 @@ func (m *Migration) Preview(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // Predecessors, Inheritable and Now need to be set.
 func (m *Migration) Plan(ctx context.Context, state State, objects []client.Object) (Plan, error) {
 	plan := Plan{
-		Namespace: m.Namespace, Blocker: state.Blocker, Kept: inheritedNotes(state.Inherited),
+		Namespace: m.Namespace, Blocker: state.Blocker, Kept: InheritedNotes(state.Inherited),
 		Objects: []PlannedObject{}, Nodes: []PlannedNode{},
 	}
 	if err := m.previewChanges(ctx, objects, &plan); err != nil {

@@ -66,7 +66,7 @@ func TestAPlanSaysWhatIsDoneWithEachObject(t *testing.T) {
 	}
 	const last = "when the last pod of the predecessor has gone"
 	want := Plan{
-		Namespace: here, Blocker: "stop it", Kept: inheritedNotes(state.Inherited), AtOnce: 1,
+		Namespace: here, Blocker: "stop it", Kept: InheritedNotes(state.Inherited), AtOnce: 1,
 		Objects: []PlannedObject{
 			{PlanDelete, "ClusterRoleBinding", "", mainBinding, "a ClusterRoleBinding of another name takes its place"},
 			{PlanDelete, "ConfigMap", here, "c", "not needed any more"},

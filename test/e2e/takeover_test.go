@@ -75,20 +75,19 @@ func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
 }
 
 // earlierBinding is one that an earlier version of this operator made.
-// keepEarlierClass makes the StorageClass that an earlier version has made, and waits until the operator keeps it.
+// keepEarlierClass makes the StorageClass as an earlier version has made it, and waits until the operator keeps it.
 func keepEarlierClass(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
-	remove, immediate := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
-	class := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "efs-sc", Labels: map[string]string{"app.kubernetes.io/managed-by": env.OperatorName}},
-		Provisioner: "efs.csi.aws.com", ReclaimPolicy: &remove, VolumeBindingMode: &immediate,
-	}
-	env.Must(t, cluster.Put(t.Context(), env.OperatorName, class))
+	class := env.NewObject("storage.k8s.io/v1", "StorageClass", "", "efs-sc")
+	class.SetLabels(map[string]string{"app.kubernetes.io/managed-by": env.OperatorName})
+	class.Object["provisioner"] = "efs.csi.aws.com"
+	configuration := client.ApplyConfigurationFromUnstructured(class)
+	env.Must(t, cluster.Client.Apply(t.Context(), configuration, client.FieldOwner(env.OperatorName)))
 	env.Eventually(t, "the StorageClass kept", func() error {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			return err
 		}
-		if len(class.Annotations) == 0 {
+		if len(class.GetAnnotations()) == 0 {
 			return errors.New("the operator has not applied it")
 		}
 		return nil

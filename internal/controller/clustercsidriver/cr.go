@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,6 +52,7 @@ func (r *Reconciler) keepInherited(ctx context.Context, cr *operatorv1.ClusterCS
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("keep settings of a predecessor in spec.observedConfig: %w", err)
 	}
+	r.reporter.say(cr, corev1.EventTypeNormal, eventSettingsKept, "kept: "+strings.Join(migration.InheritedNotes(found), "; "))
 	return r.adopt(cr, patch)
 }
 

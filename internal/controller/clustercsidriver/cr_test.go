@@ -123,4 +123,22 @@ func TestNothingIsWrittenWhereNothingIsInherited(t *testing.T) {
 	if err == nil || err.Error() != "keep settings of a predecessor in spec.observedConfig: no route" || len(trip.cluster.Writes) != 1 {
 		t.Errorf("what is inherited is not written: %v", err)
 	}
+	if len(trip.events.Said) > 0 {
+		t.Errorf("said %v, and nothing is kept", trip.events.Said)
+	}
+}
+
+// It is kept once, and told once.
+func TestWhatIsKeptOfAPredecessorIsTold(t *testing.T) {
+	cr, _ := healthy()
+	trip := newTrip(t, disk(), cr)
+	for range 2 {
+		if err := trip.keepInherited(t.Context(), cr, map[string]string{"DELETE": "true"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"Normal SettingsKept: kept: DELETE=true, which the predecessor's controller has. To change it, set DELETE in the operator's environment"}
+	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
 }

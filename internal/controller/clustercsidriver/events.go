@@ -29,6 +29,7 @@ const (
 	eventCanary         = "TryingCanary"
 	eventPaused         = "RolloutPaused"
 	eventReplaced       = "NodePodsReplaced"
+	eventSettingsKept   = "SettingsKept"
 )
 
 // emit records events for what differs between two statuses, and for what was done to a driver that was available.
