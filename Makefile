@@ -10,7 +10,7 @@ VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)
 	-X k8s.io/component-base/version.gitTreeState=clean
 OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-operator
 # Programs for people and CI. They are in no operator's image.
-PROGRAMS := efs
+PROGRAMS := oc-storage
 
 .PHONY: help
 help: ## List the targets.

@@ -15,6 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs"
 )
 
 func main() {
@@ -29,7 +30,8 @@ func main() {
 
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
-	root := p.Root(calledAs(args[0]), version(), drivers.Command(p), doctor.Command(p))
+	root := p.Root(calledAs(args[0]), version(),
+		drivers.Command(p), doctor.Command(p), efs.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx)
 }

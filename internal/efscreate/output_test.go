@@ -149,7 +149,7 @@ func TestTheImageForCICopiesWhatExists(t *testing.T) {
 	if diff := cmp.Diff([]string{".", "test/e2e/storage/"}, copied); diff != "" {
 		t.Errorf("what is copied (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(string(content), "./cmd/efs") {
+	if !strings.Contains(string(content), "./cmd/oc-storage") {
 		t.Error("the program is not built")
 	}
 }

@@ -48,6 +48,9 @@ type Cluster struct {
 
 // Connect reaches the cluster of the flags. It sends requests only when the cluster is read.
 func (p *Plugin) Connect() (*Cluster, error) {
+	if p.Cluster != nil {
+		return p.Cluster, nil
+	}
 	config, err := p.Flags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

@@ -33,6 +33,8 @@ type Plugin struct {
 	// Output is one of the formats.
 	Output string
 	Now    func() time.Time
+	// Cluster is what Connect returns; nil for the one of the flags.
+	Cluster *Cluster
 }
 
 // New makes one for a program.
@@ -60,6 +62,13 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 	p.Flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVarP(&p.Output, "output", "o", p.Output, "table, json or yaml")
 	root.AddCommand(commands...)
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(root *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return Usage("%s %s: there is no such command; -h lists them", name, args[0])
+		}
+		return root.Help()
+	}
 	return root
 }
 

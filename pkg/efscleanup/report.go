@@ -60,7 +60,7 @@ type Report struct {
 	Requests int `json:"requests"`
 }
 
-// Outcome sums a report up. Its numbers are the exit codes of "efs cleanup".
+// Outcome sums a report up. Its numbers are the exit codes of "oc storage efs cleanup".
 type Outcome int
 
 // The outcomes. A program that is to be run again until nothing is left does that while it is StillThere.

@@ -19,16 +19,16 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
-// program is the command line of bin/efs with the flags that all tests need.
+// program is the command line of "bin/oc-storage efs" with the flags that all tests need.
 func (c *cloud) program(command string, args ...string) *exec.Cmd {
 	c.T.Helper()
 	root, err := env.Root()
 	env.Must(c.T, err)
-	binary := filepath.Join(root, "bin", "efs")
+	binary := filepath.Join(root, "bin", "oc-storage")
 	if _, err := os.Stat(binary); err != nil {
-		c.T.Fatal("bin/efs is missing: run 'make build'")
+		c.T.Fatal("bin/oc-storage is missing: run 'make build'")
 	}
-	fast := []string{command, "--infra-id", infra, "--account", account, "--region", region, "--poll", "1ms", "--max-backoff", "1ms"}
+	fast := []string{"efs", command, "--infra-id", infra, "--account", account, "--region", region, "--poll", "1ms", "--max-backoff", "1ms"}
 	return exec.CommandContext(c.T.Context(), binary, append(append(fast, "--requests-per-minute", "1000000"), args...)...)
 }
 
@@ -109,10 +109,10 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 	c := newCloud(t)
 	c.Set(nil)
 	for says, args := range map[string][]string{
-		"the first argument must be":                {"clean"},
+		"there is no such command, but cleanup, c":  {"clean"},
 		"unexpected argument \"now\"":               {"cleanup", "now"},
-		"flag provided but not defined: -force":     {"cleanup", "--force"},
-		"-o yaml: must be table or json":            {"cleanup", "-o", "yaml"},
+		"unknown flag: --force":                     {"cleanup", "--force"},
+		"must be table, json or yaml":               {"cleanup", "-o", "xml"},
 		"nothing is without --yes":                  {"cleanup", "--wait"},
 		"must be at least 1":                        {"cleanup", "--requests-per-minute", "0"},
 		"must be more than 0":                       {"cleanup", "--timeout", "-1s"},
@@ -136,7 +136,7 @@ func TestWrongUsageTouchesNothing(t *testing.T) {
 		t.Errorf("AWS was called: %v", calls)
 	}
 	for _, args := range [][]string{{"cleanup", "-h"}, {"create", "--help"}} {
-		if code, _, problems := run(t, c.program(args[0], args[1:]...)); code != 0 || !strings.Contains(problems, "infra-id") {
+		if code, out, problems := run(t, c.program(args[0], args[1:]...)); code != 0 || !strings.Contains(out, "infra-id") {
 			t.Errorf("help ends with %d: %s", code, problems)
 		}
 	}

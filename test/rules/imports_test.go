@@ -138,7 +138,7 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"internal/controller/storage":          module + "pkg/efscleanup",
 		"pkg/efscleanup":                       module + "internal/efscreate",
 		"internal/aws":                         module + "pkg/efscleanup",
-		"cmd/efs":                              module + "internal/manager",
+		"internal/plugin/efs":                  module + "internal/manager",
 		"internal/image":                       module + "internal/release",
 		"hack/images":                          module + "internal/manager",
 		"internal/catalogue":                   module + "internal/driver/awsebs",

@@ -1,0 +1,115 @@
+package efs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+const cleanupLong = `Delete what a cluster owns in Amazon EFS: access points, file systems, and security groups of "efs create".
+
+Without --yes it only says what it would delete.`
+
+func cleanupCommand(p *plugin.Plugin) *cobra.Command {
+	var options efscleanup.Options
+	command := &cobra.Command{
+		Use: "cleanup --infra-id ID --account NUMBER --region REGION", Short: "Delete what a cluster owns in Amazon EFS", Long: cleanupLong,
+		Args: plugin.NoArgs,
+	}
+	flags := command.Flags()
+	shared := common{
+		&options.InfraID, &options.Account, &options.Region, &options.RequestsPerMinute, &options.Patience, &options.Poll, &options.MaxBackoff,
+	}
+	shared.add(flags, "with --wait, how `long` to wait", "with --wait, how `long` to pause between two looks at AWS")
+	flags.BoolVar(&options.OwnerTag, "owner-tag", false,
+		"also delete what has the tag \"owner\" with the whole infrastructure ID as its value")
+	flags.BoolVar(&options.Yes, "yes", false, "delete; without it, only say what would be deleted")
+	flags.BoolVar(&options.Wait, "wait", false, "wait until all is gone; without it, do what AWS accepts now and exit with 4 if something is left to do")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := shared.check(); err != nil {
+			return err
+		}
+		if options.Wait && !options.Yes {
+			return plugin.Usage("--wait waits until all is deleted, and nothing is without --yes")
+		}
+		return clean(command.Context(), p, options)
+	}
+	return command
+}
+
+func clean(ctx context.Context, p *plugin.Plugin, options efscleanup.Options) error {
+	bar := p.Progress()
+	if options.Yes {
+		options.Progress = func(step efscleanup.Step) { bar.Step(stepOf(step)) }
+	}
+	report, err := efscleanup.Run(ctx, options)
+	bar.End()
+	if err != nil && len(report.Objects) == 0 {
+		return exit(err)
+	}
+	if printing := printReport(p, report); err == nil {
+		err = printing
+	}
+	if err != nil {
+		return exit(err)
+	}
+	if code := int(report.Outcome()); code != 0 {
+		return &plugin.ExitError{Code: code}
+	}
+	return nil
+}
+
+func stepOf(step efscleanup.Step) plugin.Step {
+	object := step.Object
+	made := plugin.Step{
+		Done: step.Done, Total: step.Total, What: fmt.Sprintf("%s %s", object.Kind, object.ID), State: string(object.State),
+		Problem: object.State == efscleanup.Refused || object.State == efscleanup.Failed,
+	}
+	if object.Reason != "" {
+		made.State += ": " + object.Reason
+	}
+	return made
+}
+
+func printReport(p *plugin.Plugin, report efscleanup.Report) error {
+	var rows [][]string
+	if len(report.Objects) > 0 {
+		rows = append(rows, []string{"KIND", "ID", "NAME", "IN", "STATE", "REASON"})
+	}
+	for _, object := range report.Objects {
+		in := strings.TrimSpace(object.FileSystem + " " + object.Zone)
+		rows = append(rows, []string{string(object.Kind), object.ID, object.Name, in, string(object.State), object.Reason})
+	}
+	if err := p.Print(report, rows); err != nil {
+		return err
+	}
+	if p.Output == plugin.Table {
+		_, _ = fmt.Fprintln(p.Streams.Out, summary(report))
+	}
+	return nil
+}
+
+// summary says in a sentence what to do next.
+func summary(report efscleanup.Report) string {
+	whose := fmt.Sprintf("cluster %s in region %s of account %s", report.InfraID, report.Region, report.Account)
+	refused := report.Count(efscleanup.Refused)
+	switch report.Outcome() {
+	case efscleanup.HasFailed:
+		return fmt.Sprintf("%d objects of %s could not be deleted: see the reasons, and run it again.", report.Count(efscleanup.Failed), whose)
+	case efscleanup.LeftAlone:
+		return fmt.Sprintf("%d objects of %s may not be deleted, and are left: see the reasons. Nothing else of it is left.", refused, whose)
+	case efscleanup.StillThere:
+		if report.DryRun {
+			return fmt.Sprintf("%d objects of %s would be deleted, with all data in them, and %d may not be. Nothing was changed; --yes deletes.",
+				len(report.Objects)-refused, whose, refused)
+		}
+		return fmt.Sprintf("Something of %s is still being deleted: run it again, or with --wait.", whose)
+	case efscleanup.Clean:
+	}
+	return fmt.Sprintf("Nothing of %s is left in EFS.", whose)
+}

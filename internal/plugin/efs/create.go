@@ -1,0 +1,104 @@
+package efs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csi-operators/csi-operators/internal/efscreate"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+type createFlags struct {
+	efscreate.Options
+	storageClass, manifest string
+	remove, wait           bool
+}
+
+const createLong = `Make a file system to test with in the VPC of a cluster, with mount targets, a security group and all tags.
+
+With --delete, delete it, and nothing else.`
+
+func createCommand(p *plugin.Plugin) *cobra.Command {
+	var options createFlags
+	command := &cobra.Command{
+		Use: "create --infra-id ID --account NUMBER --region REGION", Short: "Make a share to test with, or delete it", Long: createLong,
+		Args: plugin.NoArgs,
+	}
+	flags := command.Flags()
+	shared := common{
+		&options.InfraID, &options.Account, &options.Region, &options.RequestsPerMinute, &options.Patience, &options.Poll, &options.MaxBackoff,
+	}
+	shared.add(flags, "how `long` to wait for AWS", "how `long` to pause between two looks at AWS")
+	flags.StringVar(&options.Name, "name", "ci", "`name` of the share; a cluster can have several")
+	flags.StringVar(&options.Zone, "zone", "", "make a One Zone file system in this `zone`; default: a regional one")
+	flags.StringVar(&options.VPC, "vpc", "", "`ID` of the VPC; default: the one with the cluster's tag")
+	flags.StringSliceVar(&options.Subnets, "subnets", nil, "`IDs` of the subnets of the mount targets, separated by commas; default: those with "+
+		"the cluster's tag, one for each zone")
+	flags.StringVar(&options.storageClass, "storage-class", "", "`file` to write a StorageClass to, which provisions from the share")
+	flags.StringVar(&options.manifest, "manifest", "", "`file` to write the manifest for Kubernetes' external storage tests to")
+	flags.BoolVar(&options.remove, "delete", false, "delete the share, and only what this program has made under its name")
+	flags.BoolVar(&options.wait, "wait", false, "with --delete, wait until all is gone; else exit with 4 if something is left to do")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := shared.check(); err != nil {
+			return err
+		}
+		if err := options.check(); err != nil {
+			return exit(err)
+		}
+		return exit(create(command.Context(), p, options))
+	}
+	return command
+}
+
+// create makes a share, or deletes it.
+func create(ctx context.Context, p *plugin.Plugin, options createFlags) error {
+	if options.remove {
+		return clean(ctx, p, efscleanup.Options{
+			InfraID: options.InfraID, Account: options.Account, Region: options.Region, Share: options.Name, Yes: true, Wait: options.wait,
+			Patience: options.Patience, Poll: options.Poll, RequestsPerMinute: options.RequestsPerMinute, MaxBackoff: options.MaxBackoff,
+		})
+	}
+	options.Progress = func(line string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, line) }
+	share, err := efscreate.Run(ctx, options.Options)
+	if err != nil {
+		return err
+	}
+	for file, content := range map[string]string{options.storageClass: share.StorageClass(), options.manifest: share.DriverManifest()} {
+		if file == "" {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil { //nolint:gosec // Others may read it; there is no secret in it.
+			return fmt.Errorf("write what was asked for: %w", err)
+		}
+	}
+	return p.Print(share, [][]string{{sentence(share)}})
+}
+
+// check looks at how the flags go together; efscreate checks each of its own.
+func (o *createFlags) check() error {
+	forCreation := []string{o.Zone, o.VPC, strings.Join(o.Subnets, ","), o.storageClass, o.manifest}
+	switch {
+	case o.wait && !o.remove:
+		return plugin.Usage("--wait is for --delete; create always waits")
+	case o.remove && strings.Join(forCreation, "") != "":
+		return plugin.Usage("--delete finds the share by its name: --zone, --vpc, --subnets, --storage-class and --manifest are for creation")
+	case o.storageClass != "" && o.storageClass == o.manifest:
+		return plugin.Usage("--storage-class and --manifest name the same file")
+	}
+	return efscreate.CheckName(o.Name)
+}
+
+// sentence says where the share can be used.
+func sentence(share efscreate.Share) string {
+	where := "regional"
+	if share.Zone != "" {
+		where = "in zone " + share.Zone
+	}
+	return fmt.Sprintf("File system %s, %s, can be used in %s, through %d mount targets and security group %s.",
+		share.FileSystem, where, share.VPC, len(share.MountTargets), share.SecurityGroup)
+}

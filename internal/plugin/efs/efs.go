@@ -1,0 +1,66 @@
+// Package efs has the commands that work on Amazon EFS itself, without a cluster: one deletes what a destroyed cluster owns there, the other makes
+// shares to test with.
+package efs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+const long = `Delete or make what is in Amazon EFS. No cluster is asked.
+
+Credentials, endpoints and proxies are those of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
+
+Exit codes: 0 nothing that the cluster owns is left, or the share can be used; 1 failed; 2 wrong usage, nothing was touched;
+3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there.`
+
+// Command is "efs".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("efs", "Delete what a cluster owns in Amazon EFS, or make shares to test with", long, cleanupCommand(p), createCommand(p))
+}
+
+// exit gives an error its exit code.
+func exit(err error) error {
+	var wrong *efscleanup.UsageError
+	if errors.As(err, &wrong) {
+		return &plugin.ExitError{Code: plugin.WrongUsage, Err: err}
+	}
+	return err
+}
+
+// common are the flags that both commands have.
+type common struct {
+	infraID, account, region   *string
+	requestsPerMinute          *int
+	patience, poll, maxBackoff *time.Duration
+}
+
+// add adds the flags. The commands say themselves what --timeout and --poll are for.
+func (c common) add(flags *pflag.FlagSet, timeout, poll string) {
+	flags.StringVar(c.infraID, "infra-id", "",
+		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")
+	flags.StringVar(c.account, "account", "", "`number` of the AWS account; credentials of another one are refused")
+	flags.StringVar(c.region, "region", "", "AWS `region` of the cluster; that of the environment is not used")
+	flags.DurationVar(c.patience, "timeout", efscleanup.DefaultPatience, timeout)
+	flags.DurationVar(c.poll, "poll", efscleanup.DefaultPoll, poll)
+	flags.IntVar(c.requestsPerMinute, "requests-per-minute", aws.DefaultRequestsPerMinute,
+		"`number` of requests that AWS is sent at most, so that others of the account can work")
+	flags.DurationVar(c.maxBackoff, "max-backoff", aws.DefaultMaxBackoff, "how `long` to pause at most before a request is repeated")
+}
+
+func (c common) check() error {
+	switch {
+	case *c.patience <= 0 || *c.poll <= 0 || *c.maxBackoff <= 0:
+		return plugin.Usage("--timeout, --poll and --max-backoff must be more than 0")
+	case *c.requestsPerMinute < 1:
+		return plugin.Usage("--requests-per-minute %d: must be at least 1", *c.requestsPerMinute)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package efs
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/csi-operators/csi-operators/internal/efscreate"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+func TestWrongUsageIsRefusedBeforeAWSIsAsked(t *testing.T) {
+	const place = " --infra-id dev-x7k2p --account 123456789012 --region us-east-1"
+	for line, want := range map[string]string{
+		"cleanup --wait" + place:                                  "--wait waits until all is deleted, and nothing is without --yes",
+		"cleanup --requests-per-minute 0" + place:                 "--requests-per-minute 0: must be at least 1",
+		"create --poll 0s" + place:                                "--timeout, --poll and --max-backoff must be more than 0",
+		"cleanup --account 123456789012 --region us-east-1":       "the infrastructure ID is empty",
+		"create --wait" + place:                                   "--wait is for --delete; create always waits",
+		"create --delete --subnets subnet-1" + place:              "--delete finds the share by its name",
+		"create --storage-class a.yaml --manifest a.yaml" + place: "--storage-class and --manifest name the same file",
+		"create --name A/B" + place:                               "name",
+	} {
+		var out bytes.Buffer
+		p := plugin.New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
+		root := p.Root("oc storage", "1", Command(p))
+		root.SetArgs(append([]string{"efs"}, strings.Fields(line)...))
+		err := root.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || plugin.Code(err) != plugin.WrongUsage || out.Len() > 0 {
+			t.Errorf("%s: %v with code %d, want %q; it prints %q", line, err, plugin.Code(err), want, out.String())
+		}
+	}
+	if failed := errors.New("AWS is away"); plugin.Code(exit(failed)) != plugin.Failed {
+		t.Error("a failure is no wrong usage")
+	}
+}
+
+func TestAStepSaysWhatHasBecomeOfAnObject(t *testing.T) {
+	for _, tc := range []struct {
+		state  efscleanup.State
+		reason string
+		want   plugin.Step
+	}{
+		{efscleanup.Deleted, "", plugin.Step{Done: 1, Total: 2, What: "access point fsap-1", State: "deleted"}},
+		{efscleanup.Failed, "denied", plugin.Step{Done: 1, Total: 2, What: "access point fsap-1", State: "failed: denied", Problem: true}},
+		{efscleanup.Refused, "not ours", plugin.Step{Done: 1, Total: 2, What: "access point fsap-1", State: "refused: not ours", Problem: true}},
+	} {
+		object := efscleanup.Object{Kind: efscleanup.AccessPoint, ID: "fsap-1", State: tc.state, Reason: tc.reason}
+		if diff := cmp.Diff(tc.want, stepOf(efscleanup.Step{Object: object, Done: 1, Total: 2})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestAShareIsASentence(t *testing.T) {
+	share := efscreate.Share{FileSystem: "fs-1", VPC: "vpc-1", SecurityGroup: "sg-1", MountTargets: []string{"fsmt-1"}}
+	want := "File system fs-1, regional, can be used in vpc-1, through 1 mount targets and security group sg-1."
+	if got := sentence(share); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	share.Zone = "us-east-1a"
+	if got := sentence(share); !strings.Contains(got, "fs-1, in zone us-east-1a, can") {
+		t.Error(got)
+	}
+}

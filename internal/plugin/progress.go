@@ -1,0 +1,74 @@
+package plugin
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+const (
+	barWidth = 30
+	// redraw is how often the bar is drawn at most.
+	redraw = 100 * time.Millisecond
+)
+
+// Progress shows how far long work is: a bar on a terminal, and a line for each step elsewhere, such as in the log of CI.
+type Progress struct {
+	out      io.Writer
+	terminal bool
+	now      func() time.Time
+	drawn    time.Time
+	// open is true if the cursor is behind a bar.
+	open bool
+}
+
+// Step is one step of long work: Done of Total are done.
+type Step struct {
+	Done, Total int
+	// What is the latest object, and State what has become of it.
+	What, State string
+	// Problem stays above the bar.
+	Problem bool
+}
+
+// Progress writes beside the result, where problems go.
+func (p *Plugin) Progress() *Progress {
+	file, ok := p.Streams.ErrOut.(interface{ Fd() uintptr })
+	terminal := ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A file descriptor is small.
+	return &Progress{out: p.Streams.ErrOut, terminal: terminal, now: p.Now}
+}
+
+// Step shows a step.
+func (p *Progress) Step(step Step) {
+	line := step.What
+	if step.State != "" {
+		line += ": " + step.State
+	}
+	switch {
+	case !p.terminal:
+		_, _ = fmt.Fprintf(p.out, "%d/%d %s\n", step.Done, step.Total, line)
+		return
+	case step.Problem:
+		_, _ = fmt.Fprintf(p.out, "\r\033[K%s\n", line)
+	case p.now().Sub(p.drawn) < redraw && step.Done < step.Total:
+		return
+	}
+	p.drawn, p.open = p.now(), true
+	filled := 0
+	if step.Total > 0 {
+		filled = barWidth * step.Done / step.Total
+	}
+	_, _ = fmt.Fprintf(p.out, "\r\033[K[%s%s] %d/%d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled),
+		step.Done, step.Total, step.What)
+}
+
+// End leaves the bar behind.
+func (p *Progress) End() {
+	if p.open {
+		_, _ = fmt.Fprintln(p.out)
+	}
+	p.open = false
+}

@@ -1,0 +1,43 @@
+package plugin
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+func TestProgressIsALineForEachStepInALog(t *testing.T) {
+	var problems bytes.Buffer
+	bar := New(genericiooptions.IOStreams{ErrOut: &problems}).Progress()
+	bar.Step(Step{Done: 1, Total: 2, What: "access point fsap-1", State: "deleted"})
+	bar.Step(Step{Done: 2, Total: 2, What: "access point fsap-2"})
+	bar.End()
+	if want := "1/2 access point fsap-1: deleted\n2/2 access point fsap-2\n"; problems.String() != want {
+		t.Errorf("it prints %q, want %q", problems.String(), want)
+	}
+}
+
+func TestProgressIsABarOnATerminal(t *testing.T) {
+	var out strings.Builder
+	now := time.Unix(0, 0)
+	bar := &Progress{out: &out, terminal: true, now: func() time.Time { return now }}
+	bar.Step(Step{Done: 1, Total: 4, What: "fsap-1", State: "deleted"})
+	// Too soon to be seen.
+	bar.drawn = now
+	bar.Step(Step{Done: 2, Total: 4, What: "fsap-2", State: "deleted"})
+	bar.Step(Step{Done: 3, Total: 4, What: "fsap-3", State: "refused: not ours", Problem: true})
+	now = now.Add(time.Second)
+	bar.Step(Step{Done: 4, Total: 4, What: "fsap-4", State: "deleted"})
+	bar.End()
+	const start = "\r\033[K"
+	want := start + "[" + strings.Repeat("#", 7) + strings.Repeat(".", 23) + "] 1/4 fsap-1" +
+		start + "fsap-3: refused: not ours\n" +
+		start + "[" + strings.Repeat("#", 22) + strings.Repeat(".", 8) + "] 3/4 fsap-3" +
+		start + "[" + strings.Repeat("#", 30) + "] 4/4 fsap-4\n"
+	if out.String() != want {
+		t.Errorf("it prints\n%q, want\n%q", out.String(), want)
+	}
+}
