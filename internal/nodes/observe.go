@@ -46,7 +46,7 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	}
 	made := Plan{
 		Fleet:  newFleet(pods, nil, down, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
-		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == numberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
+		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == NumberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
 		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
 		Away: map[string]*corev1.Pod{},
 	}

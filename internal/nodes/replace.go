@@ -88,7 +88,7 @@ func (r *Replacer) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *
 	if daemonSet == nil {
 		return found
 	}
-	number := numberOf(daemonSet)
+	number := NumberOf(daemonSet)
 	for i := range pods {
 		pod := &pods[i]
 		if r.IsOld(pod) || down[pod.Spec.NodeName] {

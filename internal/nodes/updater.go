@@ -163,7 +163,7 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	if err != nil {
 		return Progress{}, err
 	}
-	made := plan.progress(u.Driver, numberOf(in.DaemonSet), u.pace)
+	made := plan.progress(u.Driver, NumberOf(in.DaemonSet), u.pace)
 	made.Failed, made.Since = failed, u.round.since
 	next := plan.Next()
 	made.Changes, err = u.replace(ctx, plan, next)
@@ -177,8 +177,8 @@ func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	return made, err
 }
 
-// numberOf is that of the template of a DaemonSet: Kubernetes counts them in the annotation, and labels the pods with the number.
-func numberOf(daemonSet *appsv1.DaemonSet) string {
+// NumberOf is that of the template of a DaemonSet: Kubernetes counts them in the annotation, and labels the pods with the number.
+func NumberOf(daemonSet *appsv1.DaemonSet) string {
 	return daemonSet.Annotations[appsv1.DeprecatedTemplateGeneration]
 }
 
@@ -220,9 +220,18 @@ func podsOf(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonS
 	return pods, nil
 }
 
+// Outdated are the pods, by node, that an earlier template of a DaemonSet made and that are not being deleted. It only reads.
+func Outdated(ctx context.Context, reader client.Reader, daemonSet *appsv1.DaemonSet) (map[string]*corev1.Pod, error) {
+	pods, err := podsOf(ctx, reader, daemonSet)
+	if err != nil {
+		return nil, err
+	}
+	return (&Updater{Live: reader, Now: time.Now}).outdated(ctx, daemonSet, pods)
+}
+
 // outdated are the pods, by node, that an earlier template made and that are not being deleted.
 func (u *Updater) outdated(ctx context.Context, daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (map[string]*corev1.Pod, error) {
-	number := numberOf(daemonSet)
+	number := NumberOf(daemonSet)
 	found := map[string]*corev1.Pod{}
 	for i := range pods {
 		pod := &pods[i]
@@ -245,7 +254,7 @@ const templateLabel = "pod-template-generation"
 
 // begin starts a round for the newest template: it reads its hash.
 func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error {
-	template := string(daemonSet.UID) + " " + numberOf(daemonSet)
+	template := string(daemonSet.UID) + " " + NumberOf(daemonSet)
 	if u.round.template == template {
 		return nil
 	}

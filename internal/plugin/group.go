@@ -11,6 +11,8 @@ func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command 
 	group := &cobra.Command{Use: name, Short: short, Long: long}
 	group.AddCommand(commands...)
 	group.Args = cobra.ArbitraryArgs
+	// Flags behind a wrong name are none of the group's.
+	group.FParseErrWhitelist.UnknownFlags = true
 	group.RunE = func(command *cobra.Command, args []string) error {
 		names := make([]string, 0, len(commands))
 		for _, one := range commands {

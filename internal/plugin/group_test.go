@@ -13,6 +13,7 @@ func TestWrongArgumentsAreWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"share":               "oc storage share wants a command: list, drop; -h tells more",
 		"share lst":           "oc storage share lst: there is no such command, but list, drop; -h tells more",
+		"share lst --all=1":   "oc storage share lst: there is no such command, but list, drop; -h tells more",
 		"share list now":      `unexpected argument "now"`,
 		"share drop":          "oc storage share drop wants one argument, NAME, not 0",
 		"share list --force":  "unknown flag: --force",

@@ -1,0 +1,47 @@
+package plugin
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/canned"
+)
+
+func TestWhatMayNotBeReadIsNotThereAndRemembered(t *testing.T) {
+	objects := canned.New(scheme.Scheme, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}})
+	cluster := NewCluster(objects, nil, "a")
+	key, pod := client.ObjectKey{Namespace: "a", Name: "p"}, &corev1.Pod{}
+	if err := cluster.Lenient().Get(t.Context(), key, pod); err != nil || cluster.RequireRights("it") != nil {
+		t.Error(err)
+	}
+	objects.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no right")))
+	if err := cluster.Lenient().Get(t.Context(), key, pod); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if err := cluster.Lenient().List(t.Context(), &corev1.PodList{}, client.InNamespace("a")); err != nil {
+		t.Error(err)
+	}
+	want := "deletion was not done: you may not read what has to be known before: get pods -n a, list pods -n a. Ask an administrator for these rights"
+	if err := cluster.RequireRights("deletion"); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	var problems bytes.Buffer
+	New(genericiooptions.IOStreams{ErrOut: &problems}).PrintMissing(cluster)
+	want = "note: you may not read everything, so this may lack something. Missing: get pods -n a, list pods -n a\n"
+	if problems.String() != want {
+		t.Errorf("it prints %q, want %q", problems.String(), want)
+	}
+	objects.Refuse(errors.New("API away"))
+	if err := cluster.Lenient().List(t.Context(), &corev1.PodList{}); err == nil {
+		t.Error("a failure is no missing right")
+	}
+}

@@ -1,0 +1,30 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FindDaemonSet finds the node pods of a driver in any namespace, because an operator may be installed in any. It is nil if there is none.
+func (c *Cluster) FindDaemonSet(ctx context.Context, name string) (*appsv1.DaemonSet, error) {
+	found := &appsv1.DaemonSetList{}
+	if _, err := c.FindAll(ctx, found, client.MatchingFields{"metadata.name": name}); err != nil {
+		return nil, err
+	}
+	if len(found.Items) > 1 {
+		var namespaces []string
+		for i := range found.Items {
+			namespaces = append(namespaces, found.Items[i].Namespace)
+		}
+		return nil, fmt.Errorf("DaemonSet %s is in several namespaces, %s: only one of them is the driver's; uninstall the other one",
+			name, strings.Join(namespaces, ", "))
+	}
+	if len(found.Items) == 0 {
+		return nil, nil //nolint:nilnil // Nothing there is no failure.
+	}
+	return &found.Items[0], nil
+}

@@ -1,0 +1,65 @@
+// Package plugintest runs commands of the plugin against a list of objects. For tests.
+package plugintest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// Cluster has objects of the kinds that our programs know.
+func Cluster(t *testing.T, objects ...client.Object) *canned.Cluster {
+	t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return canned.New(scheme, objects...)
+}
+
+// Result is what came of a command.
+type Result struct {
+	// Out and Problems are the two streams.
+	Out, Problems string
+	Code          int
+	Err           error
+}
+
+// Text is all of it, for a golden file.
+func (r Result) Text() string {
+	text := r.Out
+	if r.Problems != "" {
+		text += "-- standard error\n" + r.Problems
+		if !strings.HasSuffix(r.Problems, "\n") {
+			text += "\n"
+		}
+	}
+	if r.Err != nil && r.Err.Error() != "" {
+		text += "-- error: " + r.Err.Error() + "\n"
+	}
+	return text + "-- exit code " + string(rune('0'+r.Code)) + "\n"
+}
+
+// Now is the time of all commands.
+func Now() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }
+
+// Run runs a command line below "oc storage", with an answer to its question, in the namespace "my-project".
+func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.Plugin) *cobra.Command, line ...string) Result {
+	t.Helper()
+	var out, problems bytes.Buffer
+	p := plugin.New(genericiooptions.IOStreams{In: strings.NewReader(answer), Out: &out, ErrOut: &problems})
+	p.Now, p.Cluster = Now, plugin.NewCluster(cluster, nil, "my-project")
+	root := p.Root("oc storage", "test", make(p))
+	root.SetArgs(line)
+	err := root.ExecuteContext(t.Context())
+	return Result{Out: out.String(), Problems: problems.String(), Code: plugin.Code(err), Err: err}
+}

@@ -1,0 +1,180 @@
+// Package rollout has the commands about updates of the node pods of a driver whose mounts go through them.
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const long = `See how far an update of the node pods of the AWS EFS CSI driver is, or let nodes in use wait no more.
+
+Mounts of a node stall while its node pod is replaced. So the operator replaces those of idle nodes first.`
+
+// Command is "rollout".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("rollout", "See and speed up updates of node pods", long, statusCommand(p, awsefs.Driver()), resumeCommand(p, awsefs.Driver()))
+}
+
+func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "See how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
+		Long: "See how far the update of the node pods is, and what it waits for.\n\nExit codes: 0 done; 3 it has failed; 4 it goes on.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			found, err := observe(command.Context(), cluster, d)
+			if err != nil {
+				return err
+			}
+			state := stateOf(d, found)
+			state.Missing = cluster.Missing()
+			if err := p.Print(state, state.rows()); err != nil {
+				return err
+			}
+			p.PrintMissing(cluster)
+			return state.exit()
+		},
+	}
+}
+
+// exit is the exit code of a state.
+func (s State) exit() error {
+	switch s.Phase {
+	case done, byKubernetes:
+		return nil
+	case unknown:
+		return &plugin.ExitError{Code: plugin.Failed}
+	case failed, notInstalled:
+		return &plugin.ExitError{Code: plugin.Wrong}
+	default:
+		return &plugin.ExitError{Code: plugin.Unfinished}
+	}
+}
+
+// rows are the state as a table.
+func (s State) rows() [][]string {
+	percent := "-"
+	if s.Nodes > 0 {
+		percent = strconv.Itoa(100*s.Done/s.Nodes) + "%"
+	}
+	rows := [][]string{
+		{"DRIVER", "STATE", "NODES", "DONE", "PERCENT"},
+		{s.Driver, s.Phase, strconv.Itoa(s.Nodes), strconv.Itoa(s.Done), percent},
+		{""},
+		{s.Message + "."},
+	}
+	if len(s.Waiting) == 0 {
+		return rows
+	}
+	rows = append(rows, []string{""}, []string{"NODE", "OLD POD", "USED BY"})
+	for _, node := range s.Waiting {
+		rows = append(rows, []string{node.Name, node.Pod, status.Shorten(node.UsedBy)})
+	}
+	return rows
+}
+
+func resumeCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
+	yes := false
+	command := &cobra.Command{
+		Use: "resume", Short: "Replace the node pods of nodes in use now", Args: plugin.NoArgs,
+		Long: "Replace the node pods of nodes in use now, a tenth of the nodes at a time.\n\nMounts of the pods there stall for a moment. " +
+			"The next update waits for nodes in use again.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return resume(command.Context(), p, cluster, d, yes)
+		},
+	}
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return command
+}
+
+func resume(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, d driver.Driver, yes bool) error {
+	found, err := observe(ctx, cluster, d)
+	if err != nil {
+		return err
+	}
+	state := stateOf(d, found)
+	reason, isError := refusal(state, found.cr != nil)
+	switch {
+	case isError:
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: %s", reason)}
+	case reason != "":
+		_, _ = fmt.Fprintln(p.Streams.Out, "Nothing was done: "+reason+".")
+		return nil
+	}
+	question := questionOf(state)
+	if missing := cluster.Missing(); len(missing) > 0 {
+		p.PrintMissing(cluster)
+	}
+	if err := p.Confirm(ctx, yes, question); err != nil {
+		return err
+	}
+	if err := replaceNow(ctx, cluster, found.cr, state.Number); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(p.Streams.Out, "Nodes in use do not wait any more. \"oc storage rollout status\" shows the rest.\n")
+	return nil
+}
+
+// refusal is why there is nothing to resume, and whether that is an error; empty if there is something.
+func refusal(state State, hasCR bool) (reason string, isError bool) {
+	switch {
+	case state.Phase == notInstalled, state.Phase == failed, state.Phase == unknown:
+		return state.Message, true
+	case state.Phase == done, state.Phase == byKubernetes:
+		return state.Message, false
+	case !hasCR:
+		return "ClusterCSIDriver " + state.Driver + " is not there, or you may not read it: nobody would follow the annotation", true
+	case state.Number == "":
+		return "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true
+	case state.Now:
+		return "nodes in use do not wait any more, since somebody has run this before", false
+	default:
+		return "", false
+	}
+}
+
+// questionOf says whom it concerns.
+func questionOf(state State) string {
+	pods := state.concerned()
+	if len(pods) == 0 {
+		return fmt.Sprintf("%d nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?", len(state.Waiting))
+	}
+	return fmt.Sprintf("%d nodes have an old node pod. Mounts of %d pods stall for a moment: %s. Replace the node pods now?",
+		len(state.Waiting), len(pods), strings.Join(pods, ", "))
+}
+
+// replaceNow sets the annotation, on that very ClusterCSIDriver.
+func replaceNow(ctx context.Context, cluster client.Writer, cr *operatorv1.ClusterCSIDriver, number string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": cr.UID, "annotations": map[string]string{nodes.ReplaceNowAnnotation: number},
+	}})
+	if err != nil {
+		return fmt.Errorf("annotate ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+	target := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: cr.Name}}
+	if err := cluster.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("oc-storage")); err != nil {
+		return fmt.Errorf("annotate ClusterCSIDriver %s: %w", cr.Name, err)
+	}
+	return nil
+}
