@@ -17,6 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
+	"github.com/csi-operators/csi-operators/internal/plugin/share"
 )
 
 func main() {
@@ -32,9 +33,9 @@ func main() {
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
-		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p))
+		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p))
 	root.SetArgs(args[1:])
-	return root.ExecuteContext(ctx)
+	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }
 
 // calledAs is what the user types: oc and kubectl start plugins by the names of their files.

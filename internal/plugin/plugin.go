@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,13 +34,15 @@ type Plugin struct {
 	// Output is one of the formats.
 	Output string
 	Now    func() time.Time
+	// Poll is how long to pause between two looks at something that is awaited.
+	Poll time.Duration
 	// Cluster is what Connect returns; nil for the one of the flags.
 	Cluster *Cluster
 }
 
 // New makes one for a program.
 func New(streams genericiooptions.IOStreams) *Plugin {
-	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now}
+	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now, Poll: 2 * time.Second}
 }
 
 // Root is the command above all others. Name is how the user calls it, "oc storage" or "kubectl storage".
@@ -82,7 +85,7 @@ Exit codes: 0 all is well, or done; 1 failed: the cluster or the cloud could not
 // IsTerminal reports whether people read the output: only then there are colours and progress that overwrites itself.
 func (p *Plugin) IsTerminal() bool {
 	file, ok := p.Streams.Out.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A file descriptor is small.
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Print writes a result in the format that the user wants. Rows are the lines of the table, the head first.
@@ -108,10 +111,19 @@ func (p *Plugin) Print(result any, rows [][]string) error {
 }
 
 func writeTable(out io.Writer, rows [][]string) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	var aligned bytes.Buffer
+	table := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
-		_, _ = fmt.Fprintln(table, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		// An empty cell at the end is a cell all the same: without it the columns of other rows would not fit.
+		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	// The writer keeps an error until it is flushed.
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("align the table: %w", err)
+	}
+	for line := range strings.Lines(aligned.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err //nolint:wrapcheck // Print says what failed.
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -37,7 +38,7 @@ type Step struct {
 // Progress writes beside the result, where problems go.
 func (p *Plugin) Progress() *Progress {
 	file, ok := p.Streams.ErrOut.(interface{ Fd() uintptr })
-	terminal := ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A file descriptor is small.
+	terminal := ok && term.IsTerminal(int(file.Fd()))
 	return &Progress{out: p.Streams.ErrOut, terminal: terminal, now: p.Now}
 }
 
@@ -71,4 +72,27 @@ func (p *Progress) End() {
 		_, _ = fmt.Fprintln(p.out)
 	}
 	p.open = false
+}
+
+// Until asks again and again until the answer is yes. It ends with Unfinished when the time is over, and at once if somebody interrupts it.
+func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
+	inTime, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	ticker := time.NewTicker(p.Poll)
+	defer ticker.Stop()
+	for {
+		done, err := ask(inTime)
+		switch {
+		case ctx.Err() != nil:
+			return &ExitError{Code: Unfinished, Err: fmt.Errorf("interrupted while waiting until %s: run the command again", what)}
+		case inTime.Err() != nil && !done:
+			return &ExitError{Code: Unfinished, Err: fmt.Errorf("waited %s, and still not: %s; run the command again", most, what)}
+		case err != nil || done:
+			return err
+		}
+		select {
+		case <-inTime.Done():
+		case <-ticker.C:
+		}
+	}
 }

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -39,5 +41,30 @@ func TestProgressIsABarOnATerminal(t *testing.T) {
 		start + "[" + strings.Repeat("#", 30) + "] 4/4 fsap-4\n"
 	if out.String() != want {
 		t.Errorf("it prints\n%q, want\n%q", out.String(), want)
+	}
+}
+
+func TestWaitingEndsWithTheAnswerTheTimeOrAnInterruption(t *testing.T) {
+	p := New(genericiooptions.IOStreams{})
+	p.Poll = time.Millisecond
+	asked := 0
+	yes := func(context.Context) (bool, error) { asked++; return asked == 3, nil }
+	no := func(context.Context) (bool, error) { return false, nil }
+	if err := p.Until(t.Context(), time.Minute, "it is there", yes); err != nil || asked != 3 {
+		t.Errorf("%v after %d answers", err, asked)
+	}
+	err := p.Until(t.Context(), time.Millisecond, "it is there", no)
+	if err == nil || err.Error() != "waited 1ms, and still not: it is there; run the command again" || Code(err) != Unfinished {
+		t.Error(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	err = p.Until(ended, time.Minute, "it is there", no)
+	if err == nil || err.Error() != "interrupted while waiting until it is there: run the command again" || Code(err) != Unfinished {
+		t.Error(err)
+	}
+	broken := errors.New("away")
+	if err := p.Until(t.Context(), time.Minute, "", func(context.Context) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 }

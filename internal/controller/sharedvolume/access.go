@@ -13,34 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
-// AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
-// of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
-const AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-
-// limits are what a namespace may use. The zero value limits nothing.
-type limits struct {
-	namespace string
-	// list counts if the namespace is listed. Closed means that namespaces without a list may use nothing.
-	list           string
-	listed, closed bool
-}
-
-// restricted reports whether somebody limits the namespace.
-func (l limits) restricted() bool { return l.listed || l.closed }
-
-// denied says why the namespace may not use a share, and what to do; empty if it may.
-func (l limits) denied(wanted efs.Share) string {
-	switch {
-	case l.listed && !wanted.ListedIn(l.list):
-		return fmt.Sprintf("namespace %s may not use access point %s of file system %s: ask an administrator of the cluster to add it to "+
-			"the annotation %s of the namespace", l.namespace, wanted.AccessPoint, wanted.FileSystem, AllowedAnnotation)
-	case !l.listed && l.closed:
-		return fmt.Sprintf("namespace %s may not use any file system: ask an administrator of the cluster to list %s/%s in the annotation %s "+
-			"of the namespace", l.namespace, wanted.FileSystem, wanted.AccessPoint, AllowedAnnotation)
-	default:
-		return ""
-	}
-}
+// limits are what a namespace may use.
+type limits = efs.Limits
 
 // limits reads what a namespace may use. The API server has asked the same, but perhaps before there was a limit.
 func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
@@ -52,11 +26,11 @@ func (r *Reconciler) limits(ctx context.Context, name string) (limits, error) {
 	if err != nil {
 		return limits{}, err
 	}
-	found := limits{namespace: name}
-	if found.list, found.listed = namespace.Annotations[AllowedAnnotation]; found.listed {
+	found := limits{Namespace: name}
+	if found.List, found.Listed = namespace.Annotations[AllowedAnnotation]; found.Listed {
 		return found, nil
 	}
-	found.closed, err = r.unlistedClosed(ctx)
+	found.Closed, err = r.unlistedClosed(ctx)
 	return found, err
 }
 
@@ -65,7 +39,7 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		return isClosed(cr.Annotations, unlistedAllow), err
+		return efs.IsClosed(cr.Annotations, unlistedAllow), err
 	}
 	decided := &admissionv1.ValidatingAdmissionPolicy{}
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, decided, shared)

@@ -30,9 +30,9 @@ import (
 var assets embed.FS
 
 const (
-	crdName = "sharedvolumes.aws-efs.managed.openshift.io"
+	crdName = efs.SharedVolumesName
 	// unlistedPolicy is the name of the policy for namespaces without a list.
-	unlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
+	unlistedPolicy = efs.UnlistedPolicy
 
 	managedByLabel = "app.kubernetes.io/managed-by"
 )
@@ -134,7 +134,7 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 // isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
-		return isClosed(cr.Annotations, byDefault), nil
+		return efs.IsClosed(cr.Annotations, byDefault), nil
 	}
 	closed, err := get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
 	return closed || byDefault != unlistedAllow, err

@@ -107,7 +107,7 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 	found.closed = byDefault != unlistedAllow
 	if cr != nil {
 		_, found.said = cr.Annotations[UnlistedAnnotation]
-		found.closed = isClosed(cr.Annotations, byDefault)
+		found.closed = efs.IsClosed(cr.Annotations, byDefault)
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(namespaceMetadata().GroupVersionKind())

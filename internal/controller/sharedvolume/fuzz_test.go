@@ -132,8 +132,8 @@ func anySeen(d *dice, sv *v1alpha1.SharedVolume) seen {
 	return seen{
 		usual: anyVolume(d, sv, usual), other: anyVolume(d, sv, other), pvc: anyPVC(d, sv, usual, other),
 		live: !d.yes(), sought: d.yes(), mayLack: d.yes(), noDriver: d.yes(), askable: d.roll(4) == 1,
-		limits: pick(d, limits{}, limits{namespace: "ns", listed: true, list: "fs-aa"}, limits{namespace: "ns", listed: true, list: "fs-bb/fsap-bb"},
-			limits{namespace: "ns", closed: true}),
+		limits: pick(d, limits{}, limits{Namespace: "ns", Listed: true, List: "fs-aa"}, limits{Namespace: "ns", Listed: true, List: "fs-bb/fsap-bb"},
+			limits{Namespace: "ns", Closed: true}),
 		users: pick(d, nil, []string{}, []string{"app"}), outsideZone: pick(d, nil, []string{}, []string{"app"}),
 		placement:  pick(d, efs.Placement{}, efs.Placement{Known: true, Zone: "us-east-1a"}, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "m"}),
 		now:        time.Unix(pick(d, int64(101), int64(1000), int64(100000)), 0),
@@ -216,7 +216,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *cor
 		return "it deletes a volume that a PVC has or had"
 	case volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return "it deletes a volume with its data"
-	case w.limits.denied(is) == "":
+	case w.limits.Denied(is) == "":
 		return "it deletes a volume that the namespace may use"
 	}
 	return ""
@@ -232,7 +232,7 @@ func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 	switch {
 	case !known || is != shareIn(sv):
 		return "it makes a volume for another share"
-	case w.limits.denied(is) != "":
+	case w.limits.Denied(is) != "":
 		return "it makes a volume that the namespace may not use"
 	case w.pvc == nil && volume.Spec.ClaimRef.UID != "":
 		return "it makes a volume for a PVC that is not there"
@@ -255,7 +255,7 @@ func checkPVCWrite(sv *v1alpha1.SharedVolume, w seen, do *change, pvc *corev1.Pe
 		switch {
 		case w.pvc != nil || volume == nil || pvc.Spec.VolumeName != volume.Name || !isMine(volume, sv):
 			return "it makes a PVC on a volume that is not its own"
-		case w.limits.denied(shareIn(sv)) != "":
+		case w.limits.Denied(shareIn(sv)) != "":
 			return "it makes a PVC that the namespace may not have"
 		case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "":
 			return "it makes a PVC on a volume that is for another PVC"
@@ -280,7 +280,7 @@ func checkOwnWrite(sv *v1alpha1.SharedVolume, w seen, do *change) string {
 		return "it writes IDs that are not those of its volume"
 	}
 	is, _ := efs.ShareOf(volume)
-	if w.limits.denied(is) != "" && !areBound(volume, w.pvc) {
+	if w.limits.Denied(is) != "" && !areBound(volume, w.pvc) {
 		return "it tells a namespace the IDs of a share that it may not use"
 	}
 	return ""

@@ -54,7 +54,7 @@ func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 		"another share that is not allowed": {
 			func(w *seen) {
 				w.usual.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
-				w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
+				w.limits = limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}
 			},
 			"Failed NotAllowed: the IDs were changed, and the namespace may not use the IDs that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
 				"and make another one",
@@ -155,7 +155,7 @@ func TestProblemsOfTheSharedVolumeAreReported(t *testing.T) {
 	tellsOf(t, owner("ns", "sv1"), map[string]toldCase{
 		"not listed": {nothing(func(w *seen) { w.limits = notYours() }), "Failed NotAllowed: " + notListed},
 		"the namespace has no list": {
-			nothing(func(w *seen) { w.limits = limits{namespace: "ns", closed: true} }),
+			nothing(func(w *seen) { w.limits = limits{Namespace: "ns", Closed: true} }),
 			"Failed NotAllowed: namespace ns may not use any file system: ask an administrator of the cluster to list " +
 				"fs-1234cdef/fsap-0123456789abcdef in the annotation aws-efs.managed.openshift.io/allowed-shares of the namespace",
 		},
@@ -251,7 +251,7 @@ func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {
 		w := pair(sv, func(w *seen) {
 			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
 			w.pvc.Status.Phase = corev1.ClaimPending
-			w.limits = limits{namespace: "ns", listed: true, list: "fs-1234cdef"}
+			w.limits = limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}
 		})
 		if got := next(sv, w); strings.Contains(got.message, "99999999") || got.reason != "NotAllowed" {
 			t.Errorf("%s: %s", got.reason, got.message)

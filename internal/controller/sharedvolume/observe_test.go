@@ -45,7 +45,7 @@ func TestAPVCThatTheCacheLacksIsFoundInTheCluster(t *testing.T) {
 	w := newWorking(t)
 	w.live.Objects = append(w.live.Objects, boundPair(sv, nil)...)
 	found, err := w.observe(t.Context(), w.Client, sv)
-	if err != nil || found.live || found.usual != nil || found.pvc != nil || !found.noDriver || found.limits.list != "*" {
+	if err != nil || found.live || found.usual != nil || found.pvc != nil || !found.noDriver || found.limits.List != "*" {
 		t.Fatalf("the cache has %+v (%v)", found, err)
 	}
 	if err := w.seek(t.Context(), sv, &found); err != nil || !found.live || found.pvc == nil || found.usual == nil {

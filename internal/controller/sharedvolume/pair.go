@@ -21,7 +21,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 	if name == "" {
 		return p
 	}
-	denied := w.limits.denied(shareIn(owner))
+	denied := w.limits.Denied(shareIn(owner))
 	switch {
 	case denied != "":
 		return failed("NotAllowed", "%s", denied)
@@ -98,7 +98,7 @@ func freeName(owner *v1alpha1.SharedVolume, w seen, usual, other string) (string
 // volumeProblem is what is wrong with the volume, and what is done about it. The phase is empty if nothing is.
 func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
 	is, known := efs.ShareOf(volume)
-	denied := w.limits.denied(is)
+	denied := w.limits.Denied(is)
 	switch {
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
@@ -146,7 +146,7 @@ func wasBound(pvc *corev1.PersistentVolumeClaim) bool {
 
 // rebuild ends a volume that is being deleted, which Kubernetes does only when its PVC has gone. Both are made again.
 func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
-	denied := w.limits.denied(shareIn(owner))
+	denied := w.limits.Denied(shareIn(owner))
 	hasPVC := w.pvc != nil && isPVCOf(w.pvc, owner) && w.pvc.DeletionTimestamp == nil
 	switch {
 	case !hasPVC && denied != "":
@@ -226,7 +226,7 @@ func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	}
 	pvc := w.pvc
 	apart := areApart(volume, pvc)
-	denied := w.limits.denied(shareIn(owner))
+	denied := w.limits.Denied(shareIn(owner))
 	switch {
 	case apart && !w.live:
 		// The cache does not show a PVC that has lost our label.

@@ -26,7 +26,7 @@ func pair(sv *v1alpha1.SharedVolume, change func(*seen)) seen {
 }
 
 // notYours is a list with nothing in it.
-func notYours() limits { return limits{namespace: "ns", listed: true} }
+func notYours() limits { return limits{Namespace: "ns", Listed: true} }
 
 // step names what a plan does.
 func step(p plan) string {
@@ -155,10 +155,10 @@ func TestTheNextStep(t *testing.T) {
 			w.usual.CreationTimestamp, w.usual.Spec.CSI.VolumeHandle = metav1.NewTime(forged.CreationTimestamp.Add(-time.Second)), "fs-99999999::fsap-99999999"
 		}), "create volume " + other, v1alpha1.Pending, ""},
 		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *seen) {
-			w.pvc, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+			w.pvc, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "nothing", v1alpha1.Failed, "may not use the IDs"},
 		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *seen) {
-			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{listed: true, list: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "restore IDs sv1", v1alpha1.Pending, ""},
 		"not allowed, and never bound": {pair(sv, func(w *seen) {
 			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable

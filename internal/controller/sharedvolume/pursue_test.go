@@ -126,17 +126,17 @@ func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
 		want      limits
 		err       string
 	}{
-		"a list":                          {"ns", true, nil, limits{namespace: "ns", list: "*", listed: true}, ""},
+		"a list":                          {"ns", true, nil, limits{Namespace: "ns", List: "*", Listed: true}, ""},
 		"no namespace":                    {"gone", true, nil, limits{}, "the cache is behind"},
-		"not decided":                     {"bare", true, nil, limits{namespace: "bare"}, undecided},
-		"a policy that remembers nothing": {"bare", true, []client.Object{policyOf(crdName, "")}, limits{namespace: "bare"}, undecided},
-		"open":                            {"bare", true, []client.Object{policyOf(crdName, "Allow")}, limits{namespace: "bare"}, ""},
+		"not decided":                     {"bare", true, nil, limits{Namespace: "bare"}, undecided},
+		"a policy that remembers nothing": {"bare", true, []client.Object{policyOf(crdName, "")}, limits{Namespace: "bare"}, undecided},
+		"open":                            {"bare", true, []client.Object{policyOf(crdName, "Allow")}, limits{Namespace: "bare"}, ""},
 		"closed": {"bare", true, []client.Object{policyOf(crdName, "Deny"), policyOf(unlistedPolicy, "")}, limits{
-			namespace: "bare", closed: true,
+			Namespace: "bare", Closed: true,
 		}, ""},
-		"without policies":             {"bare", false, nil, limits{namespace: "bare"}, ""},
-		"without policies, and shut":   {"bare", false, []client.Object{driverCR("Deny")}, limits{namespace: "bare", closed: true}, ""},
-		"without policies, and a list": {"ns", false, []client.Object{driverCR("Deny")}, limits{namespace: "ns", list: "*", listed: true}, ""},
+		"without policies":             {"bare", false, nil, limits{Namespace: "bare"}, ""},
+		"without policies, and shut":   {"bare", false, []client.Object{driverCR("Deny")}, limits{Namespace: "bare", Closed: true}, ""},
+		"without policies, and a list": {"ns", false, []client.Object{driverCR("Deny")}, limits{Namespace: "ns", List: "*", Listed: true}, ""},
 	} {
 		w := newWorking(t, append(tc.objects, namespace("bare", nil))...)
 		w.Policies = tc.policies

@@ -106,10 +106,10 @@ func statusOf(owner *v1alpha1.SharedVolume, found seen, step plan) v1alpha1.Shar
 	} else {
 		set(v1alpha1.ConditionDriverInstalled, true, "Installed", "")
 	}
-	switch denied := found.limits.denied(shareIn(owner)); {
+	switch denied := found.limits.Denied(shareIn(owner)); {
 	case denied != "":
 		set(v1alpha1.ConditionAllowed, false, "NotListed", denied)
-	case found.limits.restricted():
+	case found.limits.Restricted():
 		set(v1alpha1.ConditionAllowed, true, "Listed", "")
 	default:
 		meta.RemoveStatusCondition(&wanted.Conditions, v1alpha1.ConditionAllowed)

@@ -51,7 +51,7 @@ func TestTheStatusSaysWhatIsSo(t *testing.T) {
 			},
 		},
 		"allowed by a list": {
-			world: seen{limits: limits{namespace: "ns", listed: true, list: "fs-1234cdef"}}, step: plan{phase: v1alpha1.Pending, reason: "Creating"},
+			world: seen{limits: limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}}, step: plan{phase: v1alpha1.Pending, reason: "Creating"},
 			want: map[string]string{"Ready": "False Creating", "Bound": "False Creating", "DriverInstalled": installed, "Allowed": "True Listed"},
 		},
 		"nobody limits it any more, nor asks AWS": {

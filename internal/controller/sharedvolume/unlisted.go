@@ -10,30 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
+// The names of package efs under which tests and other packages know them.
 const (
-	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow" everything; all else, such as
-	// "Deny", nothing. Without it, DefaultAnnotation counts.
-	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
-	// DefaultAnnotation on the policy of SharedVolumes remembers what was decided when this operator first served SharedVolumes in this
-	// cluster: "Deny" in a new installation, "Allow" where namespaces without a list have used SharedVolumes before. It lives as long as
-	// the CustomResourceDefinition, which owns the policy.
-	DefaultAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces-default"
+	AllowedAnnotation  = efs.AllowedAnnotation
+	UnlistedAnnotation = efs.UnlistedAnnotation
+	DefaultAnnotation  = efs.DefaultAnnotation
 
-	unlistedAllow = "Allow"
-	unlistedDeny  = "Deny"
+	unlistedAllow = efs.UnlistedAllow
+	unlistedDeny  = efs.UnlistedDeny
 )
-
-// isClosed reports whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default.
-func isClosed(annotations map[string]string, byDefault string) bool {
-	value, set := annotations[UnlistedAnnotation]
-	if !set {
-		value = byDefault
-	}
-	return value != unlistedAllow
-}
 
 // precedent is what the cluster has of SharedVolumes when the default is decided. No tenant can make any of it.
 type precedent struct {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 func TestANewInstallationDeniesAndNobodyIsCutOff(t *testing.T) {
@@ -50,7 +51,7 @@ func TestANewInstallationDeniesAndNobodyIsCutOff(t *testing.T) {
 		if tc.set != "" {
 			annotations[UnlistedAnnotation] = tc.set
 		}
-		if got := isClosed(annotations, tc.byDefault); got != tc.want {
+		if got := efs.IsClosed(annotations, tc.byDefault); got != tc.want {
 			t.Errorf("%q with default %s: closed %v", tc.set, tc.byDefault, got)
 		}
 	}

@@ -58,7 +58,7 @@ const (
 func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *mountability {
 	id, zone := owner.Spec.FileSystemID, w.placement.Zone
 	switch {
-	case volume == nil && w.limits.denied(shareIn(owner)) != "":
+	case volume == nil && w.limits.Denied(shareIn(owner)) != "":
 		// Who may not use a share learns nothing about it.
 		return &mountability{}
 	case w.askable:

@@ -3,6 +3,7 @@ package plugintest
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func (r Result) Text() string {
 	if r.Err != nil && r.Err.Error() != "" {
 		text += "-- error: " + r.Err.Error() + "\n"
 	}
-	return text + "-- exit code " + string(rune('0'+r.Code)) + "\n"
+	return text + "-- exit code " + strconv.Itoa(r.Code) + "\n"
 }
 
 // Now is the time of all commands.
@@ -57,7 +58,7 @@ func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.P
 	t.Helper()
 	var out, problems bytes.Buffer
 	p := plugin.New(genericiooptions.IOStreams{In: strings.NewReader(answer), Out: &out, ErrOut: &problems})
-	p.Now, p.Cluster = Now, plugin.NewCluster(cluster, nil, "my-project")
+	p.Now, p.Poll, p.Cluster = Now, time.Millisecond, plugin.NewCluster(cluster, nil, "my-project")
 	root := p.Root("oc storage", "test", make(p))
 	root.SetArgs(line)
 	err := root.ExecuteContext(t.Context())

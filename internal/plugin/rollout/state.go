@@ -50,14 +50,14 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 		found.hidden = true
 		return found, nil
 	case err != nil || len(found.outdated) == 0:
-		return found, err //nolint:wrapcheck // It says what failed.
+		return found, err
 	}
 	users, err := volume.Users(ctx, c.Lenient(), d.Name)
 	found.users = map[string][]string{}
 	for _, user := range users {
 		found.users[user.Node] = append(found.users[user.Node], user.Pod)
 	}
-	return found, err //nolint:wrapcheck // It says what failed.
+	return found, err
 }
 
 // State is how far a roll-out is.

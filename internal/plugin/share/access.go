@@ -1,0 +1,126 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// rules are what decides about namespaces without a list.
+type rules struct {
+	// driver is the ClusterCSIDriver, and policy the one of SharedVolumes; nil if they are not there. Closed reports whether the policy for
+	// namespaces without a list is there.
+	driver *operatorv1.ClusterCSIDriver
+	policy *admissionv1.ValidatingAdmissionPolicy
+	closed bool
+	// hidden means that the user may not read the policies.
+	hidden bool
+}
+
+func observeRules(ctx context.Context, c *plugin.Cluster) (rules, error) {
+	var found rules
+	driver, policy := &operatorv1.ClusterCSIDriver{}, &admissionv1.ValidatingAdmissionPolicy{}
+	there, err := c.Find(ctx, client.ObjectKey{Name: efs.DriverName}, driver)
+	if err != nil {
+		return found, err
+	}
+	if there {
+		found.driver = driver
+	}
+	before := len(c.Missing())
+	if there, err = c.Find(ctx, client.ObjectKey{Name: efs.SharedVolumesName}, policy); err != nil {
+		return found, err
+	}
+	if there {
+		found.policy = policy
+	}
+	found.closed, err = c.Find(ctx, client.ObjectKey{Name: efs.UnlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
+	found.hidden = len(c.Missing()) > before
+	return found, err
+}
+
+// access is what a namespace may use, and who says so.
+type access struct {
+	limits efs.Limits
+	// unknown says what the user lacks to know it; empty if it is known.
+	unknown string
+	why     string
+}
+
+// accessOf is pure. The namespace is nil if the user may not read it.
+func accessOf(name string, namespace *corev1.Namespace, r rules) access {
+	found := access{limits: efs.Limits{Namespace: name}}
+	if namespace == nil {
+		found.unknown = "you may not read Namespace " + name + ", whose annotation " + efs.AllowedAnnotation + " decides"
+		return found
+	}
+	if found.limits.List, found.limits.Listed = namespace.Annotations[efs.AllowedAnnotation]; found.limits.Listed {
+		found.why = fmt.Sprintf("annotation %s of the namespace allows %s", efs.AllowedAnnotation, listText(found.limits.List))
+		return found
+	}
+	var annotations map[string]string
+	if r.driver != nil {
+		annotations = r.driver.Annotations
+	}
+	value, set := annotations[efs.UnlistedAnnotation]
+	says := fmt.Sprintf("annotation %s=%s of ClusterCSIDriver %s says", efs.UnlistedAnnotation, value, efs.DriverName)
+	switch {
+	case r.hidden:
+		found.unknown = "the namespace has no list, and you may not read ValidatingAdmissionPolicy " + efs.UnlistedPolicy + ", which would deny all"
+		return found
+	case r.policy == nil:
+		// Clusters before Kubernetes 1.30 have no such policies: the operator alone decides.
+		if found.limits.Closed = efs.IsClosed(annotations, efs.UnlistedAllow); !set {
+			says = "the cluster has no policy for SharedVolumes, and nobody has set annotation " + efs.UnlistedAnnotation
+		}
+	default:
+		if found.limits.Closed = r.closed; !set {
+			says = fmt.Sprintf("the default of this cluster is %s", r.policy.Annotations[efs.DefaultAnnotation])
+		}
+	}
+	may := "everything"
+	if found.limits.Closed {
+		may = "nothing"
+	}
+	found.why = "the namespace has no list and may use " + may + ": " + says
+	return found
+}
+
+func listText(list string) string {
+	var entries []string
+	for entry := range strings.SplitSeq(list, ",") {
+		if entry = strings.TrimSpace(entry); entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	if len(entries) == 0 {
+		return "nothing"
+	}
+	return strings.Join(entries, ", ")
+}
+
+// Answers to whether a share is allowed.
+const (
+	yes     = "yes"
+	no      = "no"
+	unclear = "unknown"
+)
+
+// verdict says whether a namespace may use a share, and why not.
+func (a access) verdict(share efs.Share) (allowed, why string) {
+	if a.unknown != "" {
+		return unclear, ""
+	}
+	if denied := a.limits.Denied(share); denied != "" {
+		return no, denied
+	}
+	return yes, ""
+}

@@ -1,0 +1,256 @@
+package share
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+// Share is a SharedVolume as the commands show it.
+type Share struct {
+	Namespace   string         `json:"namespace"`
+	Name        string         `json:"name"`
+	FileSystem  string         `json:"fileSystemID"`
+	AccessPoint string         `json:"accessPointID"`
+	Phase       v1alpha1.Phase `json:"phase"`
+	PVC         string         `json:"pvc,omitempty"`
+	Message     string         `json:"message,omitempty"`
+	// Allowed is yes, no or unknown, and Why the reason of a no; only explain has them.
+	Allowed string `json:"allowed,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+func shareOf(object *v1alpha1.SharedVolume) Share {
+	return Share{
+		Namespace: object.Namespace, Name: object.Name, FileSystem: object.Spec.FileSystemID, AccessPoint: object.Spec.AccessPointID,
+		Phase: object.Status.Phase, PVC: object.Status.ClaimRef.Name, Message: object.Status.Message,
+	}
+}
+
+// sharesIn lists the SharedVolumes of a namespace, or of all if it is empty.
+func sharesIn(ctx context.Context, c *plugin.Cluster, namespace string) ([]Share, error) {
+	list := &v1alpha1.SharedVolumeList{}
+	if _, err := c.FindAll(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	found := make([]Share, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, shareOf(&list.Items[i]))
+	}
+	slices.SortFunc(found, func(a, b Share) int { return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return found, nil
+}
+
+func listCommand(p *plugin.Plugin) *cobra.Command {
+	all := false
+	command := &cobra.Command{
+		Use: "list", Short: "List the SharedVolumes of a namespace", Args: plugin.NoArgs,
+		Long: "List the SharedVolumes of a namespace, with the PVCs that pods name.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			namespace := cluster.Namespace
+			if all {
+				namespace = ""
+			}
+			found, err := sharesIn(command.Context(), cluster, namespace)
+			if err != nil {
+				return err
+			}
+			if err := p.Print(found, listRows(found, namespace)); err != nil {
+				return err
+			}
+			p.PrintMissing(cluster)
+			if len(found) == 0 && len(cluster.Missing()) > 0 {
+				return &plugin.ExitError{Code: plugin.Failed}
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
+	return command
+}
+
+func listRows(shares []Share, namespace string) [][]string {
+	if len(shares) == 0 {
+		where := "the cluster"
+		if namespace != "" {
+			where = "namespace " + namespace
+		}
+		return [][]string{{fmt.Sprintf("No SharedVolume was found in %s.", where)}}
+	}
+	rows := [][]string{{"NAMESPACE", "NAME", "FILE SYSTEM", "ACCESS POINT", "PHASE", "PVC", "MESSAGE"}}
+	for _, one := range shares {
+		rows = append(rows, []string{one.Namespace, one.Name, one.FileSystem, one.AccessPoint, string(one.Phase), one.PVC, one.Message})
+	}
+	return rows
+}
+
+type explainOptions struct {
+	all                     bool
+	fileSystem, accessPoint string
+}
+
+func explainCommand(p *plugin.Plugin) *cobra.Command {
+	var options explainOptions
+	command := &cobra.Command{
+		Use: "explain", Short: "Say which shares a namespace may use, and why", Args: plugin.NoArgs,
+		Long: "Say which shares a namespace may use, and why; of each of its SharedVolumes, and of a share that is not used yet.\n\n" +
+			"Exit codes: 0 all is allowed; 1 you may not read what decides; 3 something is not allowed.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			if err := options.check(); err != nil {
+				return err
+			}
+			return explain(command.Context(), p, cluster, options)
+		},
+	}
+	command.Flags().BoolVarP(&options.all, "all-namespaces", "A", false, "explain all namespaces that have a list or SharedVolumes")
+	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of a file system, to ask whether it may be used")
+	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of it")
+	return command
+}
+
+func (o explainOptions) check() error {
+	if o.fileSystem == "" && o.accessPoint == "" {
+		return nil
+	}
+	return checkIDs(o.fileSystem, o.accessPoint)
+}
+
+// Explanation is what a namespace may use.
+type Explanation struct {
+	Namespace string `json:"namespace"`
+	// May sums it up, with who says so.
+	May    string  `json:"may"`
+	Shares []Share `json:"shares"`
+}
+
+func explain(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, options explainOptions) error {
+	decides, err := observeRules(ctx, c)
+	if err != nil {
+		return err
+	}
+	namespace := c.Namespace
+	if options.all {
+		namespace = ""
+	}
+	shares, err := sharesIn(ctx, c, namespace)
+	if err != nil {
+		return err
+	}
+	namespaces, err := namespacesOf(ctx, c, namespace, shares)
+	if err != nil {
+		return err
+	}
+	var asked *efs.Share
+	if options.fileSystem != "" {
+		asked = &efs.Share{FileSystem: options.fileSystem, AccessPoint: options.accessPoint}
+	}
+	found := explanations(namespaces, decides, shares, asked)
+	var rows [][]string
+	for _, one := range found {
+		rows = append(rows, one.rows()...)
+	}
+	if err := p.Print(found, rows); err != nil {
+		return err
+	}
+	p.PrintMissing(c)
+	return exitOf(found)
+}
+
+// namespacesOf are the namespaces to explain; nil for one that may not be read. Of all namespaces those that have a list or shares.
+func namespacesOf(ctx context.Context, c *plugin.Cluster, name string, shares []Share) (map[string]*corev1.Namespace, error) {
+	found := map[string]*corev1.Namespace{}
+	if name != "" {
+		one := &corev1.Namespace{}
+		there, err := c.Find(ctx, client.ObjectKey{Name: name}, one)
+		if found[name] = nil; there {
+			found[name] = one
+		}
+		return found, err
+	}
+	for _, share := range shares {
+		found[share.Namespace] = nil
+	}
+	list := &corev1.NamespaceList{}
+	_, err := c.FindAll(ctx, list)
+	for i := range list.Items {
+		one := &list.Items[i]
+		_, used := found[one.Name]
+		if _, listed := one.Annotations[efs.AllowedAnnotation]; listed || used {
+			found[one.Name] = one
+		}
+	}
+	return found, err
+}
+
+// explanations is pure.
+func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares []Share, asked *efs.Share) []Explanation {
+	var found []Explanation
+	for name, namespace := range namespaces {
+		may := accessOf(name, namespace, decides)
+		one := Explanation{Namespace: name, May: cmp.Or(may.unknown, may.why), Shares: []Share{}}
+		for _, share := range shares {
+			if share.Namespace == name {
+				share.Allowed, share.Why = may.verdict(efs.Share{FileSystem: share.FileSystem, AccessPoint: share.AccessPoint})
+				if share.Allowed == no && share.Phase == v1alpha1.Ready {
+					share.Why += "; it was allowed once and stays bound until somebody revokes it"
+				}
+				one.Shares = append(one.Shares, share)
+			}
+		}
+		if asked != nil {
+			share := Share{Namespace: name, Name: "-", FileSystem: asked.FileSystem, AccessPoint: asked.AccessPoint}
+			share.Allowed, share.Why = may.verdict(*asked)
+			one.Shares = append(one.Shares, share)
+		}
+		found = append(found, one)
+	}
+	slices.SortFunc(found, func(a, b Explanation) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return found
+}
+
+func (e Explanation) rows() [][]string {
+	rows := [][]string{{fmt.Sprintf("Namespace %s: %s.", e.Namespace, e.May)}}
+	if len(e.Shares) > 0 {
+		rows = append(rows, []string{"NAME", "FILE SYSTEM", "ACCESS POINT", "PHASE", "ALLOWED", "WHY"})
+	}
+	for _, one := range e.Shares {
+		rows = append(rows, []string{one.Name, one.FileSystem, one.AccessPoint, string(one.Phase), one.Allowed, one.Why})
+	}
+	return append(rows, []string{""})
+}
+
+// exitOf says whether something is not allowed, or not known.
+func exitOf(found []Explanation) error {
+	code := 0
+	for _, one := range found {
+		for _, share := range one.Shares {
+			switch {
+			case share.Allowed == no:
+				code = plugin.Wrong
+			case share.Allowed == unclear && code == 0:
+				code = plugin.Failed
+			}
+		}
+	}
+	if code == 0 {
+		return nil
+	}
+	return &plugin.ExitError{Code: code}
+}

@@ -1,0 +1,196 @@
+// Package share has the commands about SharedVolumes: PVCs for access points of EFS, made by developers within limits that administrators set.
+package share
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+const long = `Make PVCs for access points of EFS file systems, see who may use which, and end their use.
+
+A SharedVolume becomes a PVC of the same namespace. Pods name that PVC.`
+
+// Command is "share".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("share", "Make, list, explain and revoke SharedVolumes", long,
+		createCommand(p), listCommand(p), explainCommand(p), revokeCommand(p))
+}
+
+// checkIDs holds IDs to AWS's pattern, as the API server does.
+func checkIDs(fileSystem, accessPoint string) error {
+	switch {
+	case !efs.IsFileSystem(fileSystem):
+		return plugin.Usage("--file-system %q: must be the ID of a file system, such as fs-0123456789abcdef0", fileSystem)
+	case !efs.IsAccessPoint(accessPoint):
+		return plugin.Usage("--access-point %q: must be the ID of an access point, such as fsap-0123456789abcdef0", accessPoint)
+	}
+	return nil
+}
+
+type createOptions struct {
+	fileSystem, accessPoint string
+	wait                    bool
+	timeout                 time.Duration
+}
+
+func createCommand(p *plugin.Plugin) *cobra.Command {
+	var options createOptions
+	command := &cobra.Command{
+		Use: "create NAME --file-system ID --access-point ID", Short: "Make a SharedVolume", Args: plugin.OneArg("the name of the SharedVolume"),
+		Long: "Make a SharedVolume, which becomes a PVC. Run again, it changes nothing.",
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := checkIDs(options.fileSystem, options.accessPoint); err != nil {
+				return err
+			}
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return create(command.Context(), p, cluster, args[0], options)
+		},
+	}
+	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of the file system")
+	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of it")
+	command.Flags().BoolVar(&options.wait, "wait", false, "wait until the PVC can be used")
+	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "with --wait, how `long` to wait")
+	return command
+}
+
+func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name string, options createOptions) error {
+	wanted := &v1alpha1.SharedVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
+		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: options.fileSystem, AccessPointID: options.accessPoint},
+	}
+	where := fmt.Sprintf("SharedVolume %s in namespace %s", name, c.Namespace)
+	key, present := client.ObjectKeyFromObject(wanted), &v1alpha1.SharedVolume{}
+	there, err := c.Find(ctx, key, present)
+	switch {
+	case err != nil:
+		return err
+	case there && present.Spec != wanted.Spec:
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists for access point %s of file system %s, and its IDs can't be changed: "+
+			"choose another name", where, present.Spec.AccessPointID, present.Spec.FileSystemID)}
+	case !there:
+		if err := createError(c.Create(ctx, wanted), where); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(p.Streams.ErrOut, "created %s\n", where)
+	}
+	if options.wait {
+		err = p.Until(ctx, options.timeout, where+" is Ready", func(ctx context.Context) (bool, error) {
+			if err := c.Get(ctx, key, present); err != nil {
+				return false, fmt.Errorf("read %s: %w", where, err)
+			}
+			if present.Status.Phase == v1alpha1.Failed {
+				return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s has failed: %s", where, present.Status.Message)}
+			}
+			return present.Status.Phase == v1alpha1.Ready, nil
+		})
+		if err != nil {
+			return err
+		}
+		wanted = present
+	} else if there {
+		wanted = present
+	}
+	made := shareOf(wanted)
+	return p.Print(made, [][]string{{createdText(made)}})
+}
+
+// createError says what to do about a refusal.
+func createError(err error, where string) error {
+	switch {
+	case err == nil:
+		return nil
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was not created: the cluster serves no SharedVolumes, or has no such namespace. "+
+			"\"oc storage install efs\" installs the operator that serves them: %w", where, err)}
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was refused, and \"oc storage share explain\" says who may use what: %w", where, err)}
+	default:
+		return fmt.Errorf("create %s: %w", where, err)
+	}
+}
+
+func createdText(made Share) string {
+	if made.PVC == "" {
+		return fmt.Sprintf("SharedVolume %s has no PVC yet: \"oc storage share list\" shows it.", made.Name)
+	}
+	return fmt.Sprintf("Pods in namespace %s name PersistentVolumeClaim %s.", made.Namespace, made.PVC)
+}
+
+func revokeCommand(p *plugin.Plugin) *cobra.Command {
+	yes := false
+	command := &cobra.Command{
+		Use: "revoke NAME", Short: "Delete a SharedVolume, after its users were named", Args: plugin.OneArg("the name of the SharedVolume"),
+		Long: "Delete a SharedVolume, after the pods that use it were named. Its PVC goes when the last of them has ended. The data stay.",
+		RunE: func(command *cobra.Command, args []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return revoke(command.Context(), p, cluster, args[0], yes)
+		},
+	}
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return command
+}
+
+func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name string, yes bool) error {
+	object := &v1alpha1.SharedVolume{}
+	there, err := c.Find(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, object)
+	if err != nil {
+		return err
+	}
+	if err := c.RequireRights("revoking"); err != nil {
+		return err
+	}
+	if !there {
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("SharedVolume %s is not in namespace %s: -n chooses another one", name, c.Namespace)}
+	}
+	var users []volume.User
+	if pvc := object.Status.ClaimRef.Name; pvc != "" {
+		used := map[client.ObjectKey]bool{{Namespace: c.Namespace, Name: pvc}: true}
+		if users, err = volume.UsersOf(ctx, c.Lenient(), used); err != nil {
+			return err
+		}
+		if err := c.RequireRights("revoking"); err != nil {
+			return err
+		}
+	}
+	if err := p.Confirm(ctx, yes, revokeText(shareOf(object), volume.Pods(users))+" Revoke it?"); err != nil {
+		return err
+	}
+	uid := object.UID
+	if err := c.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete SharedVolume %s in namespace %s: %w", name, c.Namespace, err)
+	}
+	text := fmt.Sprintf("SharedVolume %s is deleted.", name)
+	if len(users) > 0 {
+		text += fmt.Sprintf(" %d pods go on until they end, and no new one starts: end them to end their access.", len(users))
+	}
+	_, _ = fmt.Fprintln(p.Streams.Out, text)
+	return nil
+}
+
+// revokeText says whom it concerns.
+func revokeText(share Share, pods []string) string {
+	text := fmt.Sprintf("SharedVolume %s is access point %s of file system %s; the data stay.", share.Name, share.AccessPoint, share.FileSystem)
+	if len(pods) == 0 {
+		return text + " No pod uses it."
+	}
+	return text + fmt.Sprintf(" %d pods use it, and go on until they end: %s.", len(pods), strings.Join(pods, ", "))
+}
