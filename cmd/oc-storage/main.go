@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
 	"github.com/csi-operators/csi-operators/internal/plugin/share"
 )
@@ -33,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
-		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p))
+		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }

@@ -1,0 +1,86 @@
+// Package adopt says what the operator would do to migrate the EFS driver from a predecessor. It only reads: a cluster, or a must-gather folder.
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/csi-operators/csi-operators/internal/app"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
+)
+
+// Plan is what the operator would do in a namespace; the namespace is by default that of the predecessor's DaemonSet. Lookup is the
+// operator's environment.
+func Plan(ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string) (migration.Plan, error) {
+	controller, err := previewer(ctx, source, d, namespace, lookup)
+	if err != nil {
+		return migration.Plan{}, err
+	}
+	plan, err := controller.Preview(ctx)
+	if err != nil {
+		return plan, fmt.Errorf("look at the cluster: %w", err)
+	}
+	return plan, addSharedVolumes(ctx, controller.Client, &plan)
+}
+
+// previewer makes a controller that can do nothing but Preview.
+func previewer(
+	ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string,
+) (*clustercsidriver.Reconciler, error) {
+	controller, err := app.FromEnvironment(d, func(variable string) string {
+		if value := lookup(variable); value != "" || !strings.HasSuffix(variable, "_IMAGE") {
+			return value
+		}
+		// Which image it will be changes nothing of the plan.
+		return "unknown"
+	})
+	if err != nil {
+		return nil, err
+	}
+	moves := controller.Migration
+	controller.Client, controller.Kinds = source.cluster, source.kinds
+	controller.Live, controller.Now = controller.Client, time.Now
+	moves.Client, moves.Live, moves.Now = controller.Client, controller.Client, time.Now
+	if controller.Namespace = namespace; controller.Namespace == "" {
+		controller.Namespace, err = moves.OldNamespace(ctx)
+	}
+	if controller.Namespace == "" {
+		controller.Namespace = manager.DefaultNamespace
+	}
+	moves.Namespace = controller.Namespace
+	for _, names := range d.Predecessors {
+		moves.Predecessors = append(moves.Predecessors, &migration.Predecessor{
+			Predecessor: names, Reader: controller.Client, May: source.may, Driver: d, Namespace: controller.Namespace,
+			Constraints: source.constraints,
+		})
+	}
+	return controller, err
+}
+
+// addSharedVolumes adds what is changed of SharedVolumes, their PVs and their PVCs.
+func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration.Plan) error {
+	changed, err := sharedvolume.Preview(ctx, reader)
+	if err != nil {
+		return fmt.Errorf("look at SharedVolumes: %w", err)
+	}
+	for _, object := range changed {
+		kind, err := apiutil.GVKForObject(object, reader.Scheme())
+		if err != nil {
+			return fmt.Errorf("kind of %T %s: %w", object, object.GetName(), err)
+		}
+		plan.Objects = append(plan.Objects, migration.PlannedObject{
+			Action: migration.PlanAdopt, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+		})
+	}
+	plan.Sort()
+	return nil
+}

@@ -1,0 +1,55 @@
+package adopt
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/csi-operators/csi-operators/internal/migration"
+)
+
+// Print writes a plan for people.
+func Print(out io.Writer, driver string, plan migration.Plan) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(table, format, args...) }
+	say("What happens in namespace %s when ClusterCSIDriver %s is created. Nothing has been changed.\n", plan.Namespace, driver)
+	if plan.Blocker != "" {
+		say("\nNothing happens before this is done: %s.\n", plan.Blocker)
+	}
+	for _, problem := range plan.Problems {
+		say("\nCan't be followed: %s\n", problem)
+	}
+	for _, kept := range plan.Kept {
+		say("\nKept: %s\n", kept)
+	}
+	say("\nACTION\tOBJECT\tNOTE\n")
+	for _, object := range plan.Objects {
+		name := object.Name
+		if object.Namespace != "" {
+			name = object.Namespace + "/" + name
+		}
+		say("%s\t%s %s\t%s\n", object.Action, object.Kind, name, object.Note)
+	}
+	if len(plan.Nodes) == 0 {
+		say("\nNo node has a pod of a predecessor.\n")
+	} else {
+		say("\nNode pods that are replaced, %d at a time at most, in this order:\n\nNODE\tOLD POD\tWHEN\tUSED BY\n", plan.AtOnce)
+	}
+	for _, node := range plan.Nodes {
+		when := "at once"
+		if node.Waits {
+			when = "when no pod uses a volume there"
+		}
+		say("%s\t%s\t%s\t%s\n", node.Node, node.Pod, when, strings.Join(node.UsedBy, ", "))
+	}
+	if slices.ContainsFunc(plan.Nodes, func(node migration.PlannedNode) bool { return node.Waits }) {
+		say("\nThe mounts of these pods would hang without their old node pod. Drain the nodes, end the pods, or set annotation\n%s=true on the "+
+			"ClusterCSIDriver and start the pods anew afterwards.\n", migration.AcceptRemountAnnotation)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the plan: %w", err)
+	}
+	return nil
+}

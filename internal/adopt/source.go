@@ -1,0 +1,94 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/app"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/watch"
+)
+
+// Source is what a plan is made of.
+type Source struct {
+	cluster     client.Client
+	kinds       map[schema.GroupKind]bool
+	constraints bool
+	may         func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error)
+}
+
+// FromCluster reads a cluster that runs. It can ask what an account may do, and write nothing.
+func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
+	preflight := manager.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
+	kinds, err := app.Connection{Live: cluster, Preflight: preflight}.OptionalKinds(d)
+	if err != nil {
+		return Source{}, err
+	}
+	constraints, err := preflight.Serves(migration.SecurityContextConstraintsKind(), "v1")
+	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
+}
+
+// FromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
+func FromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return Source{}, err
+	}
+	folder, err := mustgather.Open(path, scheme)
+	if err != nil {
+		return Source{}, fmt.Errorf("must-gather: %w", err)
+	}
+	for _, name := range folder.Skipped() {
+		warn("can't be read and is left out: " + name)
+	}
+	if err := warnOfGaps(ctx, folder, warn); err != nil {
+		return Source{}, err
+	}
+	kinds := map[schema.GroupKind]bool{}
+	if infrastructure, err := openshift.ReadInfrastructure(ctx, folder); err == nil && infrastructure != nil {
+		for kind := range watch.OptionalKinds(d) {
+			kinds[kind] = true
+		}
+	}
+	found, err := folder.Client()
+	may := func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error) {
+		return true, nil
+	}
+	return Source{cluster: found, kinds: kinds, constraints: true, may: may}, err
+}
+
+// warnOfGaps says of which namespaces with EFS volumes the folder has no pods: must-gather leaves applications out.
+func warnOfGaps(ctx context.Context, folder client.Reader, warn func(string)) error {
+	volumes, pods := &corev1.PersistentVolumeList{}, &corev1.PodList{}
+	if err := errors.Join(folder.List(ctx, volumes), folder.List(ctx, pods)); err != nil {
+		return fmt.Errorf("must-gather: %w", err)
+	}
+	gaps := map[string]bool{}
+	for _, volume := range volumes.Items {
+		if volume.Spec.CSI != nil && volume.Spec.CSI.Driver == awsefs.Name && volume.Status.Phase == corev1.VolumeBound && volume.Spec.ClaimRef != nil {
+			gaps[volume.Spec.ClaimRef.Namespace] = true
+		}
+	}
+	for _, pod := range pods.Items {
+		delete(gaps, pod.Namespace)
+	}
+	if len(gaps) > 0 {
+		warn(fmt.Sprintf("the folder has no pods of namespaces with EFS volumes: %s. Nodes that they use are not known to wait; "+
+			"gather these namespaces with \"oc adm inspect\" as well", strings.Join(slices.Sorted(maps.Keys(gaps)), ", ")))
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+// Package migrate has the commands about a migration of the EFS driver from another operator.
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/adopt"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+const long = `See what the operator does to take the AWS EFS CSI driver over from another operator, and how far it is.
+
+Nothing is changed. The operator migrates by itself when ClusterCSIDriver efs.csi.aws.com is created.`
+
+// Command is "migrate".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("migrate", "See how the EFS driver is migrated from another operator", long, planCommand(p), statusCommand(p))
+}
+
+type options struct {
+	folder, namespace string
+}
+
+func (o *options) add(command *cobra.Command) {
+	command.Flags().StringVar(&o.namespace, "operator-namespace", "",
+		"`namespace` where the operator is, or will be, installed; default: that of the predecessor's DaemonSet")
+}
+
+func planCommand(p *plugin.Plugin) *cobra.Command {
+	var wanted options
+	command := &cobra.Command{
+		Use: "plan", Short: "List what would be done with each object and each node", Args: plugin.NoArgs,
+		Long: "List what would be done with each object and each node, and which pods a node waits for.\n\n" +
+			"Exit codes: 0 nothing is in the way; 3 something is.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			plan, _, err := planOf(command.Context(), p, wanted)
+			if err != nil {
+				return err
+			}
+			if p.Output == plugin.Table {
+				err = adopt.Print(p.Streams.Out, awsefs.Name, plan)
+			} else {
+				err = p.Print(plan, nil)
+			}
+			if err == nil && (plan.Blocker != "" || len(plan.Problems) > 0) {
+				return &plugin.ExitError{Code: plugin.Wrong}
+			}
+			return err
+		},
+	}
+	wanted.add(command)
+	command.Flags().StringVar(&wanted.folder, "must-gather", "", "`folder` of \"oc adm must-gather\" or \"oc adm inspect\" to read instead of a cluster")
+	return command
+}
+
+// planOf makes the plan, and reports whether the ClusterCSIDriver is there; of a folder it does not.
+func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
+	d := awsefs.Driver()
+	var source adopt.Source
+	if wanted.folder != "" {
+		source, err = adopt.FromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
+	} else {
+		var cluster *plugin.Cluster
+		if cluster, err = p.Connect(); err != nil {
+			return plan, false, err
+		}
+		if source, err = adopt.FromCluster(cluster, d); err != nil {
+			return plan, false, err
+		}
+		installed, err = cluster.Find(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
+	}
+	if err != nil {
+		return plan, false, err
+	}
+	// Settings of an operator that is not there yet are the defaults.
+	plan, err = adopt.Plan(ctx, source, d, wanted.namespace, func(string) string { return "" })
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("a plan wants the rights of a cluster administrator, because a part of it would mislead: %w", err)
+	}
+	return plan, installed, err
+}
+
+// Status is how far a migration is.
+type Status struct {
+	// Phase is one of the phases below.
+	Phase   string `json:"phase"`
+	Message string `json:"message"`
+	// Left are the nodes that have a pod of a predecessor.
+	Left []migration.PlannedNode `json:"left"`
+	// Objects is how many objects are still to be adopted, changed or deleted.
+	Objects int `json:"objects"`
+}
+
+// Phases of a migration.
+const (
+	done     = "Done"
+	blocked  = "Blocked"
+	notBegun = "NotBegun"
+	waiting  = "WaitingForPods"
+	goesOn   = "Migrating"
+)
+
+// statusOf is pure.
+func statusOf(plan migration.Plan, installed bool) Status {
+	found := Status{Left: plan.Nodes}
+	for _, object := range plan.Objects {
+		if object.Action == migration.PlanAdopt || object.Action == migration.PlanDelete {
+			found.Objects++
+		}
+	}
+	held := 0
+	for _, node := range plan.Nodes {
+		if node.Waits {
+			held++
+		}
+	}
+	switch {
+	case plan.Blocker != "":
+		found.Phase, found.Message = blocked, plan.Blocker
+	case len(plan.Nodes) == 0 && found.Objects == 0:
+		found.Phase, found.Message = done, "no other operator has left anything of the driver"
+	case !installed:
+		found.Phase = notBegun
+		found.Message = "the operator begins when ClusterCSIDriver " + awsefs.Name + " is created; \"oc storage migrate plan\" says what it does"
+	case held > 0 && held == len(plan.Nodes):
+		found.Phase = waiting
+		found.Message = fmt.Sprintf("pods use volumes on all %d nodes that are left: drain these nodes, or end the pods", held)
+	default:
+		found.Phase = goesOn
+		found.Message = fmt.Sprintf("%d nodes have a pod of the predecessor, %d of them in use; %d at a time are replaced", len(plan.Nodes), held, plan.AtOnce)
+	}
+	return found
+}
+
+func statusCommand(p *plugin.Plugin) *cobra.Command {
+	var wanted options
+	command := &cobra.Command{
+		Use: "status", Short: "See how far a migration is, and what it waits for", Args: plugin.NoArgs,
+		Long: "See how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something is in the way; 4 it goes on, or has not begun.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			plan, installed, err := planOf(command.Context(), p, wanted)
+			if err != nil {
+				return err
+			}
+			status := statusOf(plan, installed)
+			if err := p.Print(status, status.rows()); err != nil {
+				return err
+			}
+			return status.exit()
+		},
+	}
+	wanted.add(command)
+	return command
+}
+
+func (s Status) rows() [][]string {
+	rows := [][]string{
+		{"STATE", "NODES LEFT", "OBJECTS LEFT"},
+		{s.Phase, fmt.Sprint(len(s.Left)), fmt.Sprint(s.Objects)},
+		{""}, {s.Message + "."},
+	}
+	if len(s.Left) > 0 {
+		rows = append(rows, []string{""}, []string{"NODE", "OLD POD", "USED BY"})
+	}
+	for _, node := range s.Left {
+		rows = append(rows, []string{node.Node, node.Pod, strings.Join(node.UsedBy, ", ")})
+	}
+	return rows
+}
+
+func (s Status) exit() error {
+	switch s.Phase {
+	case done:
+		return nil
+	case blocked:
+		return &plugin.ExitError{Code: plugin.Wrong}
+	default:
+		return &plugin.ExitError{Code: plugin.Unfinished}
+	}
+}

@@ -1,0 +1,78 @@
+package migrate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
+)
+
+func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
+	none := plugintest.Cluster(t)
+	line := []string{"migrate", "plan", "--must-gather", "testdata/community"}
+	golden.CompareText(t, "plan.txt", plugintest.Run(t, none, "", Command, line...).Text())
+	golden.CompareText(t, "plan.json", plugintest.Run(t, none, "", Command, append(line, "-o", "json")...).Text())
+	line[3] = "testdata/nothing"
+	if got := plugintest.Run(t, none, "", Command, line...); got.Code != plugin.Failed || !strings.Contains(got.Err.Error(), "does not exist") {
+		t.Error(got.Text())
+	}
+	if len(none.Reads) > 0 {
+		t.Errorf("the cluster is asked %q", none.Reads)
+	}
+}
+
+// A cluster that can't be asked what an account may do is no cluster for a plan.
+func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := mustgather.Open("testdata/community", scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := folder.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.CompareText(t, "status-cluster.txt", plugintest.Run(t, cluster, "", Command, "migrate", "status").Text())
+	golden.CompareText(t, "status-cluster.yaml", plugintest.Run(t, cluster, "", Command, "migrate", "status", "-o", "yaml").Text())
+}
+
+func TestTheStatusOfAMigration(t *testing.T) {
+	nodes := func(waits ...bool) []migration.PlannedNode {
+		var made []migration.PlannedNode
+		for _, one := range waits {
+			made = append(made, migration.PlannedNode{Node: "n", Pod: "p", Waits: one})
+		}
+		return made
+	}
+	adopted := []migration.PlannedObject{{Action: migration.PlanAdopt}, {Action: migration.PlanKeep}, {Action: migration.PlanDelete}}
+	for name, tc := range map[string]struct {
+		plan      migration.Plan
+		installed bool
+		want      Status
+		code      int
+	}{
+		"blocked": {migration.Plan{Blocker: "uninstall it", Nodes: nodes(true)}, true, Status{Phase: blocked, Message: "uninstall it", Left: nodes(true)}, plugin.Wrong},
+		"nothing": {migration.Plan{}, false, Status{Phase: done, Message: "no other operator has left anything of the driver"}, 0},
+		"not begun": {migration.Plan{Objects: adopted}, false, Status{Phase: notBegun, Objects: 2, Message: "the operator begins when ClusterCSIDriver " +
+			"efs.csi.aws.com is created; \"oc storage migrate plan\" says what it does"}, plugin.Unfinished},
+		"held": {migration.Plan{Nodes: nodes(true, true)}, true, Status{Phase: waiting, Left: nodes(true, true),
+			Message: "pods use volumes on all 2 nodes that are left: drain these nodes, or end the pods"}, plugin.Unfinished},
+		"goes on": {migration.Plan{Nodes: nodes(true, false), AtOnce: 1}, true, Status{Phase: goesOn, Left: nodes(true, false),
+			Message: "2 nodes have a pod of the predecessor, 1 of them in use; 1 at a time are replaced"}, plugin.Unfinished},
+	} {
+		got := statusOf(tc.plan, tc.installed)
+		if diff := cmp.Diff(tc.want, got); diff != "" || plugin.Code(got.exit()) != tc.code {
+			t.Errorf("%s: code %d (-want +got):\n%s", name, plugin.Code(got.exit()), diff)
+		}
+	}
+}
