@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/collect"
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
@@ -34,7 +35,7 @@ func main() {
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
-		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p))
+		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p), collect.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }

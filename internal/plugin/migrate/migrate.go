@@ -136,7 +136,8 @@ func statusOf(plan migration.Plan, installed bool) Status {
 		found.Message = fmt.Sprintf("pods use volumes on all %d nodes that are left: drain these nodes, or end the pods", held)
 	default:
 		found.Phase = goesOn
-		found.Message = fmt.Sprintf("%d nodes have a pod of the predecessor, %d of them in use; %d at a time are replaced", len(plan.Nodes), held, plan.AtOnce)
+		found.Message = fmt.Sprintf("%d nodes have a pod of the predecessor, %d of them in use; %d at a time are replaced",
+			len(plan.Nodes), held, plan.AtOnce)
 	}
 	return found
 }

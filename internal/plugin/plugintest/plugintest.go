@@ -53,12 +53,20 @@ func (r Result) Text() string {
 // Now is the time of all commands.
 func Now() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }
 
+// Plugin is one in the namespace "my-project", with an answer to its question.
+func Plugin(t *testing.T, cluster client.Client, answer string) *plugin.Plugin {
+	t.Helper()
+	p := plugin.New(genericiooptions.IOStreams{In: strings.NewReader(answer), Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
+	p.Now, p.Poll, p.Cluster = Now, time.Millisecond, plugin.NewCluster(cluster, nil, "my-project")
+	return p
+}
+
 // Run runs a command line below "oc storage", with an answer to its question, in the namespace "my-project".
 func Run(t *testing.T, cluster client.Client, answer string, make func(*plugin.Plugin) *cobra.Command, line ...string) Result {
 	t.Helper()
 	var out, problems bytes.Buffer
-	p := plugin.New(genericiooptions.IOStreams{In: strings.NewReader(answer), Out: &out, ErrOut: &problems})
-	p.Now, p.Poll, p.Cluster = Now, time.Millisecond, plugin.NewCluster(cluster, nil, "my-project")
+	p := Plugin(t, cluster, answer)
+	p.Streams.Out, p.Streams.ErrOut = &out, &problems
 	root := p.Root("oc storage", "test", make(p))
 	root.SetArgs(line)
 	err := root.ExecuteContext(t.Context())

@@ -119,7 +119,8 @@ func createError(err error, where string) error {
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was not created: the cluster serves no SharedVolumes, or has no such namespace. "+
 			"\"oc storage install efs\" installs the operator that serves them: %w", where, err)}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was refused, and \"oc storage share explain\" says who may use what: %w", where, err)}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s was refused, and \"oc storage share explain\" says who may use what: %w",
+			where, err)}
 	default:
 		return fmt.Errorf("create %s: %w", where, err)
 	}

@@ -1,0 +1,70 @@
+package collect
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// archive is a .tar.gz that has its name only when it is complete: who interrupts leaves nothing behind that looks like one.
+type archive struct {
+	name   string
+	folder string
+	file   *os.File
+	zip    *gzip.Writer
+	tar    *tar.Writer
+	now    time.Time
+	files  int
+}
+
+func newArchive(name string, now time.Time) (*archive, error) {
+	if _, err := os.Stat(name); err == nil {
+		return nil, fmt.Errorf("%s exists: choose another name with --file", name)
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), ".oc-storage-*.partial")
+	if err != nil {
+		return nil, fmt.Errorf("make the archive: %w", err)
+	}
+	zip := gzip.NewWriter(file)
+	folder := strings.TrimSuffix(filepath.Base(name), ".tar.gz")
+	return &archive{name: name, folder: folder, file: file, zip: zip, tar: tar.NewWriter(zip), now: now}, nil
+}
+
+// add adds a file.
+func (a *archive) add(name string, content []byte) error {
+	header := &tar.Header{Name: path.Join(a.folder, name), Mode: 0o600, Size: int64(len(content)), ModTime: a.now, Typeflag: tar.TypeReg}
+	if err := a.tar.WriteHeader(header); err != nil {
+		return fmt.Errorf("write %s into the archive: %w", name, err)
+	}
+	if _, err := io.Copy(a.tar, bytes.NewReader(content)); err != nil {
+		return fmt.Errorf("write %s into the archive: %w", name, err)
+	}
+	a.files++
+	return nil
+}
+
+// close completes it.
+func (a *archive) close() error {
+	for _, part := range []io.Closer{a.tar, a.zip, a.file} {
+		if err := part.Close(); err != nil {
+			return fmt.Errorf("complete the archive: %w", err)
+		}
+	}
+	if err := os.Rename(a.file.Name(), a.name); err != nil {
+		return fmt.Errorf("complete the archive: %w", err)
+	}
+	return nil
+}
+
+// drop removes what is not complete. After close it does nothing.
+func (a *archive) drop() {
+	_ = a.file.Close()
+	_ = os.Remove(a.file.Name())
+}

@@ -1,0 +1,277 @@
+// Package collect gathers what is needed to find out what is wrong with a driver into one archive, without Secrets, tokens, keys and passwords.
+package collect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+const long = `Gather objects, events and logs of the CSI drivers into one archive, to find out what is wrong, or to send it.
+
+Secrets are never read. Tokens, keys and passwords in logs and objects are redacted. Look through the archive before you give it away: it has names of
+namespaces, nodes, pods and volumes.`
+
+type options struct {
+	file  string
+	since time.Duration
+	nodes []string
+}
+
+// Command is "collect".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newLive(cluster.Config) })
+}
+
+func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cobra.Command {
+	var wanted options
+	made := &cobra.Command{
+		Use: "collect", Short: "Gather what support needs into one archive, without secrets", Long: long, Args: plugin.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if wanted.since < 0 {
+				return plugin.Usage("--since %s: must not be negative", wanted.since)
+			}
+			if wanted.file != "" && !strings.HasSuffix(wanted.file, ".tar.gz") {
+				return plugin.Usage("--file %s: must end in .tar.gz", wanted.file)
+			}
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			read, err := connect(cluster)
+			if err != nil {
+				return err
+			}
+			return run(command.Context(), p, cluster, read, wanted)
+		},
+	}
+	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage- with the time, in this folder")
+	made.Flags().DurationVar(&wanted.since, "since", 0, "only logs that are not older than this `long`; default: all")
+	made.Flags().StringArrayVar(&wanted.nodes, "node", nil, "also the journal of the kubelet of this `node`; can be repeated")
+	return made
+}
+
+// collection is one run.
+type collection struct {
+	plugin  *plugin.Plugin
+	cluster *plugin.Cluster
+	logs    logs
+	options
+	archive  *archive
+	redactor *redactor
+	bar      *plugin.Progress
+	// problems are what could not be read.
+	problems    []string
+	done, total int
+}
+
+// Result is what was written.
+type Result struct {
+	File     string   `json:"file"`
+	Files    int      `json:"files"`
+	Redacted int      `json:"redacted"`
+	Problems []string `json:"problems"`
+}
+
+func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, read logs, wanted options) error {
+	name := cmp.Or(wanted.file, "oc-storage-"+p.Now().UTC().Format("20060102-150405")+".tar.gz")
+	target, err := newArchive(name, p.Now())
+	if err != nil {
+		return err
+	}
+	defer target.drop()
+	c := &collection{
+		plugin: p, cluster: cluster, logs: read, options: wanted, archive: target, redactor: newRedactor(), bar: p.Progress(), problems: []string{},
+	}
+	err = c.all(ctx)
+	c.bar.End()
+	if ctx.Err() != nil {
+		return &plugin.ExitError{Code: plugin.Unfinished, Err: errors.New("interrupted: no archive was written; run the command again")}
+	}
+	if err != nil {
+		return err
+	}
+	result := Result{File: name, Files: target.files, Redacted: c.redactor.count, Problems: c.problems}
+	return p.Print(result, result.rows())
+}
+
+func (r Result) rows() [][]string {
+	text := fmt.Sprintf("Wrote %s: %d files, %d values redacted, %d things could not be read.", r.File, r.Files, r.Redacted, len(r.Problems))
+	if len(r.Problems) > 0 {
+		text += " problems.txt in it names these."
+	}
+	return [][]string{{text}, {"Look through it before you give it away: it has names of namespaces, nodes, pods and volumes."}}
+}
+
+// all reads everything. What can't be read stops nothing.
+func (c *collection) all(ctx context.Context) error {
+	namespaces, err := c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	pods, err := c.pods(ctx, namespaces)
+	if err != nil {
+		return err
+	}
+	files, wanted := logsOf(pods), kinds()
+	c.total = len(wanted) + len(files) + len(c.nodes)
+	for _, kind := range wanted {
+		if err := c.kind(ctx, kind, namespaces); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		from := func() (io.ReadCloser, error) { return c.logs.Pod(ctx, file, c.since) }
+		if err := c.log(ctx, file.name(), from); err != nil {
+			return err
+		}
+	}
+	for _, node := range c.nodes {
+		from := func() (io.ReadCloser, error) { return c.logs.Kubelet(ctx, node) }
+		if err := c.log(ctx, path.Join("nodes", node, "kubelet.log"), from); err != nil {
+			return err
+		}
+	}
+	for _, right := range c.cluster.Missing() {
+		c.problems = append(c.problems, "missing right: "+right.String())
+	}
+	if len(c.problems) > 0 {
+		if err := c.archive.add("problems.txt", []byte(strings.Join(c.problems, "\n")+"\n")); err != nil {
+			return err
+		}
+	}
+	return c.archive.close()
+}
+
+// namespaces are those in which drivers or their operators run.
+func (c *collection) namespaces(ctx context.Context) ([]string, error) {
+	names, found := namesOf(drivers.All()), map[string]bool{}
+	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
+		if _, err := c.cluster.FindAll(ctx, list); err != nil {
+			return nil, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if object, ok := item.(client.Object); ok && names[object.GetName()] {
+				found[object.GetNamespace()] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for the namespaces of drivers: %w", err)
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// pods are those of the namespaces of drivers.
+func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Pod, error) {
+	var found []corev1.Pod
+	for _, namespace := range namespaces {
+		list := &corev1.PodList{}
+		if _, err := c.cluster.FindAll(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		found = append(found, list.Items...)
+	}
+	return found, nil
+}
+
+// kind adds a file for each namespace of a kind, or one for the cluster.
+func (c *collection) kind(ctx context.Context, of kind, namespaces []string) error {
+	namespacesOfDrivers := namespaces
+	if !of.namespaced || of.everywhere {
+		namespaces = []string{""}
+	}
+	count := 0
+	for _, namespace := range namespaces {
+		items := []any{}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
+		err := volume.EachPage(ctx, c.cluster.Lenient(), list, func(page *unstructured.UnstructuredList) {
+			for i := range page.Items {
+				if of.Kind == "Event" && !isAboutVolumes(page.Items[i].Object, namespacesOfDrivers) {
+					continue
+				}
+				c.redactor.object(page.Items[i].Object)
+				items = append(items, page.Items[i].Object)
+			}
+		}, client.InNamespace(namespace))
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("interrupted: %w", ctx.Err())
+		case err != nil:
+			c.problems = append(c.problems, fmt.Sprintf("%s: %v", of.Kind, err))
+			continue
+		case len(items) == 0:
+			continue
+		}
+		count += len(items)
+		if err := c.objects(path.Join("objects", namespace, strings.ToLower(of.Kind)+".yaml"), items); err != nil {
+			return err
+		}
+	}
+	c.step(of.Kind, fmt.Sprintf("%d objects", count))
+	return nil
+}
+
+// objects adds a list.
+func (c *collection) objects(name string, items []any) error {
+	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	var clean bytes.Buffer
+	if err := c.redactor.text(&clean, bytes.NewReader(text)); err != nil {
+		return fmt.Errorf("redact %s: %w", name, err)
+	}
+	return c.archive.add(name, clean.Bytes())
+}
+
+// log adds a log.
+func (c *collection) log(ctx context.Context, name string, open func() (io.ReadCloser, error)) error {
+	var clean bytes.Buffer
+	stream, err := open()
+	if err == nil {
+		err = c.redactor.text(&clean, io.LimitReader(stream, mostBytes))
+		_ = stream.Close()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	case err != nil:
+		c.problems = append(c.problems, c.redactor.line(fmt.Sprintf("%s: %v", name, err)))
+		c.step(name, "can't be read")
+		if clean.Len() == 0 {
+			return nil
+		}
+	default:
+		c.step(name, fmt.Sprintf("%d bytes", clean.Len()))
+	}
+	return c.archive.add(name, clean.Bytes())
+}
+
+func (c *collection) step(what, state string) {
+	c.done++
+	c.bar.Step(plugin.Step{Done: c.done, Total: c.total, What: what, State: state})
+}

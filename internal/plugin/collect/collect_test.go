@@ -1,0 +1,248 @@
+package collect
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
+)
+
+// planted are secrets in all places where there can be some.
+func planted() []string {
+	return []string{
+		"AKIAPLANTEDPLANTED01", "planted-password-1", "planted-password-2", "planted-password-3", "planted-token-4", "planted-key-5",
+		"eyJwbGFudGVk.eyJwbGFudGVk.cGxhbnRlZA", "PLANTEDPRIVATEKEY", "planted-in-a-secret", "planted-in-an-error",
+	}
+}
+
+// canned logs have planted secrets.
+type cannedLogs struct {
+	asked []string
+	since time.Duration
+	// interrupt, if set, is called with the first log.
+	interrupt func()
+}
+
+// Pod is a log, or an error.
+func (c *cannedLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
+	c.asked, c.since = append(c.asked, of.name()), since
+	if c.interrupt != nil {
+		c.interrupt()
+		return nil, ctx.Err()
+	}
+	if of.previous {
+		return nil, errors.New("refused with token=planted-in-an-error")
+	}
+	return io.NopCloser(strings.NewReader(strings.Join([]string{
+		"mounted fs-1234cdef",
+		"key AKIAPLANTEDPLANTED01 and password=planted-password-1",
+		`{"token":"planted-token-4"}`,
+		"Authorization: Bearer eyJwbGFudGVk.eyJwbGFudGVk.cGxhbnRlZA",
+		"-----BEGIN PRIVATE KEY-----", "PLANTEDPRIVATEKEY", "-----END PRIVATE KEY-----", "served",
+	}, "\n"))), nil
+}
+
+// Kubelet is a log.
+func (c *cannedLogs) Kubelet(_ context.Context, node string) (io.ReadCloser, error) {
+	c.asked = append(c.asked, "kubelet of "+node)
+	return io.NopCloser(strings.NewReader("AWS_SECRET_ACCESS_KEY=planted-key-5\nMountVolume failed\n")), nil
+}
+
+func objects() []client.Object {
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "efs-csi-node"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "efs-csi-node-a"}}
+	pod.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "planted-password-3"}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "init"}}
+	pod.Spec.Containers = []corev1.Container{{
+		Name: "csi-driver", Env: []corev1.EnvVar{{Name: "DB_PASSWORD", Value: "planted-password-2"}}, Args: []string{"--password=planted-password-1"},
+	}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "csi-driver", RestartCount: 1}}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "s"}, StringData: map[string]string{"a": "planted-in-a-secret"}}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: "efs.csi.aws.com"}
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "data"}}
+	return []client.Object{daemonSet, pod, other, secret, class, pvc}
+}
+
+func with(read logs) func(*plugin.Plugin) *cobra.Command {
+	return func(p *plugin.Plugin) *cobra.Command {
+		return command(p, func(*plugin.Cluster) (logs, error) { return read, nil })
+	}
+}
+
+// contentOf are the files of an archive.
+func contentOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	zip, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for archive := tar.NewReader(zip); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[header.Name] = string(text)
+	}
+}
+
+func TestTheArchiveHasNoSecretThatWasPlanted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cluster, read := plugintest.Cluster(t, objects()...), &cannedLogs{}
+	result := plugintest.Run(t, cluster, "", with(read), "collect", "--node", "a", "--since", "1h")
+	found := contentOf(t, "oc-storage-20260504-120000.tar.gz")
+	var text strings.Builder
+	text.WriteString(result.Text())
+	for name, content := range found {
+		text.WriteString(name + content)
+	}
+	for _, secret := range planted() {
+		if strings.Contains(text.String(), secret) {
+			t.Errorf("%s is in the archive or in what is printed", secret)
+		}
+	}
+	for _, kept := range []string{"mounted fs-1234cdef", "served", "MountVolume failed", "provisioner: efs.csi.aws.com"} {
+		if !strings.Contains(text.String(), kept) {
+			t.Errorf("%s is not in the archive", kept)
+		}
+	}
+	for _, what := range append(cluster.Reads, cluster.Writes...) {
+		if strings.Contains(what, "Secret") {
+			t.Errorf("%s", what)
+		}
+	}
+	if len(cluster.Writes) > 0 || read.since != time.Hour {
+		t.Errorf("it writes %q, and asks since %s", cluster.Writes, read.since)
+	}
+}
+
+func TestAnArchiveOfADriver(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	cluster := plugintest.Cluster(t, objects()...)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no right"))
+	cluster.Fail = func(request string) error {
+		switch request {
+		case "list Node":
+			return refused
+		case "list CSINode":
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	result := plugintest.Run(t, cluster, "", with(&cannedLogs{}), "collect", "--file", "case.tar.gz", "--node", "a")
+	var names []string
+	found := contentOf(t, "case.tar.gz")
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	again := plugintest.Run(t, cluster, "", with(&cannedLogs{}), "collect", "--file", "case.tar.gz")
+	left, err := filepath.Glob(".oc-storage*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+	t.Chdir(here)
+	golden.CompareText(t, "collect.txt", result.Text()+"-- files\n"+strings.Join(names, "\n")+"\n-- problems.txt\n"+found["case/problems.txt"])
+	golden.CompareText(t, "collect-again.txt", again.Text())
+}
+
+func TestAnInterruptedArchiveLeavesNothingBehind(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, end := context.WithCancel(t.Context())
+	p := plugintest.Plugin(t, plugintest.Cluster(t, objects()...), "")
+	err := run(ctx, p, p.Cluster, &cannedLogs{interrupt: end}, options{})
+	want := "interrupted: no archive was written; run the command again"
+	if err == nil || err.Error() != want || plugin.Code(err) != plugin.Unfinished {
+		t.Errorf("%v, want %s", err, want)
+	}
+	left, err := os.ReadDir(".")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWrongFlagsWriteNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for want, line := range map[string][]string{
+		"--since -1s: must not be negative": {"collect", "--since", "-1s"},
+		"--file a.zip: must end in .tar.gz": {"collect", "--file", "a.zip"},
+		`unexpected argument "everything"`:  {"collect", "everything"},
+	} {
+		got := plugintest.Run(t, plugintest.Cluster(t), "", with(&cannedLogs{}), line...)
+		if got.Code != plugin.WrongUsage || got.Err.Error() != want {
+			t.Errorf("%q: %s", line, got.Text())
+		}
+	}
+	if got := plugintest.Run(t, plugintest.Cluster(t), "", with(&cannedLogs{}), "collect", "--file", "absent/a.tar.gz"); got.Code != plugin.Failed {
+		t.Error(got.Text())
+	}
+}
+
+func TestEventsOfDriversAndVolumesCount(t *testing.T) {
+	event := func(namespace, kind, reason string) map[string]any {
+		return map[string]any{"metadata": map[string]any{"namespace": namespace}, "involvedObject": map[string]any{"kind": kind}, "reason": reason}
+	}
+	for name, tc := range map[string]struct {
+		event map[string]any
+		want  bool
+	}{
+		"of a driver":       {event("drivers", "Pod", "Killing"), true},
+		"of a PVC":          {event("my-project", "PersistentVolumeClaim", "Resizing"), true},
+		"a mount":           {event("my-project", "Pod", "FailedMount"), true},
+		"of an application": {event("my-project", "Pod", "BackOff"), false},
+	} {
+		if got := isAboutVolumes(tc.event, []string{"drivers"}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestNoKindHoldsSecrets(t *testing.T) {
+	var found []string
+	for _, kind := range kinds() {
+		if kind.Kind == "Secret" || kind.Kind == "ConfigMap" || kind.Version == "" {
+			found = append(found, kind.Kind)
+		}
+	}
+	if diff := cmp.Diff([]string(nil), found); diff != "" {
+		t.Errorf("kinds that may hold secrets (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,115 @@
+package collect
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// kind is what is read of one kind. Secrets are no kind of this list, and a test holds that.
+type kind struct {
+	schema.GroupVersionKind
+	// namespaced kinds are read in the namespaces of drivers only, unless everywhere is set.
+	namespaced, everywhere bool
+}
+
+func kinds() []kind {
+	of := func(group, version, name string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: version, Kind: name}
+	}
+	cluster := func(gvk schema.GroupVersionKind) kind { return kind{GroupVersionKind: gvk} }
+	local := func(gvk schema.GroupVersionKind) kind { return kind{GroupVersionKind: gvk, namespaced: true} }
+	everywhere := func(gvk schema.GroupVersionKind) kind {
+		return kind{GroupVersionKind: gvk, namespaced: true, everywhere: true}
+	}
+	return []kind{
+		cluster(of("operator.openshift.io", "v1", "ClusterCSIDriver")),
+		cluster(of("operator.openshift.io", "v1", "Storage")),
+		cluster(of("config.openshift.io", "v1", "ClusterOperator")),
+		cluster(of("config.openshift.io", "v1", "ClusterVersion")),
+		cluster(of("config.openshift.io", "v1", "Infrastructure")),
+		cluster(of("config.openshift.io", "v1", "Proxy")),
+		cluster(of("storage.k8s.io", "v1", "CSIDriver")),
+		cluster(of("storage.k8s.io", "v1", "CSINode")),
+		cluster(of("storage.k8s.io", "v1", "StorageClass")),
+		cluster(of("storage.k8s.io", "v1", "VolumeAttachment")),
+		cluster(of("", "v1", "PersistentVolume")),
+		cluster(of("", "v1", "Node")),
+		everywhere(of("", "v1", "PersistentVolumeClaim")),
+		everywhere(of("aws-efs.managed.openshift.io", "v1alpha1", "SharedVolume")),
+		local(of("", "v1", "Pod")),
+		everywhere(of("", "v1", "Event")),
+		local(of("", "v1", "ServiceAccount")),
+		local(of("apps", "v1", "DaemonSet")),
+		local(of("apps", "v1", "Deployment")),
+		local(of("operators.coreos.com", "v1alpha1", "Subscription")),
+		local(of("operators.coreos.com", "v1alpha1", "ClusterServiceVersion")),
+		local(of("operators.coreos.com", "v1alpha1", "InstallPlan")),
+		local(of("operators.coreos.com", "v1", "OperatorGroup")),
+		{GroupVersionKind: of("cloudcredential.openshift.io", "v1", "CredentialsRequest"), namespaced: true, everywhere: true},
+	}
+}
+
+// namesOf are the names of the workloads of drivers and their operators, by which the namespaces of drivers are found.
+func namesOf(all []driver.Driver) map[string]bool {
+	names := map[string]bool{"cluster-storage-operator": true}
+	for _, one := range all {
+		names[one.DaemonSet], names[one.Deployment], names[one.Operator] = true, true, true
+		for _, predecessor := range one.Predecessors {
+			names[predecessor.DaemonSet], names[predecessor.Operator] = true, true
+		}
+	}
+	delete(names, "")
+	return names
+}
+
+// isAboutVolumes tells which events count: those of the drivers, and those about volumes, of which pods have some.
+func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
+	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
+	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")
+	reason, _, _ := unstructured.NestedString(event, "reason")
+	return slices.Contains(namespacesOfDrivers, namespace) ||
+		slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "SharedVolume", "ClusterCSIDriver", "StorageClass"}, about) ||
+		slices.ContainsFunc([]string{"Mount", "Attach", "Volume", "Provisioning"}, func(part string) bool { return strings.Contains(reason, part) })
+}
+
+// logFile is a log to read.
+type logFile struct {
+	pod       *corev1.Pod
+	container string
+	previous  bool
+}
+
+// name is where it is in the archive.
+func (l logFile) name() string {
+	name := l.container
+	if l.previous {
+		name += ".previous"
+	}
+	return path.Join("logs", l.pod.Namespace, l.pod.Name, name+".log")
+}
+
+// logsOf are the logs of pods: of all containers, and of those before them that have ended.
+func logsOf(pods []corev1.Pod) []logFile {
+	var files []logFile
+	for i := range pods {
+		pod := &pods[i]
+		restarted := map[string]bool{}
+		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+			restarted[status.Name] = status.RestartCount > 0
+		}
+		for _, container := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			files = append(files, logFile{pod: pod, container: container.Name})
+			if restarted[container.Name] {
+				files = append(files, logFile{pod: pod, container: container.Name, previous: true})
+			}
+		}
+	}
+	return files
+}
