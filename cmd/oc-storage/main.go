@@ -17,6 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin/leftovers"
 	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
 	"github.com/csi-operators/csi-operators/internal/plugin/share"
@@ -35,7 +36,7 @@ func main() {
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
-		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p), collect.Command(p))
+		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p), collect.Command(p), leftovers.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }

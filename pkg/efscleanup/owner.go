@@ -86,3 +86,8 @@ func outside(arn, account, region string) string {
 		return ""
 	}
 }
+
+// Refusal says why an object with these tags may not be deleted for a cluster; empty if it may.
+func Refusal(infraID string, tags map[string]string) string {
+	return owner{infraID: infraID}.problem(tags)
+}

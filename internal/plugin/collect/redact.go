@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -36,7 +37,8 @@ func words() []string {
 }
 
 func newRedactor() *redactor {
-	const name = `[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|(?:access|account|private|api|shared|storage|client)[ _-]?key(?:[ _-]?(?:id|data))?|` +
+	const name = `[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|` +
+		`(?:access|account|private|api|shared|storage|client)[ _-]?key(?:[ _-]?(?:id|data))?|` +
 		`key-data|connection[ _-]?string|signature|\bsig|credential|authorization|cookie|\bauth|dockerconfigjson|dockercfg)`
 	const value = `(\\?"[^"]*"|'[^']*'|[^\s"',;&\\]+)`
 	return &redactor{
@@ -73,7 +75,8 @@ func (r *redactor) line(text string) string {
 // isHarmless tells words of a sentence, such as "failed to get secret: not found", from values.
 func isHarmless(value string) bool {
 	return strings.HasPrefix(value, hidden) || slices.Contains([]string{
-		"", `""`, "''", "not", "no", "is", "was", "the", "a", "an", "failed", "cannot", "can't", "could", "null", "<nil>", "nil", "true", "false", "{}", "[]", "{", "[", "|", ">",
+		"", `""`, "''", "not", "no", "is", "was", "the", "a", "an", "failed", "cannot", "can't", "could",
+		"null", "<nil>", "nil", "true", "false", "{}", "[]", "{", "[", "|", ">",
 	}, strings.ToLower(value))
 }
 
@@ -90,7 +93,7 @@ func (r *redactor) text(out io.Writer, in io.Reader) error {
 			}
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // A reader returns this very value.
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("read: %w", err)

@@ -1,0 +1,93 @@
+package leftovers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+// deleter deletes what a plan lists. It is made only after a yes.
+type deleter struct {
+	cluster client.Client
+	// cloud is nil if AWS is not asked.
+	cloud   cloud
+	infraID string
+	drivers map[string]bool
+	// used reads anew which access points something in the cluster names, or why none may go.
+	used func(ctx context.Context) (map[string]bool, error)
+}
+
+// all deletes one after the other. What fails keeps nothing else from it.
+func (d deleter) all(ctx context.Context, items []Item, bar *plugin.Progress) (deleted int, err error) {
+	var failures []error
+	used, unknown := d.used(ctx)
+	for i, item := range items {
+		if ctx.Err() != nil {
+			failures = append(failures, fmt.Errorf("interrupted after %d of %d: run the command again", i, len(items)))
+			break
+		}
+		step := plugin.Step{Done: i + 1, Total: len(items), What: item.Kind + " " + item.Name, State: "deleted"}
+		if err := d.one(ctx, item, used, unknown); err != nil {
+			step.State, step.Problem = "failed: "+err.Error(), true
+			failures = append(failures, fmt.Errorf("%s %s: %w", item.Kind, item.Name, err))
+		} else {
+			deleted++
+		}
+		bar.Step(step)
+	}
+	bar.End()
+	return deleted, errors.Join(failures...)
+}
+
+// one reads an object once more and deletes it.
+func (d deleter) one(ctx context.Context, item Item, used map[string]bool, unknown error) error {
+	switch {
+	case item.Kind == accessPoint && unknown != nil:
+		return unknown
+	case item.Kind == accessPoint && used[item.Name]:
+		return errors.New("it has come into use since it was listed, and stays")
+	case item.Kind == accessPoint:
+		return d.accessPoint(ctx, item.Name)
+	}
+	pv := &corev1.PersistentVolume{}
+	err := d.cluster.Get(ctx, client.ObjectKey{Name: item.Name}, pv)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read it once more: %w", err)
+	case err != nil:
+		return nil
+	}
+	if now, left := volumeItem(pv, d.drivers); !left || now.Kept != "" || pv.UID != item.uid {
+		return errors.New("it has changed since it was listed, and stays: run the command again")
+	}
+	exactly := client.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion}
+	if err := d.cluster.Delete(ctx, pv, exactly); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete it: %w", err)
+	}
+	return nil
+}
+
+// accessPoint deletes one if its tags are still the cluster's.
+func (d deleter) accessPoint(ctx context.Context, id string) error {
+	point, err := d.cloud.AccessPoint(ctx, id)
+	switch {
+	case aws.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read it once more: %w", err)
+	}
+	if refusal := efscleanup.Refusal(d.infraID, point.Tags); refusal != "" {
+		return errors.New("it stays: " + refusal)
+	}
+	if err := d.cloud.DeleteAccessPoint(ctx, id); err != nil && !aws.IsNotFound(err) {
+		return fmt.Errorf("delete it: %w", err)
+	}
+	return nil
+}

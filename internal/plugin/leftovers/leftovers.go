@@ -1,0 +1,234 @@
+// Package leftovers finds what drivers and their operators have left, and deletes it after one question.
+package leftovers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/adopt"
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+const long = `List what is left of drivers: PersistentVolumes without a claim, access points of EFS without a volume, objects of other operators.
+
+Without --delete nothing is changed. With it, the list is deleted after one question. The data of a PersistentVolume stay in the cloud. An access point
+goes without its directory.
+
+AWS is asked only with --account; credentials of another account are refused.
+
+Exit codes: 0 nothing is left, or all was deleted; 1 something failed; 3 something is left.`
+
+// cloud is what this needs of AWS.
+type cloud interface {
+	aws.Identifier
+	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
+	AccessPoint(ctx context.Context, id string) (aws.AccessPoint, error)
+	DeleteAccessPoint(ctx context.Context, id string) error
+}
+
+// sources are what is asked beside the objects of the cluster.
+type sources struct {
+	connect      func(ctx context.Context, region string) (cloud, error)
+	predecessors func(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error)
+}
+
+type options struct {
+	remove, yes bool
+	account     string
+}
+
+// Command is "leftovers".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return command(p, sources{
+		connect: func(ctx context.Context, region string) (cloud, error) {
+			return aws.New(ctx, aws.Options{Region: region}) //nolint:wrapcheck // The caller says what failed.
+		},
+		predecessors: fromPlan,
+	})
+}
+
+// fromPlan is what the plan of a migration would delete.
+func fromPlan(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error) {
+	source, err := adopt.FromCluster(cluster, awsefs.Driver())
+	if err != nil {
+		return nil, err
+	}
+	plan, err := adopt.Plan(ctx, source, awsefs.Driver(), "", func(string) string { return "" })
+	var found []migration.PlannedObject
+	for _, object := range plan.Objects {
+		if object.Action == migration.PlanDelete {
+			found = append(found, object)
+		}
+	}
+	return found, err
+}
+
+func command(p *plugin.Plugin, from sources) *cobra.Command {
+	var wanted options
+	made := &cobra.Command{
+		Use: "leftovers", Short: "List or delete what drivers and their operators have left", Long: long, Args: plugin.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if wanted.yes && !wanted.remove {
+				return plugin.Usage("--yes answers the question of --delete, and that is not given")
+			}
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return run(command.Context(), p, cluster, from, wanted)
+		},
+	}
+	made.Flags().BoolVar(&wanted.remove, "delete", false, "delete what is listed, after one question")
+	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
+	made.Flags().StringVar(&wanted.account, "account", "", "`number` of the AWS account, to look for access points as well")
+	return made
+}
+
+func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from sources, wanted options) error {
+	found, connected, err := observe(ctx, cluster, from, wanted.account)
+	if err != nil {
+		return err
+	}
+	plan := planOf(found)
+	if err := p.Print(plan, plan.rows()); err != nil {
+		return err
+	}
+	p.PrintMissing(cluster)
+	todo := plan.deletable()
+	switch {
+	case !wanted.remove && len(plan.Items) > 0:
+		return &plugin.ExitError{Code: plugin.Wrong}
+	case !wanted.remove || len(todo) == 0:
+		return nil
+	}
+	if err := cluster.RequireRights("deletion"); err != nil {
+		return err
+	}
+	if err := p.Confirm(ctx, wanted.yes, questionOf(todo)); err != nil {
+		return err
+	}
+	deleting := deleter{cluster: cluster, cloud: connected, infraID: found.infraID, drivers: found.drivers}
+	deleting.used = func(ctx context.Context) (map[string]bool, error) {
+		var now seen
+		if err := now.readCluster(ctx, cluster); err != nil {
+			return nil, err
+		}
+		if pvc := now.pending(); pvc != "" {
+			return nil, fmt.Errorf("it stays: PersistentVolumeClaim %s waits for a volume by now", pvc)
+		}
+		return now.used(), cluster.RequireRights("deletion")
+	}
+	deleted, err := deleting.all(ctx, todo, p.Progress())
+	_, _ = fmt.Fprintf(p.Streams.ErrOut, "%d of %d were deleted.\n", deleted, len(todo))
+	return err
+}
+
+// observe reads AWS first: what comes into being meanwhile is in the cluster when that is read.
+func observe(ctx context.Context, c *plugin.Cluster, from sources, account string) (seen, cloud, error) {
+	found := seen{drivers: map[string]bool{}}
+	for _, one := range drivers.All() {
+		found.drivers[one.Name] = true
+	}
+	connected, err := found.askAWS(ctx, c, from, account)
+	if err != nil {
+		return found, nil, err
+	}
+	if err := found.readCluster(ctx, c); err != nil {
+		return found, nil, err
+	}
+	if found.predecessors, err = from.predecessors(ctx, c); err != nil {
+		found.notes = append(found.notes, fmt.Sprintf("Objects of predecessors are not listed: %v.", err))
+	}
+	return found, connected, nil
+}
+
+// readCluster reads the volumes and what may become some.
+func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
+	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
+		&v1alpha1.SharedVolumeList{}
+	for _, list := range []client.ObjectList{pvcs, volumes, classes, shares} {
+		if _, err := c.FindAll(ctx, list); err != nil {
+			return err
+		}
+	}
+	s.volumes, s.pvcs, s.classes, s.shares = volumes.Items, pvcs.Items, classes.Items, shares.Items
+	return nil
+}
+
+// askAWS lists the access points.
+func (s *seen) askAWS(ctx context.Context, c *plugin.Cluster, from sources, account string) (cloud, error) {
+	if account == "" {
+		s.notes = append(s.notes, "Access points are not listed: --account NUMBER looks for them in AWS.")
+		return nil, nil //nolint:nilnil // Without an account there is no cloud.
+	}
+	infrastructure, err := openshift.ReadInfrastructure(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("find the region of the cluster: %w", err)
+	}
+	if infrastructure == nil || infrastructure.Status.PlatformStatus == nil || infrastructure.Status.PlatformStatus.AWS == nil {
+		return nil, plugin.Usage("--account %s: Infrastructure cluster does not say that this cluster is on AWS", account)
+	}
+	s.infraID = infrastructure.Status.InfrastructureName
+	region := infrastructure.Status.PlatformStatus.AWS.Region
+	for _, err := range []error{efscleanup.CheckInfraID(s.infraID), efscleanup.CheckPlace(account, region)} {
+		if err != nil {
+			return nil, plugin.Usage("%w", err)
+		}
+	}
+	connected, err := from.connect(ctx, region)
+	if err != nil {
+		return nil, fmt.Errorf("connect to AWS: %w", err)
+	}
+	if err := efscleanup.CheckAccount(ctx, connected, account); err != nil {
+		return nil, plugin.Usage("%w", err)
+	}
+	if s.points, err = connected.AccessPoints(ctx, ""); err != nil {
+		return nil, fmt.Errorf("list access points: %w", err)
+	}
+	return connected, nil
+}
+
+func (p Plan) rows() [][]string {
+	var rows [][]string
+	if len(p.Items) == 0 {
+		rows = append(rows, []string{"Nothing is left."})
+	} else {
+		rows = append(rows, []string{"KIND", "NAME", "OF", "WHY", "KEPT"})
+	}
+	for _, item := range p.Items {
+		rows = append(rows, []string{item.Kind, item.Name, item.Of, item.Why, item.Kept})
+	}
+	if deletable := len(p.deletable()); len(p.Items) > 0 {
+		rows = append(rows, []string{""}, []string{strconv.Itoa(deletable) + " of " + strconv.Itoa(len(p.Items)) + " are deleted by --delete. " +
+			"Nothing was changed so far."})
+	}
+	for _, note := range p.Notes {
+		rows = append(rows, []string{note})
+	}
+	return rows
+}
+
+// questionOf counts what goes.
+func questionOf(items []Item) string {
+	volumes := 0
+	for _, item := range items {
+		if item.Kind == persistentVolume {
+			volumes++
+		}
+	}
+	return fmt.Sprintf("%d PersistentVolumes, whose data stay in the cloud, and %d access points, whose directories stay, are deleted. Go on?",
+		volumes, len(items)-volumes)
+}

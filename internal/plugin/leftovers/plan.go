@@ -1,0 +1,145 @@
+package leftovers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/pkg/efscleanup"
+)
+
+// seen is what a plan depends on.
+type seen struct {
+	drivers map[string]bool
+	volumes []corev1.PersistentVolume
+	pvcs    []corev1.PersistentVolumeClaim
+	classes []storagev1.StorageClass
+	shares  []v1alpha1.SharedVolume
+	// points are the access points of the account; nil if nobody asked AWS.
+	points  []aws.AccessPoint
+	infraID string
+	// predecessors is what a migration still has to delete.
+	predecessors []migration.PlannedObject
+	// notes say what could not be looked at.
+	notes []string
+}
+
+// Kinds of leftovers that this command deletes itself.
+const (
+	persistentVolume = "PersistentVolume"
+	accessPoint      = "access point"
+)
+
+// Item is something that is left.
+type Item struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Of is the driver, the file system or the namespace.
+	Of string `json:"of,omitempty"`
+	// Why it counts as left, and Kept why this command does not delete it; empty if it does.
+	Why  string `json:"why"`
+	Kept string `json:"kept,omitempty"`
+
+	uid types.UID
+}
+
+// Plan is what is left. It has no way to change anything.
+type Plan struct {
+	Items []Item   `json:"items"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// deletable are the items that --delete deletes.
+func (p Plan) deletable() []Item {
+	return slices.DeleteFunc(slices.Clone(p.Items), func(item Item) bool { return item.Kept != "" })
+}
+
+// planOf is pure.
+func planOf(s seen) Plan {
+	plan := Plan{Items: []Item{}, Notes: s.notes}
+	for i := range s.volumes {
+		if item, left := volumeItem(&s.volumes[i], s.drivers); left {
+			plan.Items = append(plan.Items, item)
+		}
+	}
+	pending, used := s.pending(), s.used()
+	for _, point := range s.points {
+		if point.State == aws.StateDeleting || point.State == aws.StateDeleted || used[point.ID] || efscleanup.Refusal(s.infraID, point.Tags) != "" {
+			continue
+		}
+		item := Item{Kind: accessPoint, Name: point.ID, Of: point.FileSystem, Why: "no PersistentVolume and no SharedVolume names it"}
+		switch {
+		case point.Tags[awsefs.DriverTag] == "":
+			item.Kept = "the driver has not made it: \"oc storage efs cleanup\" deletes it with the cluster"
+		case pending != "":
+			item.Kept = "PersistentVolumeClaim " + pending + " waits for a volume, which may be this one"
+		}
+		plan.Items = append(plan.Items, item)
+	}
+	for _, object := range s.predecessors {
+		plan.Items = append(plan.Items, Item{
+			Kind: object.Kind, Name: object.Name, Of: object.Namespace, Why: cmp.Or(object.Note, "a predecessor has left it"),
+			Kept: "the operator deletes it when ClusterCSIDriver " + awsefs.Name + " is there",
+		})
+	}
+	slices.SortStableFunc(plan.Items, func(a, b Item) int { return cmp.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
+	return plan
+}
+
+// volumeItem says whether a volume is left without a claim.
+func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, bool) {
+	item := Item{Kind: persistentVolume, Name: pv.Name, Of: volume.DriverOf(pv), uid: pv.UID}
+	if !drivers[item.Of] || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed) {
+		return item, false
+	}
+	was := ""
+	if pvc := pv.Spec.ClaimRef; pvc != nil {
+		was = fmt.Sprintf("; its claim was %s/%s", pvc.Namespace, pvc.Name)
+	}
+	item.Why = string(pv.Status.Phase) + was
+	switch {
+	case pv.DeletionTimestamp != nil:
+		item.Kept = "it is being deleted"
+	case pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
+		item.Kept = "its reclaim policy is Delete, so the driver deletes it with its data; if that fails, oc describe pv says why"
+	}
+	return item, true
+}
+
+// pending names a PVC for which EFS may just be making an access point.
+func (s seen) pending() string {
+	ours := map[string]bool{}
+	for _, class := range s.classes {
+		ours[class.Name] = class.Provisioner == awsefs.Name
+	}
+	for _, pvc := range s.pvcs {
+		if pvc.Status.Phase != corev1.ClaimBound && pvc.Spec.StorageClassName != nil && ours[*pvc.Spec.StorageClassName] {
+			return pvc.Namespace + "/" + pvc.Name
+		}
+	}
+	return ""
+}
+
+// used are the access points that something in the cluster names.
+func (s seen) used() map[string]bool {
+	found := map[string]bool{}
+	for i := range s.volumes {
+		// Also of a handle that is not understood as a whole.
+		share, _ := efs.NamesOf(&s.volumes[i])
+		found[share.AccessPoint] = true
+	}
+	for _, share := range s.shares {
+		found[share.Spec.AccessPointID] = true
+	}
+	return found
+}
