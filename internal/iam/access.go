@@ -1,0 +1,78 @@
+package iam
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// access is how a workload gets at AWS: what it asks for, among all that the driver has.
+type access struct {
+	request *cloudcredentialv1.CredentialsRequest
+	objects []client.Object
+}
+
+// renderAccess renders the driver as the operator does in a namespace, and finds the workload's CredentialsRequest.
+func renderAccess(workload driver.Workload, namespace string, lookup func(variable string) string) (access, error) {
+	efs := awsefs.Driver()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return access{}, err
+	}
+	settings, err := efs.ReadSettings(lookup)
+	if err != nil {
+		return access{}, err
+	}
+	objects, err := efs.Everything(scheme, namespace, settings)
+	if err != nil {
+		return access{}, err
+	}
+	for _, credentials := range efs.Credentials {
+		for _, object := range objects {
+			request, ok := object.(*cloudcredentialv1.CredentialsRequest)
+			if ok && credentials.Workload == workload && request.Name == credentials.Request {
+				return access{request, objects}, nil
+			}
+		}
+	}
+	return access{}, fmt.Errorf("the %s of %s needs no credentials", workload, efs.Name)
+}
+
+// audience is the one of the tokens that the pods of a workload show to AWS.
+func (a access) audience(workload driver.Workload) (string, error) {
+	for _, object := range a.objects {
+		var pods corev1.PodSpec
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			if workload != driver.Controller {
+				continue
+			}
+			pods = object.Spec.Template.Spec
+		case *appsv1.DaemonSet:
+			if workload != driver.Node {
+				continue
+			}
+			pods = object.Spec.Template.Spec
+		default:
+			continue
+		}
+		for _, volume := range pods.Volumes {
+			if volume.Projected == nil {
+				continue
+			}
+			for _, source := range volume.Projected.Sources {
+				if source.ServiceAccountToken != nil {
+					return source.ServiceAccountToken.Audience, nil
+				}
+			}
+		}
+	}
+	return "", fmt.Errorf("the pods of the %s have no token for AWS", workload)
+}

@@ -1,0 +1,119 @@
+// Package iam makes the IAM documents of the EFS driver out of what it is rendered with, for clusters on which an administrator makes the roles.
+package iam
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/manager"
+)
+
+// policyVersion is that of the language of IAM policies.
+const policyVersion = "2012-10-17"
+
+// Policy says what a role or user may do.
+type Policy struct {
+	Version   string
+	Statement []Statement
+}
+
+// Statement is a part of a Policy.
+type Statement struct {
+	Effect    string
+	Action    []string
+	Resource  string
+	Condition map[string]map[string]string `json:",omitempty"`
+}
+
+// Trust is the document that says who may assume an IAM role.
+type Trust struct {
+	Version   string
+	Statement []TrustStatement
+}
+
+// TrustStatement is a part of a Trust.
+type TrustStatement struct {
+	Effect    string
+	Principal map[string]string
+	Action    string
+	Condition map[string]map[string]any
+}
+
+// TrustOptions say for which role.
+type TrustOptions struct {
+	Workload driver.Workload
+	// Account is the ID of the AWS account, and Provider the issuer of the cluster's tokens without https://.
+	Account, Provider, Partition, Namespace string
+}
+
+// HasCredentials tells whether a workload of the driver has a role.
+func HasCredentials(workload string) bool {
+	return workload == string(driver.Controller) || workload == string(driver.Node)
+}
+
+// PolicyOf is what the CredentialsRequest of a workload asks for. The settings count, which lookup reads.
+func PolicyOf(workload driver.Workload, lookup func(variable string) string) (Policy, error) {
+	found, err := renderAccess(workload, manager.DefaultNamespace, lookup)
+	if err != nil {
+		return Policy{}, err
+	}
+	document := Policy{Version: policyVersion}
+	for _, entry := range found.request.Spec.ProviderSpec.StatementEntries {
+		document.Statement = append(document.Statement, Statement{entry.Effect, entry.Action, entry.Resource, entry.PolicyCondition})
+	}
+	return document, nil
+}
+
+// TrustOf is who may assume the role of a workload: the ServiceAccounts of the CredentialsRequest, with a token for the audience that the pods
+// ask for.
+func TrustOf(options TrustOptions, lookup func(variable string) string) (Trust, error) {
+	options.Provider = strings.TrimPrefix(options.Provider, "https://")
+	if err := options.check(); err != nil {
+		return Trust{}, err
+	}
+	found, err := renderAccess(options.Workload, options.Namespace, lookup)
+	if err != nil {
+		return Trust{}, err
+	}
+	audience, err := found.audience(options.Workload)
+	if err != nil {
+		return Trust{}, err
+	}
+	var subjects []string
+	for _, name := range found.request.Spec.ServiceAccountNames {
+		subjects = append(subjects, fmt.Sprintf("system:serviceaccount:%s:%s", found.request.Spec.SecretRef.Namespace, name))
+	}
+	if len(subjects) == 0 {
+		return Trust{}, fmt.Errorf("CredentialsRequest %s names no ServiceAccount", found.request.Name)
+	}
+	return Trust{Version: policyVersion, Statement: []TrustStatement{{
+		Effect:    "Allow",
+		Principal: map[string]string{"Federated": fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", options.Partition, options.Account, options.Provider)},
+		Action:    "sts:AssumeRoleWithWebIdentity",
+		Condition: map[string]map[string]any{"StringEquals": {options.Provider + ":aud": audience, options.Provider + ":sub": subjects}},
+	}}}, nil
+}
+
+// check refuses what would make a document that AWS takes but that fits no token.
+func (o TrustOptions) check() error {
+	if !regexp.MustCompile(`^[0-9]{12}$`).MatchString(o.Account) {
+		return fmt.Errorf("--account %q: the ID of an AWS account has 12 digits", o.Account)
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(/[A-Za-z0-9._~-]+)*$`).MatchString(o.Provider) {
+		return fmt.Errorf("--oidc-provider %q: it must be the host and the path of the issuer, like oidc.example.com/cluster: "+
+			"oc get authentication cluster -o jsonpath='{.spec.serviceAccountIssuer}' prints it", o.Provider)
+	}
+	partitions := []string{"aws", "aws-us-gov", "aws-cn"}
+	if !slices.Contains(partitions, o.Partition) {
+		return fmt.Errorf("--partition %q: it must be one of %s", o.Partition, strings.Join(partitions, ", "))
+	}
+	if wrong := validation.IsDNS1123Label(o.Namespace); len(wrong) > 0 {
+		return fmt.Errorf("--namespace %q: %s", o.Namespace, wrong[0])
+	}
+	return nil
+}
