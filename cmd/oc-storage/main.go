@@ -17,6 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/doctor"
 	"github.com/csi-operators/csi-operators/internal/plugin/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs"
+	"github.com/csi-operators/csi-operators/internal/plugin/install"
 	"github.com/csi-operators/csi-operators/internal/plugin/leftovers"
 	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
 	"github.com/csi-operators/csi-operators/internal/plugin/rollout"
@@ -37,6 +38,8 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
 		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p), collect.Command(p), leftovers.Command(p))
+		install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p), share.Command(p), collect.Command(p),
+		leftovers.Command(p), efs.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }

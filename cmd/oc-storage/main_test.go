@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+)
+
+func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
+	for _, line := range []string{
+		"install efs", "uninstall efs", "migrate plan", "migrate status", "rollout status", "rollout resume", "share create", "share list", "share explain",
+		"share revoke", "collect", "leftovers", "efs cleanup", "efs create",
+	} {
+		var out bytes.Buffer
+		args := append([]string{"/usr/bin/kubectl-storage"}, strings.Fields(line)...)
+		if err := run(t.Context(), append(args, "--help"), genericiooptions.IOStreams{Out: &out, ErrOut: &out}); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if !strings.Contains(out.String(), "kubectl storage "+line) {
+			t.Errorf("help of %s:\n%s", line, out.String())
+		}
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
+	if err == nil || err.Error() != "oc storage nothing: there is no such command; -h lists them" || plugin.Code(err) != plugin.WrongUsage {
+		t.Error(err)
+	}
+}

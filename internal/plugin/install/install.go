@@ -1,0 +1,265 @@
+// Package install installs and uninstalls the AWS EFS CSI driver, as an administrator does it by hand with the files of bundle/install.
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/bundle"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/iam"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+const long = `Install the AWS EFS CSI driver: check the cluster, then create what the Operator Lifecycle Manager needs, and the ClusterCSIDriver.
+
+It says first what it will create, and asks once. Run again, it goes on where it was.
+
+Exit codes: 0 the driver is available; 3 something is missing, and nothing was done; 4 it is not available yet.`
+
+type options struct {
+	request
+	documents, account, partition string
+	yes, watch, dryRun            bool
+	timeout                       time.Duration
+}
+
+// Command is "install".
+func Command(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("install", "Install a driver that is not part of the cluster", long, installCommand(p))
+}
+
+func installCommand(p *plugin.Plugin) *cobra.Command {
+	var wanted options
+	made := &cobra.Command{
+		Use: "efs", Short: "Install the AWS EFS CSI driver", Long: long, Args: plugin.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return run(command.Context(), p, cluster, wanted)
+		},
+	}
+	flags := made.Flags()
+	flags.StringVar(&wanted.namespace, "operator-namespace", manager.DefaultNamespace, "`namespace` of the operator and the driver")
+	flags.StringVar(&wanted.controllerRole, "role-arn", "", "on a cluster with STS, the `ARN` of the controller's role")
+	flags.StringVar(&wanted.nodeRole, "node-role-arn", "", "on a cluster with STS, the `ARN` of the nodes' role, which One Zone file systems need")
+	flags.StringVar(&wanted.documents, "iam-documents", "", "write the IAM documents for these roles into this `folder`, and do nothing else")
+	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
+	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
+	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and say what would be created")
+	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
+	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")
+	flags.DurationVar(&wanted.timeout, "timeout", 15*time.Minute, "with --watch, how `long` to wait")
+	return made
+}
+
+// Plan is what would be done. It has no way to do it.
+type Plan struct {
+	Checks []Check `json:"checks"`
+	// Objects are applied in this order.
+	Objects []*unstructured.Unstructured `json:"objects"`
+}
+
+func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted options) error {
+	found, err := observe(ctx, cluster, wanted.namespace)
+	if err != nil {
+		return err
+	}
+	if wanted.documents != "" {
+		return writeDocuments(p, found, wanted)
+	}
+	plan := Plan{Checks: preflight(found, wanted.request)}
+	if plan.Objects, err = objectsOf(bundle.Install, found, wanted.request); err != nil {
+		return err
+	}
+	lacks := missingOf(plan.Checks)
+	if err := p.Print(plan, plan.rows(len(lacks) == 0)); err != nil {
+		return err
+	}
+	p.PrintMissing(cluster)
+	switch {
+	case len(lacks) > 0:
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: see %s above", strings.Join(lacks, ", "))}
+	case wanted.dryRun:
+		return nil
+	}
+	if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("%d objects are applied. Go on?", len(plan.Objects))); err != nil {
+		return err
+	}
+	if err := applyAll(ctx, p, cluster, plan.Objects); err != nil {
+		return err
+	}
+	if !wanted.watch {
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All is applied. The driver is available in some minutes: run it again with --watch, or \"oc storage status\".")
+		return &plugin.ExitError{Code: plugin.Unfinished}
+	}
+	return watch(ctx, p, cluster, wanted)
+}
+
+func (p Plan) rows(withObjects bool) [][]string {
+	rows := [][]string{{"CHECK", "STATE", "WHAT"}}
+	for _, check := range p.Checks {
+		rows = append(rows, []string{check.Name, check.State, check.Text})
+	}
+	if !withObjects {
+		return rows
+	}
+	rows = append(rows, []string{""}, []string{"These are applied:"})
+	for _, object := range p.Objects {
+		rows = append(rows, []string{"  " + nameOf(object)})
+	}
+	return append(rows, []string{""})
+}
+
+// applyAll applies objects one after the other. What is there already stays, and gets what it lacks.
+func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, objects []*unstructured.Unstructured) error {
+	bar := p.Progress()
+	defer bar.End()
+	for i, object := range objects {
+		if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("oc-storage")); err != nil {
+			return fmt.Errorf("apply %s, the objects before it stay, and the command can be repeated: %w", nameOf(object), err)
+		}
+		bar.Step(plugin.Step{Done: i + 1, Total: len(objects), What: nameOf(object), State: "applied"})
+	}
+	return nil
+}
+
+// progress is how far the installation is.
+type progress struct {
+	installedCSV, phase, message string
+	available                    bool
+}
+
+// Steps on the way to a driver.
+const steps = 3
+
+// step is pure: how many of the steps are done, and what is waited for.
+func (p progress) step() plugin.Step {
+	made := plugin.Step{Total: steps, State: p.message}
+	switch {
+	case p.available:
+		made.Done, made.What, made.State = steps, "the driver is available", ""
+	case p.phase == "Succeeded":
+		made.Done, made.What = 2, "the operator installs the driver"
+	case p.installedCSV != "":
+		made.Done, made.What = 1, "OLM starts "+p.installedCSV
+	default:
+		made.What = "OLM looks for the operator in its catalog"
+	}
+	return made
+}
+
+func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) (progress, error) {
+	var found progress
+	subscription, csv := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	subscription.SetGroupVersionKind(subscriptionKind())
+	there, err := cluster.Find(ctx, client.ObjectKey{Namespace: namespace, Name: awsefs.Operator}, subscription)
+	if err != nil || !there {
+		return found, err
+	}
+	found.installedCSV, _, _ = unstructured.NestedString(subscription.Object, "status", "installedCSV")
+	if found.installedCSV == "" {
+		found.message, _, _ = unstructured.NestedString(subscription.Object, "status", "state")
+		return found, nil
+	}
+	csv.SetGroupVersionKind(csvKind())
+	if _, err = cluster.Find(ctx, client.ObjectKey{Namespace: namespace, Name: found.installedCSV}, csv); err != nil {
+		return found, err
+	}
+	found.phase, _, _ = unstructured.NestedString(csv.Object, "status", "phase")
+	found.message, _, _ = unstructured.NestedString(csv.Object, "status", "message")
+	if found.phase != "Succeeded" {
+		return found, nil
+	}
+	cr := &operatorv1.ClusterCSIDriver{}
+	if _, err = cluster.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr); err != nil {
+		return found, err
+	}
+	found.message = ""
+	if condition := status.Find(cr.Status.Conditions, status.Available); condition != nil {
+		found.available, found.message = condition.Status == operatorv1.ConditionTrue, condition.Message
+	}
+	return found, nil
+}
+
+// watch shows progress until the driver is available.
+func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted options) error {
+	bar := p.Progress()
+	var last plugin.Step
+	err := p.Until(ctx, wanted.timeout, "the driver is available", func(ctx context.Context) (bool, error) {
+		now, err := progressOf(ctx, cluster, wanted.namespace)
+		if err != nil {
+			return false, err
+		}
+		if step := now.step(); step != last {
+			bar.Step(step)
+			last = step
+		}
+		return now.available, nil
+	})
+	bar.End()
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(p.Streams.ErrOut, "The driver is available. Limit what the operator may change: oc apply -f config/limits/ of the release.")
+	return nil
+}
+
+// writeDocuments writes the IAM documents of both roles, and says how to make the roles.
+func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
+	if !found.usesSTS() {
+		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster is " +
+			"empty, or you may not read it; no roles are needed")}
+	}
+	defaults := func(string) string { return "" }
+	documents := map[string]any{}
+	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
+		policy, err := iam.PolicyOf(workload, defaults)
+		if err != nil {
+			return err
+		}
+		trust, err := iam.TrustOf(iam.TrustOptions{
+			Workload: workload, Account: wanted.account, Provider: found.issuer, Partition: wanted.partition, Namespace: wanted.namespace,
+		}, defaults)
+		if err != nil {
+			return plugin.Usage("%w", err)
+		}
+		documents[string(workload)+"-policy.json"], documents[string(workload)+"-trust-policy.json"] = policy, trust
+	}
+	if err := os.MkdirAll(wanted.documents, 0o750); err != nil {
+		return fmt.Errorf("make the folder of the IAM documents: %w", err)
+	}
+	for name, document := range documents {
+		text, err := json.MarshalIndent(document, "", "  ")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(wanted.documents, name), append(text, '\n'), 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("write the IAM document %s: %w", name, err)
+		}
+	}
+	rows := [][]string{{"Wrote the IAM documents. Make the roles, and install with their ARNs:"}}
+	for _, workload := range []string{"controller", "node"} {
+		file := "file://" + filepath.Join(wanted.documents, workload)
+		rows = append(rows,
+			[]string{fmt.Sprintf("  aws iam create-role --role-name efs-csi-%s --assume-role-policy-document %s-trust-policy.json", workload, file)},
+			[]string{fmt.Sprintf("  aws iam put-role-policy --role-name efs-csi-%s --policy-name efs-csi --policy-document %s-policy.json", workload, file)})
+	}
+	return p.Print(documents, rows)
+}

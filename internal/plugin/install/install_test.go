@@ -1,0 +1,281 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/bundle"
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/golden"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
+)
+
+const (
+	issuer = "https://oidc.example.com/cluster"
+	role   = "arn:aws:iam::123456789012:role/efs-csi-controller"
+)
+
+func onAWS() []client.Object {
+	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	infrastructure.Status.PlatformStatus = &configv1.PlatformStatus{AWS: &configv1.AWSPlatformStatus{Region: "us-east-1"}}
+	version := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
+	version.Status.Desired.Version = "4.21.3"
+	return []client.Object{infrastructure, version, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manager.DefaultNamespace}}}
+}
+
+func withSTS() []client.Object {
+	authentication := &configv1.Authentication{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	authentication.Spec.ServiceAccountIssuer = issuer
+	return append(onAWS(), authentication)
+}
+
+// olm is an object of OLM.
+func olm(kind schema.GroupVersionKind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	for key, value := range content {
+		object.Object[key] = value
+	}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return object
+}
+
+func subscription(namespace, name, source, csv string) *unstructured.Unstructured {
+	return olm(subscriptionKind(), namespace, name, map[string]any{
+		"spec": map[string]any{"name": name, "source": source}, "status": map[string]any{"installedCSV": csv, "state": "AtLatestKnown"},
+	})
+}
+
+func TestAnInstallationIsCheckedShownAndApplied(t *testing.T) {
+	cluster := plugintest.Cluster(t, onAWS()...)
+	golden.CompareText(t, "install-dry-run.txt", plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text())
+	golden.CompareText(t, "install-no.txt", plugintest.Run(t, cluster, "n\n", Command, "install", "efs").Text())
+	if len(cluster.Writes) > 0 {
+		t.Errorf("it writes %q", cluster.Writes)
+	}
+	golden.CompareText(t, "install.txt", plugintest.Run(t, cluster, "y\n", Command, "install", "efs").Text())
+	golden.CompareText(t, "install-objects.txt", strings.Join(cluster.Sent(), "\n")+"\n")
+	cluster.Refuse(errors.New("denied"), "apply Subscription")
+	golden.CompareText(t, "install-denied.txt", plugintest.Run(t, cluster, "", Command, "install", "efs", "--yes").Text())
+}
+
+func TestAllThatIsMissingIsSaidAtOnce(t *testing.T) {
+	cluster := plugintest.Cluster(t, withSTS()...)
+	none := &meta.NoKindMatchError{GroupKind: subscriptionKind().GroupKind()}
+	cluster.Refuse(none, "list Subscription", "list OperatorGroup", "list ClusterCSIDriver")
+	cluster.Objects = cluster.Objects[1:]
+	golden.CompareText(t, "install-missing.txt", plugintest.Run(t, cluster, "", Command, "install", "efs").Text())
+	cluster.Refuse(errors.New("the API is away"))
+	if got := plugintest.Run(t, cluster, "", Command, "install", "efs"); got.Code != plugin.Failed {
+		t.Error(got.Text())
+	}
+}
+
+func TestEachCheckSaysWhatToDo(t *testing.T) {
+	usual := request{namespace: manager.DefaultNamespace}
+	roles := request{namespace: manager.DefaultNamespace, controllerRole: role}
+	named := func(label string) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{openshift.ManagedByLabel: label}}}
+	}
+	space := &corev1.Namespace{}
+	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
+	ours := map[string]string{manager.DefaultNamespace + "/" + awsefs.Operator: "csi-operators"}
+	for name, tc := range map[string]struct {
+		check Check
+		state string
+		text  string
+	}{
+		"no Infrastructure":  {checkPlatform(seen{}), unknown, "Infrastructure cluster can't be read"},
+		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
+		"no version":         {checkVersion(seen{}), unknown, "no version that is known"},
+		"too old":            {checkVersion(seen{minor: 14}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
+		"an old catalog":     {checkVersion(seen{minor: 17}), missing, "make one with opm"},
+		"new enough":         {checkVersion(seen{minor: 21}), ok, "OpenShift 4.21"},
+		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
+		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "nobody else"},
+		"a chart's":          {checkOthers(seen{csiDriver: named("Helm")}, usual), missing, "is somebody else's, such as a Helm chart's"},
+		"ours, without OLM":  {checkOthers(seen{csiDriver: named(awsefs.Operator)}, usual), ok, "nobody else"},
+		"a new namespace":    {checkNamespace(seen{}, usual), ok, "openshift-cluster-csi-drivers is made"},
+		"a namespace":        {checkNamespace(seen{namespace: space, groups: []string{"a"}}, usual), ok, "is there"},
+		"one that goes":      {checkNamespace(seen{namespace: going}, usual), missing, "is being deleted: wait"},
+		"several groups":     {checkNamespace(seen{namespace: space, groups: []string{"a", "b"}}, usual), missing, "has several OperatorGroups, a, b"},
+		"STS without a role": {checkCredentials(seen{issuer: issuer}, usual), missing, "make them of the IAM documents"},
+		"STS":                {checkCredentials(seen{issuer: issuer}, roles), ok, "STS, with role " + role},
+		"a role without STS": {checkCredentials(seen{}, roles), missing, "the cluster does not use STS"},
+		"manual":             {checkCredentials(seen{mode: operatorv1.CloudCredentialsModeManual}, usual), unknown, "credentials mode Manual"},
+		"minted":             {checkCredentials(seen{}, usual), ok, "the cloud-credential-operator makes the Secrets"},
+	} {
+		if tc.check.State != tc.state || !strings.Contains(tc.check.Text, tc.text) {
+			t.Errorf("%s: %+v", name, tc.check)
+		}
+	}
+	for version, want := range map[string]int{"4.17.3": 17, "4.21.0-rc.1": 21, "5.0.0": 0, "4.x": 0, "": 0} {
+		if got := minorOf(version); got != want {
+			t.Errorf("%q is 4.%d", version, got)
+		}
+	}
+}
+
+func TestAnotherNamespaceAndRolesAreWrittenIntoTheObjects(t *testing.T) {
+	objects, err := objectsOf(bundle.Install, seen{groups: []string{"there"}}, request{namespace: "example-efs", controllerRole: role, nodeRole: "node"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, object := range objects {
+		names = append(names, nameOf(object))
+	}
+	want := []string{
+		"CatalogSource openshift-marketplace/csi-operators", "Namespace example-efs", "Subscription example-efs/aws-efs-csi-driver-operator",
+		"ClusterCSIDriver efs.csi.aws.com",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	env, _, err := unstructured.NestedSlice(objects[2].Object, "spec", "config", "env")
+	roles := []any{map[string]any{"name": "ROLEARN", "value": role}, map[string]any{"name": "NODE_ROLEARN", "value": "node"}}
+	if diff := cmp.Diff(roles, env); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// changing shows another object of a kind at each read of the ClusterCSIDriver.
+type changing struct {
+	*canned.Cluster
+	reads int
+	after func(c *canned.Cluster, reads int)
+}
+
+// Get notes how often somebody has looked.
+func (c *changing) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if key.Name == awsefs.Name || key.Name == awsefs.Operator {
+		c.reads++
+		c.after(c.Cluster, c.reads)
+	}
+	return c.Cluster.Get(ctx, key, into, options...)
+}
+
+func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
+	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
+	csv := olm(csvKind(), manager.DefaultNamespace, "efs.v1", map[string]any{"status": map[string]any{"phase": "Installing", "message": "waiting for pods"}})
+	begun := subscription(manager.DefaultNamespace, awsefs.Operator, "csi-operators", "")
+	watched := &changing{Cluster: plugintest.Cluster(t, onAWS()...)}
+	watched.after = func(c *canned.Cluster, reads int) {
+		switch reads {
+		case 2:
+			c.Objects = append(c.Objects, begun)
+		case 3:
+			begun.Object["status"] = map[string]any{"installedCSV": "efs.v1"}
+			c.Objects = append(c.Objects, csv)
+		case 4:
+			csv.Object["status"] = map[string]any{"phase": "Succeeded"}
+			cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: operatorv1.ConditionFalse, Message: "the pods start"}}
+			c.Objects = append(c.Objects, cr)
+		case 7:
+			cr.Status.Conditions[0].Status = operatorv1.ConditionTrue
+		}
+	}
+	golden.CompareText(t, "install-watch.txt", plugintest.Run(t, watched, "", Command, "install", "efs", "--watch", "--yes").Text())
+	never := plugintest.Cluster(t, onAWS()...)
+	golden.CompareText(t, "install-late.txt", plugintest.Run(t, never, "", Command, "install", "efs", "--watch", "--yes", "--timeout", "5ms").Text())
+}
+
+func TestTheDocumentsForRolesAreThoseOfTheGuide(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, folder := filepath.Join(here, "..", "..", "..", "docs", "guide", "iam"), "roles"
+	t.Chdir(t.TempDir())
+	cluster := plugintest.Cluster(t, withSTS()...)
+	line := []string{"install", "efs", "--iam-documents", folder, "--account", "123456789012"}
+	printed := plugintest.Run(t, cluster, "", Command, line...).Text()
+	files, err := filepath.Glob(filepath.Join(guide, "*.json"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(folder, filepath.Base(file)))
+		if diff := cmp.Diff(string(want), string(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-guide +written):\n%s", filepath.Base(file), err, diff)
+		}
+	}
+	wrong := plugintest.Run(t, cluster, "", Command, line[:4]...)
+	none := plugintest.Run(t, plugintest.Cluster(t, onAWS()...), "", Command, line...)
+	t.Chdir(here)
+	golden.CompareText(t, "documents.txt", printed)
+	if wrong.Code != plugin.WrongUsage || !strings.Contains(wrong.Err.Error(), "an AWS account has 12 digits") {
+		t.Error(wrong.Text())
+	}
+	if none.Code != plugin.Wrong || !strings.Contains(none.Err.Error(), "no roles are needed") {
+		t.Error(none.Text())
+	}
+}
+
+func used() []client.Object {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: awsefs.Name}
+	pv.Spec.ClaimRef, pv.Status.Phase = &corev1.ObjectReference{Namespace: "my-project", Name: "data"}, corev1.VolumeBound
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0"}}
+	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
+	cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Progressing", Status: operatorv1.ConditionTrue, Message: "removing the driver"}}
+	return []client.Object{pv, cr, subscription(manager.DefaultNamespace, awsefs.Operator, "csi-operators", "efs.v1"), pod}
+}
+
+func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
+	uninstall := func(cluster client.Client, answer string, line ...string) string {
+		make := func(p *plugin.Plugin) *cobra.Command { return UninstallCommand(p) }
+		return plugintest.Run(t, cluster, answer, make, append([]string{"uninstall", "efs"}, line...)...).Text()
+	}
+	cluster := plugintest.Cluster(t, used()...)
+	golden.CompareText(t, "uninstall-used.txt", uninstall(cluster, "y\n"))
+	cluster.Objects = cluster.Objects[:3]
+	golden.CompareText(t, "uninstall-no.txt", uninstall(cluster, "n\n"))
+	if len(cluster.Writes) > 0 {
+		t.Errorf("it writes %q", cluster.Writes)
+	}
+	golden.CompareText(t, "uninstall-late.txt", uninstall(cluster, "y\n", "--timeout", "5ms"))
+	if diff := cmp.Diff([]string{"delete ClusterCSIDriver efs.csi.aws.com"}, cluster.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	going := &changing{Cluster: cluster}
+	going.after = func(c *canned.Cluster, reads int) {
+		if reads == 5 {
+			c.Objects = slices.Delete(c.Objects, 1, 2)
+		}
+	}
+	golden.CompareText(t, "uninstall.txt", uninstall(going, "y\n"))
+	golden.CompareText(t, "uninstall-nothing.txt", uninstall(plugintest.Cluster(t), ""))
+	cluster.Refuse(errors.New("denied"), "delete")
+	cluster.Objects = append(cluster.Objects, used()[1])
+	golden.CompareText(t, "uninstall-denied.txt", uninstall(cluster, "", "--yes"))
+}

@@ -1,0 +1,208 @@
+package install
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
+
+// Check is one look before anything is done.
+type Check struct {
+	Name string `json:"name"`
+	// State is ok, missing or unknown. With one that is missing, nothing is installed.
+	State string `json:"state"`
+	// Text says what was found, and what to do.
+	Text string `json:"text"`
+}
+
+// States of a check.
+const (
+	ok      = "ok"
+	missing = "missing"
+	unknown = "unknown"
+)
+
+// request is what the user wants.
+type request struct {
+	namespace, controllerRole, nodeRole string
+}
+
+// preflight is pure. Every check runs, so that all that is missing is seen at once.
+func preflight(s seen, wanted request) []Check {
+	return []Check{checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted)}
+}
+
+func checkAPI(s seen) Check {
+	if !s.hasDrivers {
+		return Check{"API", missing, "the cluster serves no ClusterCSIDriver, or you may not list them: this is for OpenShift and OKD"}
+	}
+	return Check{"API", ok, "the cluster serves ClusterCSIDriver"}
+}
+
+func checkPlatform(s seen) Check {
+	switch {
+	case s.infrastructure == nil:
+		return Check{"platform", unknown, "Infrastructure cluster can't be read"}
+	case s.infrastructure.Status.PlatformStatus == nil || s.infrastructure.Status.PlatformStatus.AWS == nil:
+		return Check{"platform", missing, "the cluster is not on AWS, and EFS is only there"}
+	}
+	return Check{"platform", ok, "AWS, region " + s.infrastructure.Status.PlatformStatus.AWS.Region}
+}
+
+// The first OpenShift that can run the operator, and the first whose OLM can serve the catalog.
+const firstMinor, firstCatalogMinor = 15, 21
+
+func checkVersion(s seen) Check {
+	switch {
+	case s.minor == 0:
+		return Check{"version", unknown, "ClusterVersion version says no version that is known"}
+	case s.minor < firstMinor:
+		return Check{"version", missing, fmt.Sprintf("OpenShift 4.%d is older than 4.%d: update the cluster", s.minor, firstMinor)}
+	case s.minor < firstCatalogMinor:
+		return Check{"version", missing, fmt.Sprintf("OLM of OpenShift 4.%d can't serve the catalog's image: make one with opm, as docs/guide/install.md says "+
+			"under \"Before OpenShift 4.21\"", s.minor)}
+	}
+	return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d", s.minor)}
+}
+
+func checkOLM(s seen) Check {
+	if !s.hasOLM {
+		return Check{"OLM", missing, "the cluster serves no Subscription, or you may not list them: the Operator Lifecycle Manager installs the operator"}
+	}
+	return Check{"OLM", ok, "the cluster serves Subscription"}
+}
+
+// checkOthers finds whoever else runs an EFS driver.
+func checkOthers(s seen, wanted request) Check {
+	ours := wanted.namespace + "/" + awsefs.Operator
+	for _, name := range slices.Sorted(maps.Keys(s.subscriptions)) {
+		if name != ours || s.subscriptions[name] != "csi-operators" {
+			return Check{"other operators", missing, fmt.Sprintf("Subscription %s is for an EFS operator from catalog %s: see docs/guide/upgrade-from-community.md, and "+
+				"\"oc storage migrate plan\"", name, s.subscriptions[name])}
+		}
+	}
+	if s.csiDriver != nil && s.csiDriver.Labels[openshift.ManagedByLabel] != awsefs.Operator && len(s.subscriptions) == 0 {
+		return Check{"other operators", missing, "CSIDriver " + awsefs.Name + " is somebody else's, such as a Helm chart's: \"oc storage migrate plan\" says what this " +
+			"operator does with it; uninstall the other one first"}
+	}
+	return Check{"other operators", ok, "nobody else runs the driver"}
+}
+
+func checkNamespace(s seen, wanted request) Check {
+	switch {
+	case s.namespace == nil:
+		return Check{"namespace", ok, wanted.namespace + " is made"}
+	case s.namespace.DeletionTimestamp != nil:
+		return Check{"namespace", missing, wanted.namespace + " is being deleted: wait until it has gone"}
+	case len(s.groups) > 1:
+		return Check{"namespace", missing, fmt.Sprintf("%s has several OperatorGroups, %s: OLM installs nothing there until only one is left",
+			wanted.namespace, strings.Join(s.groups, ", "))}
+	}
+	return Check{"namespace", ok, wanted.namespace + " is there"}
+}
+
+// usesSTS tells whether pods need roles: nobody mints keys.
+func (s seen) usesSTS() bool { return s.issuer != "" }
+
+func checkCredentials(s seen, wanted request) Check {
+	switch {
+	case s.usesSTS() && wanted.controllerRole == "":
+		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: make them of the IAM documents that \"oc storage install efs " +
+			"--iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
+	case s.usesSTS():
+		return Check{"credentials", ok, "STS, with role " + wanted.controllerRole}
+	case wanted.controllerRole != "" || wanted.nodeRole != "":
+		return Check{"credentials", missing, "the cluster does not use STS, so roles are of no use: leave --role-arn and --node-role-arn out"}
+	case s.mode == operatorv1.CloudCredentialsModeManual:
+		return Check{"credentials", unknown, "credentials mode Manual: make the Secrets that CredentialsRequests of the driver name yourself"}
+	}
+	return Check{"credentials", ok, "the cloud-credential-operator makes the Secrets of CredentialsRequests"}
+}
+
+// missingOf are the checks that keep the operator from being installed.
+func missingOf(checks []Check) []string {
+	var found []string
+	for _, check := range checks {
+		if check.State == missing {
+			found = append(found, check.Name)
+		}
+	}
+	return found
+}
+
+// objectsOf are what is applied, in this order: the files of a folder, and the ClusterCSIDriver.
+func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructured, error) {
+	files, err := fs.Glob(folder, "install/*.yaml")
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("the files of the installation are missing: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &object.Object); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
+		}
+		if object.GetKind() == "OperatorGroup" && len(s.groups) > 0 {
+			// A second one would stop all operators of the namespace.
+			continue
+		}
+		move(object, wanted.namespace)
+		if object.GetKind() == "Subscription" {
+			if err := addRoles(object, wanted); err != nil {
+				return nil, err
+			}
+		}
+		objects = append(objects, object)
+	}
+	driver := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"managementState": string(operatorv1.Managed)}}}
+	driver.SetGroupVersionKind(openshift.ClusterCSIDriverKind())
+	driver.SetName(awsefs.Name)
+	return append(objects, driver), nil
+}
+
+// move puts what is for the usual namespace into another one.
+func move(object *unstructured.Unstructured, namespace string) {
+	switch {
+	case object.GetKind() == "Namespace":
+		object.SetName(namespace)
+	case object.GetNamespace() == manager.DefaultNamespace:
+		object.SetNamespace(namespace)
+	}
+}
+
+// addRoles gives the operator the roles by its environment.
+func addRoles(subscription *unstructured.Unstructured, wanted request) error {
+	var env []any
+	for _, one := range []struct{ name, value string }{{"ROLEARN", wanted.controllerRole}, {"NODE_ROLEARN", wanted.nodeRole}} {
+		if one.value != "" {
+			env = append(env, map[string]any{"name": one.name, "value": one.value})
+		}
+	}
+	if env == nil {
+		return nil
+	}
+	if err := unstructured.SetNestedSlice(subscription.Object, env, "spec", "config", "env"); err != nil {
+		return fmt.Errorf("write the roles into the Subscription: %w", err)
+	}
+	return nil
+}
+
+// nameOf is a kind with a name.
+func nameOf(object *unstructured.Unstructured) string {
+	return strings.TrimSpace(object.GetKind() + " " + strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
+}

@@ -1,0 +1,170 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+const uninstallLong = `Uninstall the AWS EFS CSI driver: say what is in the way, delete the ClusterCSIDriver, wait, and say what is left.
+
+No PersistentVolume and no data is deleted. While pods use volumes, nothing is done.
+
+Exit codes: 0 the driver is uninstalled; 3 something is in the way; 4 it is being uninstalled.`
+
+// UninstallCommand is "uninstall".
+func UninstallCommand(p *plugin.Plugin) *cobra.Command {
+	return plugin.Group("uninstall", "Uninstall a driver that is not part of the cluster", uninstallLong, uninstallEFS(p))
+}
+
+type uninstallOptions struct {
+	namespace string
+	yes       bool
+	timeout   time.Duration
+}
+
+func uninstallEFS(p *plugin.Plugin) *cobra.Command {
+	var wanted uninstallOptions
+	made := &cobra.Command{
+		Use: "efs", Short: "Uninstall the AWS EFS CSI driver", Long: uninstallLong, Args: plugin.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cluster, err := p.Connect()
+			if err != nil {
+				return err
+			}
+			return uninstall(command.Context(), p, cluster, wanted)
+		},
+	}
+	made.Flags().StringVar(&wanted.namespace, "operator-namespace", manager.DefaultNamespace, "`namespace` of the operator and the driver")
+	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
+	made.Flags().DurationVar(&wanted.timeout, "timeout", 10*time.Minute, "how `long` to wait")
+	return made
+}
+
+// Remains is what an uninstallation finds, and what it leaves.
+type Remains struct {
+	// Users are the pods that use volumes, which are in the way.
+	Users []string `json:"users"`
+	// Volumes are the PersistentVolumes, which stay.
+	Volumes []string `json:"volumes"`
+	// Subscription and CSV are the operator's, which stay; empty if there are none.
+	Subscription string `json:"subscription,omitempty"`
+	CSV          string `json:"csv,omitempty"`
+}
+
+func remainsOf(ctx context.Context, c *plugin.Cluster, namespace string) (Remains, error) {
+	users, err := volume.Users(ctx, c.Lenient(), awsefs.Name)
+	if err != nil {
+		return Remains{}, err
+	}
+	found := Remains{Users: volume.Pods(users)}
+	if found.Volumes, err = volume.OfDriver(ctx, c.Lenient(), awsefs.Name); err != nil {
+		return found, err
+	}
+	subscription := &unstructured.Unstructured{}
+	subscription.SetGroupVersionKind(subscriptionKind())
+	there, err := c.Find(ctx, client.ObjectKey{Namespace: namespace, Name: awsefs.Operator}, subscription)
+	if there {
+		found.Subscription = namespace + "/" + awsefs.Operator
+		found.CSV, _, _ = unstructured.NestedString(subscription.Object, "status", "installedCSV")
+	}
+	return found, err
+}
+
+func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted uninstallOptions) error {
+	remains, err := remainsOf(ctx, c, wanted.namespace)
+	if err != nil {
+		return err
+	}
+	cr := &operatorv1.ClusterCSIDriver{}
+	there, err := c.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr)
+	if err != nil {
+		return err
+	}
+	if err := c.RequireRights("uninstalling"); err != nil {
+		return err
+	}
+	if there {
+		if len(remains.Users) > 0 {
+			return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: %d pods use volumes of the driver, and would hang without it: %s. "+
+				"End them first", len(remains.Users), strings.Join(remains.Users, ", "))}
+		}
+		if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("ClusterCSIDriver %s is deleted, and with it the driver. %d PersistentVolumes and their data stay. "+
+			"Go on?", awsefs.Name, len(remains.Volumes))); err != nil {
+			return err
+		}
+		if err := remove(ctx, p, c, cr, wanted.timeout); err != nil {
+			return err
+		}
+	}
+	return p.Print(remains, remains.rows())
+}
+
+// remove deletes the very object, and waits until it has gone.
+func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operatorv1.ClusterCSIDriver, timeout time.Duration) error {
+	if cr.DeletionTimestamp == nil {
+		uid := cr.UID
+		if err := c.Delete(ctx, cr, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete ClusterCSIDriver %s: %w", cr.Name, err)
+		}
+	}
+	bar, last := p.Progress(), ""
+	defer bar.End()
+	return p.Until(ctx, timeout, "ClusterCSIDriver "+cr.Name+" has gone", func(ctx context.Context) (bool, error) {
+		now := &operatorv1.ClusterCSIDriver{}
+		there, err := c.Find(ctx, client.ObjectKey{Name: cr.Name}, now)
+		if err != nil {
+			return false, err
+		}
+		step := plugin.Step{Total: 1, What: "the operator removes the driver", State: removalMessage(now)}
+		if !there {
+			step.Done, step.What, step.State = 1, "the driver is uninstalled", ""
+		}
+		if text := step.What + step.State; text != last {
+			bar.Step(step)
+			last = text
+		}
+		return !there, nil
+	})
+}
+
+// removalMessage is what the operator says that it waits for.
+func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
+	condition := status.Find(cr.Status.Conditions, status.Progressing)
+	if condition == nil {
+		return ""
+	}
+	return cmp.Or(condition.Message, condition.Reason)
+}
+
+// rows say what is left, and how it goes.
+func (r Remains) rows() [][]string {
+	rows := [][]string{{"The driver is not installed any more. This is left:"}}
+	if r.Subscription != "" {
+		namespace, name, _ := strings.Cut(r.Subscription, "/")
+		rows = append(rows, []string{fmt.Sprintf("  the operator: oc -n %s delete subscriptions.operators.coreos.com %s", namespace, name)})
+		if r.CSV != "" {
+			rows = append(rows, []string{fmt.Sprintf("  its program: oc -n %s delete clusterserviceversion %s", namespace, r.CSV)})
+		}
+	}
+	if len(r.Volumes) > 0 {
+		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists those without a claim", len(r.Volumes))})
+	}
+	if len(rows) == 1 {
+		return [][]string{{"The driver is not installed any more, and nothing is left."}}
+	}
+	return rows
+}
