@@ -19,9 +19,10 @@ const (
 	// UnlistedPolicy is the name of the policy that is there while namespaces without a list may use nothing.
 	UnlistedPolicy = "unlisted-namespaces.sharedvolumes.aws-efs.managed.openshift.io"
 
-	// UnlistedAllow and UnlistedDeny are values of UnlistedAnnotation and DefaultAnnotation.
+	// UnlistedAllow is the value of UnlistedAnnotation and DefaultAnnotation that opens namespaces without a list.
 	UnlistedAllow = "Allow"
-	UnlistedDeny  = "Deny"
+	// UnlistedDeny is the value that closes them.
+	UnlistedDeny = "Deny"
 )
 
 // Limits are what a namespace may use. The zero value limits nothing.

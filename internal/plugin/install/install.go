@@ -106,7 +106,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 		return err
 	}
 	if !wanted.watch {
-		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All is applied. The driver is available in some minutes: run it again with --watch, or \"oc storage status\".")
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All is applied. The driver is available in some minutes: --watch waits for that.")
 		return &plugin.ExitError{Code: plugin.Unfinished}
 	}
 	return watch(ctx, p, cluster, wanted)
@@ -224,8 +224,8 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 // writeDocuments writes the IAM documents of both roles, and says how to make the roles.
 func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 	if !found.usesSTS() {
-		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster is " +
-			"empty, or you may not read it; no roles are needed")}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster " +
+			"is empty, or you may not read it; no roles are needed")}
 	}
 	defaults := func(string) string { return "" }
 	documents := map[string]any{}

@@ -40,7 +40,9 @@ type request struct {
 
 // preflight is pure. Every check runs, so that all that is missing is seen at once.
 func preflight(s seen, wanted request) []Check {
-	return []Check{checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted)}
+	return []Check{
+		checkAPI(s), checkPlatform(s), checkVersion(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted), checkCredentials(s, wanted),
+	}
 }
 
 func checkAPI(s seen) Check {
@@ -70,8 +72,8 @@ func checkVersion(s seen) Check {
 	case s.minor < firstMinor:
 		return Check{"version", missing, fmt.Sprintf("OpenShift 4.%d is older than 4.%d: update the cluster", s.minor, firstMinor)}
 	case s.minor < firstCatalogMinor:
-		return Check{"version", missing, fmt.Sprintf("OLM of OpenShift 4.%d can't serve the catalog's image: make one with opm, as docs/guide/install.md says "+
-			"under \"Before OpenShift 4.21\"", s.minor)}
+		return Check{"version", missing, fmt.Sprintf("OLM of OpenShift 4.%d can't serve the catalog's image: make one with opm, as docs/guide/install.md "+
+			"says under \"Before OpenShift 4.21\"", s.minor)}
 	}
 	return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d", s.minor)}
 }
@@ -88,13 +90,13 @@ func checkOthers(s seen, wanted request) Check {
 	ours := wanted.namespace + "/" + awsefs.Operator
 	for _, name := range slices.Sorted(maps.Keys(s.subscriptions)) {
 		if name != ours || s.subscriptions[name] != "csi-operators" {
-			return Check{"other operators", missing, fmt.Sprintf("Subscription %s is for an EFS operator from catalog %s: see docs/guide/upgrade-from-community.md, and "+
-				"\"oc storage migrate plan\"", name, s.subscriptions[name])}
+			return Check{"other operators", missing, fmt.Sprintf("Subscription %s is for an EFS operator from catalog %s: see "+
+				"docs/guide/upgrade-from-community.md, and \"oc storage migrate plan\"", name, s.subscriptions[name])}
 		}
 	}
 	if s.csiDriver != nil && s.csiDriver.Labels[openshift.ManagedByLabel] != awsefs.Operator && len(s.subscriptions) == 0 {
-		return Check{"other operators", missing, "CSIDriver " + awsefs.Name + " is somebody else's, such as a Helm chart's: \"oc storage migrate plan\" says what this " +
-			"operator does with it; uninstall the other one first"}
+		return Check{"other operators", missing, "CSIDriver " + awsefs.Name + " is somebody else's, such as a Helm chart's: \"oc storage migrate plan\" " +
+			"says what this operator does with it; uninstall the other one first"}
 	}
 	return Check{"other operators", ok, "nobody else runs the driver"}
 }
@@ -118,8 +120,8 @@ func (s seen) usesSTS() bool { return s.issuer != "" }
 func checkCredentials(s seen, wanted request) Check {
 	switch {
 	case s.usesSTS() && wanted.controllerRole == "":
-		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: make them of the IAM documents that \"oc storage install efs " +
-			"--iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
+		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: make them of the IAM documents that \"oc storage install " +
+			"efs --iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
 	case s.usesSTS():
 		return Check{"credentials", ok, "STS, with role " + wanted.controllerRole}
 	case wanted.controllerRole != "" || wanted.nodeRole != "":

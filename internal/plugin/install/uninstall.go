@@ -99,11 +99,11 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 	}
 	if there {
 		if len(remains.Users) > 0 {
-			return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: %d pods use volumes of the driver, and would hang without it: %s. "+
-				"End them first", len(remains.Users), strings.Join(remains.Users, ", "))}
+			return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: %d pods use volumes of the driver, and would hang without it: %s"+
+				". End them first", len(remains.Users), strings.Join(remains.Users, ", "))}
 		}
-		if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("ClusterCSIDriver %s is deleted, and with it the driver. %d PersistentVolumes and their data stay. "+
-			"Go on?", awsefs.Name, len(remains.Volumes))); err != nil {
+		if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("ClusterCSIDriver %s is deleted, and with it the driver. %d PersistentVolumes and their data "+
+			"stay. Go on?", awsefs.Name, len(remains.Volumes))); err != nil {
 			return err
 		}
 		if err := remove(ctx, p, c, cr, wanted.timeout); err != nil {

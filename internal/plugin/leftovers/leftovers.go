@@ -24,8 +24,8 @@ import (
 
 const long = `List what is left of drivers: PersistentVolumes without a claim, access points of EFS without a volume, objects of other operators.
 
-Without --delete nothing is changed. With it, the list is deleted after one question. The data of a PersistentVolume stay in the cloud. An access point
-goes without its directory.
+Without --delete nothing is changed. With it, the list is deleted after one question. The data of a PersistentVolume stay in the cloud. An
+access point goes without its directory.
 
 AWS is asked only with --account; credentials of another account are refused.
 
@@ -54,7 +54,7 @@ type options struct {
 func Command(p *plugin.Plugin) *cobra.Command {
 	return command(p, sources{
 		connect: func(ctx context.Context, region string) (cloud, error) {
-			return aws.New(ctx, aws.Options{Region: region}) //nolint:wrapcheck // The caller says what failed.
+			return aws.New(ctx, aws.Options{Region: region})
 		},
 		predecessors: fromPlan,
 	})
