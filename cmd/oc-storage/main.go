@@ -37,9 +37,8 @@ func main() {
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
 	root := p.Root(calledAs(args[0]), version(),
-		drivers.Command(p), doctor.Command(p), efs.Command(p), rollout.Command(p), share.Command(p), migrate.Command(p), collect.Command(p), leftovers.Command(p))
-		install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p), share.Command(p), collect.Command(p),
-		leftovers.Command(p), efs.Command(p))
+		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
+		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p))
 	root.SetArgs(args[1:])
 	return root.ExecuteContext(ctx) //nolint:wrapcheck // It is the error of a command.
 }
