@@ -109,6 +109,9 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 	p.PrintMissing(cluster)
 	todo := plan.deletable()
 	switch {
+	case len(plan.Items) == 0 && len(cluster.Missing()) > 0:
+		// Nothing seen is not nothing left.
+		return &plugin.ExitError{Code: plugin.Failed}
 	case !wanted.remove && len(plan.Items) > 0:
 		return &plugin.ExitError{Code: plugin.Wrong}
 	case !wanted.remove || len(todo) == 0:
@@ -204,7 +207,7 @@ func (s *seen) askAWS(ctx context.Context, c *plugin.Cluster, from sources, acco
 func (p Plan) rows() [][]string {
 	var rows [][]string
 	if len(p.Items) == 0 {
-		rows = append(rows, []string{"Nothing is left."})
+		rows = append(rows, []string{"Nothing that is left was found."})
 	} else {
 		rows = append(rows, []string{"KIND", "NAME", "OF", "WHY", "KEPT"})
 	}

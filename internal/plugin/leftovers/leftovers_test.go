@@ -202,6 +202,12 @@ func TestNothingIsDeletedByWhoMayNotSeeEverything(t *testing.T) {
 	}
 }
 
+func TestNothingSeenIsNotNothingLeft(t *testing.T) {
+	cluster := plugintest.Cluster(t)
+	cluster.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "", errors.New("no right")), "list PersistentVolume")
+	golden.CompareText(t, "list-blind.txt", plugintest.Run(t, cluster, "", with(newCloud(), nil, nil), "leftovers").Text())
+}
+
 func TestAWSIsAskedOnlyForTheRightAccount(t *testing.T) {
 	other, broken := newCloud(), newCloud()
 	other.account, broken.broken = "210987654321", errors.New("throttled")
