@@ -108,7 +108,7 @@ func variables(root string) (names, error) {
 
 // keys are the annotations, labels and finalizers that operators read or write.
 func keys(root string) (names, error) {
-	found, err := literals(root, "internal/apply", "internal/controller", "internal/driver", "internal/migration", "internal/nodes",
+	found, err := literals(root, "internal/apply", "internal/controller", "internal/driver", "internal/efs", "internal/migration", "internal/nodes",
 		"internal/openshift", "internal/pending", "internal/watch")
 	if err != nil {
 		return nil, err
