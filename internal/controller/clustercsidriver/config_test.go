@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -216,5 +217,23 @@ func TestFeatureGatesAreThoseOfTheDriverThatAreOn(t *testing.T) {
 		if diff := cmp.Diff(tc.want, r.featureGates(tc.cluster)); diff != "" {
 			t.Errorf("%s -want +got:\n%s", name, diff)
 		}
+	}
+}
+
+// A class that an earlier version has made may appear after the cluster was observed. Only the user's word deletes it.
+func TestTheStorageClassOfEarlierVersionsIsPrunedOnlyOnRequest(t *testing.T) {
+	r := &Reconciler{Driver: driver.Driver{StorageClass: "efs-sc"}}
+	for state, want := range map[operatorv1.StorageClassStateName]int{
+		"": 1, operatorv1.ManagedStorageClass: 1, operatorv1.UnmanagedStorageClass: 1, operatorv1.RemovedStorageClass: 0,
+	} {
+		cfg := driver.Config{}
+		cfg.Spec.StorageClassState = state
+		kept := r.kept(nil, cfg)
+		if len(kept) != want || want == 1 && apply.SubjectOf(kept[0]).String() != "StorageClass efs-sc" {
+			t.Errorf("%q: kept %v", state, kept)
+		}
+	}
+	if kept := (&Reconciler{}).kept(nil, driver.Config{}); len(kept) > 0 {
+		t.Errorf("of a driver with classes of its own: %v", kept)
 	}
 }

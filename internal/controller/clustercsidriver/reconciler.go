@@ -12,6 +12,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -206,7 +207,17 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.Migrating}
 	changes, holds := r.setDerived(ctx, seen)
 	changes = append(changes, r.applier.Set(ctx, r.due(objects, seen.config, holds))...)
-	return append(changes, r.applier.Prune(ctx, objects)...)
+	return append(changes, r.applier.Prune(ctx, r.kept(objects, seen.config))...)
+}
+
+// kept is what is not pruned: what is rendered, and the StorageClass that only stays where it is. It may have come since the cluster was observed.
+func (r *Reconciler) kept(objects []client.Object, cfg driver.Config) []client.Object {
+	if r.Driver.StorageClass == "" || cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass {
+		return objects
+	}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: r.Driver.StorageClass}}
+	class.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind("StorageClass"))
+	return append(slices.Clone(objects), class)
 }
 
 // due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and what setDerived has
