@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,29 +29,15 @@ const (
 // Known reports whether it is known that something exists or does not.
 func (a Answer) Known() bool { return a == Absent || a == Present }
 
-// Look is Find for callers to whom it matters why there is nothing.
+// Look reads an object, for callers to whom it matters why there is nothing. Find is for all others.
 func (c *Cluster) Look(ctx context.Context, key client.ObjectKey, into client.Object) (Answer, error) {
 	return c.answer(c.Get(ctx, key, into), "get", into, key.Namespace)
 }
 
-// LookAll is FindAll for callers to whom it matters why there is nothing. A kind that is served and has no object is Present.
+// LookAll lists objects in the same way. A kind that is served and has no object is Present.
 func (c *Cluster) LookAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (Answer, error) {
 	applied := (&client.ListOptions{}).ApplyOptions(options)
 	return c.answer(c.List(ctx, list, options...), "list", list, applied.Namespace)
-}
-
-func (c *Cluster) answer(failure error, verb string, object any, namespace string) (Answer, error) {
-	found, err := c.found(failure, verb, object, namespace)
-	switch {
-	case err != nil:
-		return Unknown, err
-	case found:
-		return Present, nil
-	case apierrors.IsForbidden(failure):
-		return Denied, nil
-	default:
-		return Absent, nil
-	}
 }
 
 // Logs are the last lines of a container. Without the right to read them there are none, and that is remembered.
@@ -73,20 +58,8 @@ func (c *Cluster) Logs(ctx context.Context, pod client.ObjectKey, container stri
 	return string(text), nil
 }
 
-func (c *Cluster) lacks(right Right) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.missing[right] = true
-}
-
 // IsAway reports whether an error means that the API server could not be asked at all: what it has answered is no such error.
 func IsAway(err error) bool {
 	var answered apierrors.APIStatus
 	return err != nil && !errors.As(err, &answered) && !meta.IsNoMatchError(err) && !errors.Is(err, context.Canceled)
-}
-
-// ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
-func (p *Plugin) ShowsProgress() bool {
-	file, ok := p.Streams.ErrOut.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -88,29 +88,35 @@ func NewCluster(api client.Client, config *rest.Config, namespace string) *Clust
 // Find reads an object, and reports whether it is there. What the cluster does not serve is not there, and neither is what the user
 // may not read; that is remembered.
 func (c *Cluster) Find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	return c.found(c.Get(ctx, key, into), "get", into, key.Namespace)
+	answer, err := c.Look(ctx, key, into)
+	return answer == Present, err
 }
 
 // FindAll lists objects, and reports whether they could be listed, in the same way.
 func (c *Cluster) FindAll(ctx context.Context, list client.ObjectList, options ...client.ListOption) (bool, error) {
-	applied := (&client.ListOptions{}).ApplyOptions(options)
-	return c.found(c.List(ctx, list, options...), "list", list, applied.Namespace)
+	answer, err := c.LookAll(ctx, list, options...)
+	return answer == Present, err
 }
 
-func (c *Cluster) found(err error, verb string, object any, namespace string) (bool, error) {
+// answer tells what came of a request.
+func (c *Cluster) answer(err error, verb string, object any, namespace string) (Answer, error) {
 	switch {
 	case err == nil:
-		return true, nil
+		return Present, nil
 	case apierrors.IsForbidden(err):
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		c.missing[Right{Verb: verb, Resource: resourceIn(err, object), Namespace: namespace}] = true
-		return false, nil
+		c.lacks(Right{Verb: verb, Resource: resourceIn(err, object), Namespace: namespace})
+		return Denied, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return false, nil
+		return Absent, nil
 	default:
-		return false, fmt.Errorf("%s %s: %w", verb, resourceIn(err, object), err)
+		return Unknown, fmt.Errorf("%s %s: %w", verb, resourceIn(err, object), err)
 	}
+}
+
+func (c *Cluster) lacks(right Right) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.missing[right] = true
 }
 
 // resourceIn is the resource that a refusal names, as RESOURCE.GROUP.

@@ -19,8 +19,8 @@ type lenient struct{ cluster *Cluster }
 // Get reads an object.
 func (l lenient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	err := l.cluster.Get(ctx, key, into, options...)
-	there, problem := l.cluster.found(err, "get", into, key.Namespace)
-	if !there && problem == nil {
+	answer, problem := l.cluster.answer(err, "get", into, key.Namespace)
+	if answer != Present && problem == nil {
 		//nolint:wrapcheck // It is the answer of an API server.
 		return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", into)}, key.Name)
 	}

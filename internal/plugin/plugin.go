@@ -83,8 +83,13 @@ Exit codes: 0 all is well, or done; 1 failed: the cluster or the cloud could not
 3 something is wrong, and was named; 4 not done yet: run the command again.`
 
 // IsTerminal reports whether people read the output: only then there are colours and progress that overwrites itself.
-func (p *Plugin) IsTerminal() bool {
-	file, ok := p.Streams.Out.(interface{ Fd() uintptr })
+func (p *Plugin) IsTerminal() bool { return isTerminal(p.Streams.Out) }
+
+// ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
+func (p *Plugin) ShowsProgress() bool { return isTerminal(p.Streams.ErrOut) }
+
+func isTerminal(stream io.Writer) bool {
+	file, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 

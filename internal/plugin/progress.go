@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 )
 
 const (
@@ -37,9 +35,7 @@ type Step struct {
 
 // Progress writes beside the result, where problems go.
 func (p *Plugin) Progress() *Progress {
-	file, ok := p.Streams.ErrOut.(interface{ Fd() uintptr })
-	terminal := ok && term.IsTerminal(int(file.Fd()))
-	return &Progress{out: p.Streams.ErrOut, terminal: terminal, now: p.Now}
+	return &Progress{out: p.Streams.ErrOut, terminal: p.ShowsProgress(), now: p.Now}
 }
 
 // Step shows a step.

@@ -20,7 +20,7 @@ import (
 type followed[T comparable] struct {
 	api     client.WithWatch
 	kind    client.Object
-	list    client.ObjectList
+	newList func() client.ObjectList
 	read    func(client.Object) (words T, matters bool)
 	request reconcile.Request
 
@@ -33,39 +33,25 @@ type followed[T comparable] struct {
 
 // follow makes one. Read says what to keep of an object, and whether it matters at all.
 func follow[T comparable](
-	api client.WithWatch, kind client.Object, list client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
+	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *followed[T] {
-	return &followed[T]{api: api, kind: kind, list: list, read: read, request: request, byName: map[string]T{}}
+	return &followed[T]{api: api, kind: kind, newList: newList, read: read, request: request, byName: map[string]T{}}
 }
 
 // Start follows the objects until ctx ends. The queue gets the request some time after a change that matters.
 func (f *followed[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	f.queue = queue
 	f.started.Store(true)
-	newList := func() (client.ObjectList, error) {
-		list, ok := f.list.DeepCopyObject().(client.ObjectList)
-		if !ok {
-			return nil, fmt.Errorf("%T is no list", f.list)
-		}
-		return list, nil
-	}
 	from := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-			list, err := newList()
-			if err != nil {
-				return nil, err
-			}
+			list := f.newList()
 			if err := f.api.List(ctx, list, &client.ListOptions{Raw: &raw}); err != nil {
 				return nil, fmt.Errorf("list %T: %w", f.kind, err)
 			}
 			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			list, err := newList()
-			if err != nil {
-				return nil, err
-			}
-			return f.api.Watch(ctx, list, &client.ListOptions{Raw: &raw})
+			return f.api.Watch(ctx, f.newList(), &client.ListOptions{Raw: &raw})
 		},
 	}
 	reflector := toolscache.NewReflectorWithOptions(from, f.kind, f, toolscache.ReflectorOptions{Name: "file systems"})

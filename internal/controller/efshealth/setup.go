@@ -100,14 +100,16 @@ func (r *Reconciler) addCache(manager ctrl.Manager) error {
 }
 
 func (r *Reconciler) followAll(api client.WithWatch) {
-	r.volumes = follow(api, &corev1.PersistentVolume{}, &corev1.PersistentVolumeList{}, r.request(), func(object client.Object) (volume, bool) {
+	volumes := func() client.ObjectList { return &corev1.PersistentVolumeList{} }
+	r.volumes = follow(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
 		from, ok := object.(*corev1.PersistentVolume)
 		if !ok {
 			return volume{}, false
 		}
 		return volumeOf(from, r.Driver.Name)
 	})
-	r.nodes = follow(api, &corev1.Node{}, &corev1.NodeList{}, r.request(), placeOf)
+	nodes := func() client.ObjectList { return &corev1.NodeList{} }
+	r.nodes = follow(api, &corev1.Node{}, nodes, r.request(), placeOf)
 }
 
 // WaitForCacheSync is false if what is followed is not known before ctx ends.

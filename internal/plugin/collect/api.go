@@ -29,9 +29,6 @@ const (
 type live struct{ client kubernetes.Interface }
 
 func newLive(config *rest.Config) (live, error) {
-	// The usual limit is for programs that run for ever: hundreds of logs would take minutes.
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 50, 100
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return live{}, fmt.Errorf("client for logs: %w", err)
