@@ -76,18 +76,6 @@ func parseScenarios(list string) ([]Scenario, error) {
 // isNone reports whether a list of numbers asks for nothing to be measured.
 func isNone(list string) bool { return list == "" || list == "0" }
 
-func parseCounts(flag, list string, least int) ([]int, error) {
-	var counts []int
-	for text := range strings.SplitSeq(list, ",") {
-		count, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || count < least {
-			return nil, fmt.Errorf("%s %q: %q is no number of at least %d; separate numbers by commas", flag, list, text, least)
-		}
-		counts = append(counts, count)
-	}
-	return counts, nil
-}
-
 // run measures the operators one after the other on one control plane. What was measured before an error is returned
 // with it.
 func (s Scenario) run(ctx context.Context, operators []contestant, settings settings) (report ScenarioReport, version string, failure error) {

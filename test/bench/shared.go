@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,9 +46,13 @@ func parseShared(list string, rounds int) ([]sharing, error) {
 	if rounds < 1 {
 		return nil, errors.New("-shared-rounds must be more than 0; -shared 0 measures no SharedVolumes")
 	}
-	counts, err := parseCounts("-shared", list, 1)
-	if err != nil {
-		return nil, err
+	var counts []int
+	for text := range strings.SplitSeq(list, ",") {
+		count, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || count < 1 {
+			return nil, fmt.Errorf("-shared %q: %q is no number of at least 1; separate numbers by commas", list, text)
+		}
+		counts = append(counts, count)
 	}
 	slices.Sort(counts)
 	var parsed []sharing

@@ -59,7 +59,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 		{"missing mount target", func(s *scene) {
 			s.volume("data", s.lame+"::"+s.cloud.AccessPoint(s.lame, nil), "")
 			s.stuck("web", s.workerIn("us-east-1c"), "data", "mount failed: Connection timed out")
-			// An operator that starts looks at AWS at once.
+			// An operator that starts checks AWS at once.
 			s.stop()
 			s.start()
 			s.Until("named for the cluster", s.causes(nil, noTarget))

@@ -12,7 +12,7 @@ import (
 )
 
 // problem is what the operator can find in AWS; its condition is the driver's prefix and the kind. The kinds are those of the controller
-// that looks at AWS.
+// that checks AWS.
 type problem struct {
 	kind     string
 	severity Severity
