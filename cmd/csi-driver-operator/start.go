@@ -44,6 +44,9 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 	if err := app.Attach(mgr, controller, options, kinds); err != nil {
 		return err
 	}
+	if err := addCloud(mgr, controller); err != nil {
+		return err
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	controller.Process.Restart = func(why string) {

@@ -78,7 +78,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)
 	}
-	if want := "internal/driver/sample has the driver disk.example.com, with ports 10306 and 10307"; !strings.Contains(out.String(), want) {
+	if want := "internal/driver/sample has the driver disk.example.com, with ports 10308 and 10310"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator")
@@ -107,7 +107,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	}
 	base := after["internal/driver/sample/testdata/base.yaml"]
 	for _, want := range []string{
-		"name: disk.example.com", "name: sample-csi-driver-controller-sa", "name: sample-csi-provisioner-role", "hostPort: 10306", "name: sample-csi\n",
+		"name: disk.example.com", "name: sample-csi-driver-controller-sa", "name: sample-csi-provisioner-role", "hostPort: 10308", "name: sample-csi\n",
 	} {
 		if !strings.Contains(base, want) {
 			t.Errorf("base.yaml lacks %q", want)
@@ -123,7 +123,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 
 	// The next one finds the first, and is refused what the first has.
 	next, err := prepare(root, names{Package: "another", Platform: "AWS"}.complete())
-	if err != nil || next.names.NodePort != 10308 || next.names.RegistrarPort != 10310 {
+	if err != nil || next.names.NodePort != 10311 || next.names.RegistrarPort != 10312 {
 		t.Errorf("the next driver has the ports %d and %d, error %v", next.names.NodePort, next.names.RegistrarPort, err)
 	}
 	for args, want := range map[string]string{
@@ -335,10 +335,10 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --prefix aws-ebs-csi-driver":                   "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
 		"a --short-prefix efs":                            "--short-prefix efs: the driver in internal/driver/awsefs has it",
 		"a --condition-prefix GCPPD":                      "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
-		"a --csi-name cinder.csi.openstack.org":           "--csi-name cinder.csi.openstack.org: the catalogue in internal/catalogue has it, for an operator of OpenShift's",
+		"a --csi-name vpc.block.csi.ibm.io":               "--csi-name vpc.block.csi.ibm.io: the catalogue in internal/catalogue has it, for an operator of OpenShift's",
 		"a --delivery olm --csi-name powervs.csi.ibm.com": "--csi-name powervs.csi.ibm.com: the catalogue in internal/catalogue has it",
-		"a --prefix openstack-cinder-csi-driver":          "--prefix openstack-cinder-csi-driver: the catalogue in internal/catalogue has it",
-		"a --condition-prefix OpenStackCinder":            "--condition-prefix OpenStackCinder: the catalogue in internal/catalogue has it",
+		"a --prefix ibm-vpc-block-csi-driver":             "--prefix ibm-vpc-block-csi-driver: the catalogue in internal/catalogue has it",
+		"a --condition-prefix IBMVPCBlock":                "--condition-prefix IBMVPCBlock: the catalogue in internal/catalogue has it",
 		"a --csi-name nfs.csi.k8s.io":                     "--csi-name nfs.csi.k8s.io: no ClusterCSIDriver may have this name",
 		"a --delivery olm":                                "--csi-name a.csi.example.com: no ClusterCSIDriver may have this name",
 		"a --title ä":                                     `--title "ä": it must be 63 letters`,

@@ -13,16 +13,20 @@ func otherWords() names {
 		"condition of a predecessor, which is removed": `AWSEFSDriverCSIConfigObserverControllerDegraded
 			AWSEFSDriverCredentialsRequestControllerAvailable AWSEFSDriverCredentialsRequestControllerDegraded
 			AWSEFSDriverCredentialsRequestControllerProgressing AWSEFSDriverServiceMonitorControllerDegraded CSIStaticResourceControllerDegraded
-			DriverCSIConfigObserverController DriverStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
+			ConfigSyncDegraded CSIControllerDisabled DriverCSIConfigObserverController DriverStaticResourcesControllerDegraded
+			ManilaDriverConditionalStaticResourcesControllerDegraded NFSDriverNodeServiceController
+			OpenStackCinderDriverConditionalStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
 			VolumeSnapshotClassControllerDegraded`,
+		"header of HTTP":               `Date`,
 		"condition of another program": `VSphereProblemDetectorController`,
 		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
 			PodInitializing ProgressDeadlineExceeded`,
 		"word of a message":             `NotFound NotReady Terminating`,
-		"prefix of a driver":            `AzureDisk AzureFile`,
+		"prefix of a driver":            `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila`,
 		"value that somebody sets":      `Allow Deny IdleFirst RollingUpdate WhenDrained`,
 		"feature gate or its state":     `Disabled Enabled MutableCSINodeAllocatableCount`,
 		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
+		"section of a configuration":    `BlockStorage Global`,
 		"action of an event":            `LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
 	} {

@@ -36,8 +36,8 @@ func subjects() []subject {
 
 // reporting are the folders with everything that is written into a status or an event.
 func reporting() []string {
-	return []string{"api", "internal/controller", "internal/driver", "internal/efs", "internal/migration", "internal/nodes", "internal/pending",
-		"internal/status"}
+	return []string{"api", "internal/controller", "internal/driver", "internal/efs", "internal/migration", "internal/nodes", "internal/openstack",
+		"internal/pending", "internal/status"}
 }
 
 // statusWords are all words of the form of a condition type or a reason.

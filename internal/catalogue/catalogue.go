@@ -45,6 +45,8 @@ type Entry struct {
 	Image string
 	// Images maps variables of the operator's environment to those of the cluster-storage-operator's.
 	Images map[string]string
+	// Cloud says that the operator itself talks to the cloud.
+	Cloud bool
 	// Bindings are the RBAC of the operator in namespaces, beside that everywhere.
 	Bindings []Binding
 	// Secrets are made by the cloud-credential-operator for the driver.
@@ -52,8 +54,8 @@ type Entry struct {
 	// Workloads are the Deployments and DaemonSets of the driver, by which a driver that nobody wants any more is removed where its
 	// operator can't do it.
 	Workloads []Workload
-	// CloudConfig says that the operator reads a copy of ConfigMap cloud-provider-config of namespace openshift-config, if there is one.
-	CloudConfig bool
+	// Namespace, if set, is where the driver runs; else it runs where its operator does. It is made, and stays when the driver goes.
+	Namespace string
 	// External is what only the operators of External drivers get.
 	External External
 	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
@@ -90,8 +92,6 @@ type Workload struct {
 type External struct {
 	// Made are the roles and bindings without a namespace that the operator makes for its driver.
 	Made Made
-	// Cloud says that the operator itself talks to the cloud.
-	Cloud bool
 	// Assets is a folder with objects that only this operator needs.
 	Assets string
 	// Port is that of its metrics; zero means 8443.
@@ -127,6 +127,11 @@ type Predecessor struct {
 
 // ClusterRole is the name of the ClusterRole with the operator's RBAC everywhere.
 func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
+
+// Moves tells whether the driver of the predecessor ran in another namespace than ours does, and is migrated from there by its operator.
+func (e Entry) Moves() bool {
+	return e.Builtin && e.Predecessor != nil && e.Predecessor.Namespace != cmp.Or(e.Namespace, Namespace)
+}
 
 // AccountOf is who gets the role of a binding.
 func (e Entry) AccountOf(binding Binding) Account {

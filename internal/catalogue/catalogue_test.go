@@ -76,9 +76,6 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		"tls-modern":      func(cfg *Config) { cfg.TLSMinVersion, cfg.TLSCiphers = "VersionTLS13", nil },
 		"without-metrics": func(cfg *Config) { cfg.Kinds = nil },
 		"another-version": func(cfg *Config) { cfg.Version = "5.0.1" },
-		"cloud-config": func(cfg *Config) {
-			cfg.CloudConfig = map[string]string{"ca-bundle.pem": "certificate", "config": "[Global]\n"}
-		},
 	}
 	for _, e := range All() {
 		base := render(t, e, nil)
@@ -86,7 +83,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 		for name, change := range variants {
 			// What a variant does not concern has no file that says so.
 			changed := render(t, e, change)
-			if (e.Builtin && name == "tls-modern") || (!e.CloudConfig && name == "cloud-config") {
+			if e.Builtin && name == "tls-modern" {
 				if diff := cmp.Diff(base, changed); diff != "" {
 					t.Errorf("%s: %s changes (-base +variant):\n%s", e.Name, name, diff)
 				}
@@ -168,9 +165,6 @@ func TestNoTwoEntriesShareAName(t *testing.T) {
 		}
 		names := []string{"driver " + e.Name, "condition " + e.Condition, "title " + e.Title}
 		for _, object := range objects {
-			if object.GetName() == cloudConfig {
-				continue
-			}
 			names = append(names, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetNamespace()+"/"+object.GetName())
 		}
 		for _, name := range names {

@@ -41,6 +41,9 @@ func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.
 		// The control plane is somewhere else, or nobody knows where.
 		pod.Spec.Affinity = nil
 	}
+	if e.Cloud {
+		pod.Labels["openshift.storage.network-policy.all-egress"] = "allow"
+	}
 	container.Env = append(container.Env, e.environment(cfg)...)
 	if !e.Builtin {
 		e.startAsExternal(pod, &container)
@@ -69,9 +72,6 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 
 // startAsExternal adds what only an External operators is started with.
 func (e Entry) startAsExternal(pod *corev1.PodTemplateSpec, container *corev1.Container) {
-	if e.External.Cloud {
-		pod.Labels["openshift.storage.network-policy.all-egress"] = "allow"
-	}
 	if e.External.Port != 0 {
 		container.Ports[0].ContainerPort = e.External.Port
 		container.Args = append(container.Args, fmt.Sprintf("--listen=0.0.0.0:%d", e.External.Port),

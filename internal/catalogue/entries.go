@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,14 +14,12 @@ import (
 const (
 	deployment = "Deployment"
 	daemonSet  = "DaemonSet"
-	// manilaNamespace is where the driver of Manila runs.
-	manilaNamespace = "openshift-manila-csi-driver"
 )
 
 // All are the drivers that a cluster can get, in the order in which they are reported: by the names of their operators. Those of this
 // repository are made from what it knows of them.
 func All() []Entry {
-	entries := []Entry{ibmVPCBlock(), manila(), cinder(), powerVSBlock(), vSphere()}
+	entries := []Entry{ibmVPCBlock(), powerVSBlock(), vSphere()}
 	for _, d := range drivers.All() {
 		if d.Payload != nil {
 			entries = append(entries, builtin(d))
@@ -34,7 +33,7 @@ func All() []Entry {
 func builtin(d driver.Driver) Entry {
 	var secrets []Secret
 	namespace, bindings := d.OperandNamespace(Namespace), own()
-	if namespace != Namespace {
+	if d.Namespace != "" {
 		bindings = append(bindings, Binding{Namespace: namespace, Role: "role"})
 	}
 	for _, credentials := range d.Credentials {
@@ -43,11 +42,20 @@ func builtin(d driver.Driver) Entry {
 		}
 	}
 	return Entry{
-		Name: d.Name, Title: d.Payload.Title, Condition: d.ConditionPrefix, Platform: d.Platform, Unfit: d.Payload.Unfit,
+		Name: d.Name, Title: d.Payload.Title, Condition: cmp.Or(d.Payload.Condition, d.ConditionPrefix), Platform: d.Platform, Unfit: d.Payload.Unfit,
 		Operator: d.Operator, Builtin: true, Image: d.Payload.OperatorImage(), Images: images(d.Payload.DriverImage(), d.Images()),
-		MayBeDisabled: d.Disabled != nil, Bindings: bindings, Secrets: secrets, Predecessor: predecessors()[d.Name],
-		Workloads: workloads(namespace, d.Deployment, d.DaemonSet),
+		MayBeDisabled: d.Disabled != nil, Cloud: d.Cloud != nil, Bindings: bindings, Secrets: secrets, Predecessor: predecessors()[d.Name],
+		Workloads: append(workloads(namespace, d.Deployment, d.DaemonSet), further(namespace, d)...), Namespace: d.Namespace,
 	}
+}
+
+// further are the other DaemonSets of a driver.
+func further(namespace string, d driver.Driver) []Workload {
+	var found []Workload
+	for _, name := range d.DaemonSets {
+		found = append(found, Workload{daemonSet, namespace, name})
+	}
+	return found
 }
 
 // predecessors are the operators of our drivers that OLM installed in OpenShift 4.5.
@@ -57,6 +65,12 @@ func predecessors() map[string]*Predecessor {
 			Package: "aws-ebs-csi-driver-operator", Deployment: "aws-ebs-csi-driver-operator",
 			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "AWSEBSDriver"},
 			Resource:      "awsebsdrivers", Namespace: "openshift-aws-ebs-csi-driver",
+		},
+		// Its driver ran where ours does, and is adopted there.
+		"manila.csi.openstack.org": {
+			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
+			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
+			Resource:      "maniladrivers", Namespace: "openshift-manila-csi-driver",
 		},
 	}
 }
@@ -76,12 +90,6 @@ func images(driver string, others []string) map[string]string {
 		variables[name] = name
 	}
 	variables["DRIVER_IMAGE"] = driver
-	return variables
-}
-
-// with adds one that has another name in the operator's environment.
-func with(variables map[string]string, name, ours string) map[string]string {
-	variables[name] = ours
 	return variables
 }
 

@@ -70,13 +70,27 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	}
 	// A driver in a namespace of its own, of which a cloud may have none.
 	d.Namespace, d.Disabled = "own", func(driver.Config) string { return "" }
+	d.DaemonSets, d.Payload.Condition = []string{"sample-mounter"}, "Sample"
+	want.Namespace, want.Condition = "own", "Sample"
+	want.Workloads = append(want.Workloads, Workload{"DaemonSet", "own", "sample-mounter"})
 	want.Bindings = append(want.Bindings, Binding{Namespace: "own", Role: "role"})
 	want.Secrets[0].Namespace, want.Workloads[0].Namespace, want.Workloads[1].Namespace, want.MayBeDisabled = "own", "own", "own", true
 	if diff := cmp.Diff(want, builtin(d)); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
 	d.Name = "ebs.csi.aws.com"
+	if !builtin(d).Moves() {
+		t.Error("its driver stays where OLM's operator ran it")
+	}
 	if predecessor := builtin(d).Predecessor; predecessor == nil || predecessor.Namespace != "openshift-aws-ebs-csi-driver" {
 		t.Errorf("the operator that OLM installed is %+v", predecessor)
+	}
+}
+
+// The driver of Manila is where it always was: nothing is to be moved, and nobody gets rights for it.
+func TestADriverThatIsAdoptedWhereItIsDoesNotMove(t *testing.T) {
+	at := slices.IndexFunc(All(), func(e Entry) bool { return e.Name == "manila.csi.openstack.org" })
+	if manila := All()[at]; manila.Predecessor == nil || manila.Moves() || manila.Namespace != manila.Predecessor.Namespace {
+		t.Errorf("%+v, moves %t", manila.Predecessor, manila.Moves())
 	}
 }

@@ -6,11 +6,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// cloudConfig is the ConfigMap with the configuration of the cloud, in openshift-config and as a copy in Namespace.
-const cloudConfig = "cloud-provider-config"
 
 // Where the cluster's configuration is.
 const (
@@ -50,7 +46,7 @@ func ibmVPCBlock() Entry {
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),
 		Workloads: workloads(Namespace, "ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
-		External:  External{Made: madeByIBMVPCBlock(), Cloud: true},
+		Cloud:     true, External: External{Made: madeByIBMVPCBlock()},
 	}
 }
 
@@ -73,79 +69,6 @@ func powerVSBlock() Entry {
 	}
 }
 
-func manila() Entry {
-	return Entry{
-		Name: "manila.csi.openstack.org", Title: "OpenStack Manila", Condition: "Manila", Platform: configv1.OpenStackPlatformType,
-		MayBeDisabled: true,
-		Operator:      "manila-csi-driver-operator", Image: "MANILA_DRIVER_OPERATOR_IMAGE",
-		Images: with(images("MANILA_DRIVER_IMAGE", allSidecars()), "NFS_DRIVER_IMAGE", "MANILA_NFS_DRIVER_IMAGE"),
-		Bindings: own(configReader(secretWatcher()), Binding{Namespace: manilaNamespace, Role: "operands-role"}, Binding{
-			// The provisioner, resizer and snapshotter read the Secret that the driver's classes name, which is there (csi-operator f7f9dc59,
-			// pkg/driver/openstack-manila/openstack_manila.go:292). OpenShift lets them read those of all namespaces.
-			Namespace: manilaNamespace, Role: "sidecars-role", Rules: []rbacv1.PolicyRule{core("get", "secrets")},
-			Account: Account{manilaNamespace, "manila-csi-driver-controller-sa"},
-		}),
-		Secrets: []Secret{{Namespace, "manila-cloud-credentials"}, {manilaNamespace, "manila-cloud-credentials"}},
-		Workloads: []Workload{
-			{deployment, manilaNamespace, "openstack-manila-csi-controllerplugin"},
-			{daemonSet, manilaNamespace, "openstack-manila-csi-nodeplugin"},
-			{daemonSet, manilaNamespace, "csi-nodeplugin-nfsplugin"},
-		},
-		CloudConfig: true,
-		External: External{
-			Made: madeByManila(), Cloud: true, Assets: "manila",
-			Files: []Files{
-				openStackCredentials(),
-				{Name: "cloud-provider-config", Path: "/etc/openstack-ca", Sources: []corev1.VolumeProjection{openStackCA()}},
-			},
-		},
-		Predecessor: &Predecessor{
-			Package: "manila-csi-driver-operator", Deployment: "csi-driver-manila-operator",
-			Configuration: schema.GroupVersionKind{Group: "csi.openshift.io", Version: "v1alpha1", Kind: "ManilaDriver"},
-			Resource:      "maniladrivers", Namespace: manilaNamespace,
-		},
-	}
-}
-
-func cinder() Entry {
-	return Entry{
-		Name: "cinder.csi.openstack.org", Title: "OpenStack Cinder", Condition: "OpenStackCinder", Platform: configv1.OpenStackPlatformType,
-		Operator: "openstack-cinder-csi-driver-operator", Image: "OPENSTACK_CINDER_DRIVER_OPERATOR_IMAGE",
-		Images:   images("OPENSTACK_CINDER_DRIVER_IMAGE", allSidecars()),
-		Bindings: own(configReader()), Secrets: secret("openstack-cloud-credentials"),
-		Workloads:   workloads(Namespace, "openstack-cinder-csi-driver-controller", "openstack-cinder-csi-driver-node"),
-		CloudConfig: true,
-		External: External{
-			Made: madeByCinder(), Cloud: true,
-			Files: []Files{openStackCredentials(), {
-				Name: "cloud-provider-config", Path: "/etc/kubernetes/static-pod-resources/configmaps/cloud-config",
-				Sources: []corev1.VolumeProjection{openStackCA()},
-			}},
-		},
-	}
-}
-
-// openStackCredentials are those of Cinder, with which both operators ask OpenStack. The certificate of its CA is among them if the
-// cluster was installed with one.
-func openStackCredentials() Files {
-	reference := corev1.LocalObjectReference{Name: "openstack-cloud-credentials"}
-	return Files{Name: "cloud-credentials", Path: "/etc/openstack", Sources: []corev1.VolumeProjection{
-		{Secret: &corev1.SecretProjection{LocalObjectReference: reference, Items: []corev1.KeyToPath{{Key: "clouds.yaml", Path: "clouds.yaml"}}}},
-		{Secret: &corev1.SecretProjection{
-			LocalObjectReference: reference, Items: []corev1.KeyToPath{{Key: "cacert", Path: "ca.crt"}}, Optional: new(true),
-		}},
-	}}
-}
-
-// openStackCA is the certificate of OpenStack's CA, if it has one of its own.
-func openStackCA() corev1.VolumeProjection {
-	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: cloudConfig},
-		Items:                []corev1.KeyToPath{{Key: "ca-bundle.pem", Path: "ca-bundle.pem"}},
-		Optional:             new(true),
-	}}
-}
-
 func vSphere() Entry {
 	return Entry{
 		Name: "csi.vsphere.vmware.com", Title: "vSphere", Condition: "VSphere", Platform: configv1.VSpherePlatformType,
@@ -158,8 +81,9 @@ func vSphere() Entry {
 			{deployment, Namespace, "vmware-vsphere-csi-driver-webhook"},
 			{daemonSet, Namespace, "vmware-vsphere-csi-driver-node"},
 		},
+		Cloud: true,
 		External: External{
-			Made: madeByVSphere(), Cloud: true, Assets: "vsphere", Port: 8445, WithoutTmp: true,
+			Made: madeByVSphere(), Assets: "vsphere", Port: 8445, WithoutTmp: true,
 			Certificate: "vmware-vsphere-csi-driver-operator-metrics-serving-cert",
 			Env:         []corev1.EnvVar{{Name: "OPERATOR_NAME", Value: "vmware-vsphere-csi-driver-operator"}},
 			Files: []Files{{

@@ -81,17 +81,6 @@ func (m Made) and(roles map[string][]rbacv1.PolicyRule, bindings map[string]stri
 	return m
 }
 
-// madeByCinder: csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone.
-func madeByCinder() Made {
-	return common("openstack-cinder", Account{Namespace, "openstack-cinder-csi-driver-controller-sa"}).
-		and(nil, map[string]string{"openstack-cinder-csi-main-attacher-binding": attacherRole})
-}
-
-// madeByManila: csi-operator f7f9dc59, assets/overlays/openstack-manila/generated/standalone.
-func madeByManila() Made {
-	return common("openstack-manila", Account{manilaNamespace, "manila-csi-driver-controller-sa"})
-}
-
 // madeByIBMVPCBlock: ibm-vpc-block-csi-driver-operator e6d299f, assets/rbac.
 func madeByIBMVPCBlock() Made {
 	const proxy, node, labels = "ibm-vpc-block-kube-rbac-proxy-role", "ibm-vpc-block-privileged-role", "vpc-block-initcontainer-role"

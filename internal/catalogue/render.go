@@ -12,7 +12,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,9 +37,6 @@ type Config struct {
 	TLSCiphers    []string
 	// Kinds are the optional kinds that the cluster serves.
 	Kinds map[schema.GroupKind]bool
-	// CloudConfig is the data of ConfigMap cloud-provider-config in namespace openshift-config; nil if there is none. Only entries
-	// with Entry.CloudConfig look at it.
-	CloudConfig map[string]string
 }
 
 // ServiceMonitorKind is the only optional kind that is rendered.
@@ -84,7 +80,7 @@ func (e Entry) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, erro
 func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
 	cfg := Config{
 		Images: map[string]string{}, Version: "any", TLSMinVersion: "VersionTLS12",
-		Kinds: map[schema.GroupKind]bool{ServiceMonitorKind(): true}, CloudConfig: map[string]string{},
+		Kinds: map[schema.GroupKind]bool{ServiceMonitorKind(): true},
 	}
 	for _, variable := range e.Variables() {
 		cfg.Images[variable] = "any"
@@ -95,6 +91,9 @@ func (e Entry) Everything(scheme *runtime.Scheme) ([]client.Object, error) {
 func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.Object, error) {
 	values := e.values(cfg)
 	folders := []string{"objects"}
+	if e.Namespace != "" {
+		folders = append(folders, "namespace")
+	}
 	if !e.Builtin {
 		folders = append(folders, "external")
 	}
@@ -127,9 +126,6 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 	if err := e.addConfiguration(objects, cfg); err != nil {
 		return nil, err
 	}
-	if e.CloudConfig && cfg.CloudConfig != nil {
-		objects = append(objects, copyOfCloudConfig(cfg.CloudConfig))
-	}
 	workload, err := e.deployment(folder, values, scheme, cfg)
 	if err != nil {
 		return nil, err
@@ -140,11 +136,12 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 // values are the placeholders of the assets.
 func (e Entry) values(cfg Config) manifest.Values {
 	return manifest.Values{
-		"DRIVER_NAME":    e.Name,
-		"NAMESPACE":      Namespace,
-		"OPERATOR":       e.Operator,
-		"OPERATOR_IMAGE": cfg.Images[e.Image],
-		"SERVING_CERT":   cmp.Or(e.External.Certificate, e.Operator+"-serving-cert"),
+		"DRIVER_NAME":       e.Name,
+		"OPERAND_NAMESPACE": e.Namespace,
+		"NAMESPACE":         Namespace,
+		"OPERATOR":          e.Operator,
+		"OPERATOR_IMAGE":    cfg.Images[e.Image],
+		"SERVING_CERT":      cmp.Or(e.External.Certificate, e.Operator+"-serving-cert"),
 	}
 }
 
@@ -166,15 +163,6 @@ func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
 		}
 	}
 	return nil
-}
-
-// copyOfCloudConfig is the ConfigMap as the pods can mount it. Both operators of OpenStack have it, so that neither needs the other.
-func copyOfCloudConfig(data map[string]string) client.Object {
-	return &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Name: cloudConfig, Namespace: Namespace},
-		Data:       data,
-	}
 }
 
 // rank orders kinds: places and identity first, then RBAC, then what pods refer to.

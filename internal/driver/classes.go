@@ -15,6 +15,9 @@ type Class struct {
 	Kind, Name string
 	// Default is what its annotation says about being the default; empty if it has none.
 	Default string
+	// Provisioner and Parameters are those of a StorageClass, for drivers with MakeClasses. Nobody changes them.
+	Provisioner string
+	Parameters  map[string]string
 }
 
 // DefaultAnnotation is the annotation of a kind of classes that makes one of them the default; empty for all other kinds.

@@ -71,6 +71,11 @@ type Driver struct {
 	Namespace string
 	// DaemonSet and Deployment are the names of the two workloads.
 	DaemonSet, Deployment string
+	// DaemonSets are the names of further ones, without which the node pods do not become ready. Nothing waits for them.
+	DaemonSets []string
+	// Selectors, if set, are the labels by which the two workloads know their pods, label app among them. Else it is that label alone, with the
+	// name of the workload.
+	Selectors map[Workload]map[string]string
 	// StorageClass, if set, is the only one. Earlier versions have made it; it is kept where they have, and never created: the name is the
 	// administrator's. Else all StorageClasses among the assets are the driver's own, and kept as they are here.
 	StorageClass string
@@ -96,6 +101,10 @@ type Driver struct {
 	Credentials []Credentials
 	// Derived, if set, is a Secret that pods mount and that the operator makes of others.
 	Derived *Derived
+	// Cloud, if set, is what the driver has to know of its cloud.
+	Cloud *Cloud
+	// CloudClasses, if set, are the StorageClasses that follow from Config.Cloud.
+	CloudClasses *CloudClasses
 	// KeptSecrets, if set, are Secrets that the driver keeps for volumes of some StorageClasses, outside of its namespace. Nothing that this
 	// package renders lets it do so.
 	KeptSecrets *KeptSecrets
@@ -276,6 +285,10 @@ type Config struct {
 	Platform *configv1.PlatformStatus
 	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.
 	Classes []Class
+	// Cloud is what the cloud has answered to the questions of Driver.Cloud.
+	Cloud CloudFacts
+	// ClassesInUse has the StorageClasses of Driver.CloudClasses of which there are PersistentVolumes, as far as Config.Cloud speaks against them.
+	ClassesInUse map[string]bool
 	// ResourceTags are what the administrator wants on everything that the cluster makes in AWS.
 	ResourceTags []configv1.AWSResourceTag
 	// DependencyHashes are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods

@@ -43,15 +43,21 @@ func (d Driver) endpoints(workload Workload) []Metrics {
 	return all
 }
 
+// scraped are what the names of the objects for Prometheus begin with.
+func (d Driver) scraped() map[Workload]string {
+	return map[Workload]string{Controller: d.Prefix + "-controller", Node: d.DaemonSet}
+}
+
 // metricsObjects are what lets Prometheus scrape the driver, without the ports.
 func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	objects, err := loadFolder(shared, "assets/metrics", values, scheme)
+	scraped := d.scraped()
 	for _, of := range []struct {
 		workload            Workload
 		name, rbac, account string
 	}{
-		{Controller, d.Deployment, d.ShortPrefix, d.Prefix + "-controller-sa"},
-		{Node, d.DaemonSet, d.ShortPrefix + "-node", d.Prefix + "-node-sa"},
+		{Controller, scraped[Controller], d.ShortPrefix, d.Prefix + "-controller-sa"},
+		{Node, scraped[Node], d.ShortPrefix + "-node", d.Prefix + "-node-sa"},
 	} {
 		if err != nil || (of.workload == Node && len(d.endpoints(Node)) == 0) {
 			break
@@ -66,7 +72,7 @@ func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) (
 
 // addMetrics adds the ports of metrics to the Services and ServiceMonitors.
 func (d Driver) addMetrics(namespace string, objects []client.Object) {
-	for workload, name := range map[Workload]string{Controller: d.Deployment, Node: d.DaemonSet} {
+	for workload, name := range d.scraped() {
 		service := name + "-metrics"
 		for _, object := range objects {
 			for _, metrics := range d.endpoints(workload) {
@@ -86,9 +92,9 @@ func (d Driver) addMetrics(namespace string, objects []client.Object) {
 }
 
 // addServingCertificate adds the volume that the proxies in front of the metrics mount.
-func (p Pods) addServingCertificate(workload string) {
+func (p Pods) addServingCertificate(scraped string) {
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "metrics-serving-cert", VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: workload + "-metrics-serving-cert"},
+		Secret: &corev1.SecretVolumeSource{SecretName: scraped + "-metrics-serving-cert"},
 	}})
 }
 

@@ -31,6 +31,8 @@ const (
 func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(d.setReplicas),
+		Mutate(d.selectPods),
+		Mutate(d.selectControllers),
 		MutatePods(placeController),
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),

@@ -9,6 +9,10 @@ type Payload struct {
 	// Variable starts the names of the variables with the driver's images in the environment of the cluster-storage-operator, for instance
 	// "AWS_EBS_DRIVER".
 	Variable string
+	// Condition, if set, starts the driver's conditions in the Storage; else Driver.ConditionPrefix does.
+	Condition string
+	// Image, if set, is the name of the driver's image in a release; else Driver.Prefix is.
+	Image string
 	// Unfit, if set, says why a cluster of the platform does not get the driver; empty if it does. Once it is there, it stays.
 	Unfit func(infrastructure configv1.InfrastructureStatus) string
 }

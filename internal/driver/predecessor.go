@@ -35,7 +35,7 @@ type Predecessor struct {
 
 // NodeApps are the values of the label app of all node pods, those of predecessors included. The first one is ours.
 func (d Driver) NodeApps() []string {
-	apps := []string{d.DaemonSet}
+	apps := []string{d.SelectorOf(Node)[app]}
 	for _, predecessor := range d.Predecessors {
 		if !slices.Contains(apps, predecessor.DaemonSet) {
 			apps = append(apps, predecessor.DaemonSet)
@@ -46,7 +46,7 @@ func (d Driver) NodeApps() []string {
 
 // WithApp selects objects whose label app has one of the values.
 func WithApp(values ...string) labels.Selector {
-	requirement, err := labels.NewRequirement("app", selection.In, values)
+	requirement, err := labels.NewRequirement(app, selection.In, values)
 	if err != nil {
 		// Values that can't be a label select nothing.
 		return labels.Nothing()
@@ -81,13 +81,21 @@ func (d Driver) MountsSocket(volumes []corev1.Volume) bool {
 	})
 }
 
+// IsNodePod tells whether a pod is one of the driver's on the nodes, or one of a predecessor's. The controller's may have the same label app.
+func (d Driver) IsNodePod(pod *corev1.Pod) bool {
+	if ours := d.SelectorOf(Node); pod.Labels[app] == ours[app] {
+		return labels.SelectorFromSet(ours).Matches(labels.Set(pod.Labels))
+	}
+	return slices.Contains(d.NodeApps(), pod.Labels[app])
+}
+
 // IsOld tells whether a node pod was started by a predecessor: under another name, under another account, or in another namespace.
 func (d Driver) IsOld(pod *corev1.Pod) bool {
-	app := pod.Labels["app"]
-	if !slices.Contains(d.NodeApps(), app) {
+	its := pod.Labels[app]
+	if !d.IsNodePod(pod) {
 		return false
 	}
-	return app != d.DaemonSet || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
+	return its != d.SelectorOf(Node)[app] || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
 // holdNodePods leaves pods as they are until the operator replaces them: those of a predecessor, and those through which mounts go.
@@ -116,7 +124,7 @@ func (d Driver) keepApart(cfg Config, pods Pods) error {
 		}
 		terms := &(*affinity).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*terms = append(*terms, corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": predecessor.DaemonSet}},
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{app: predecessor.DaemonSet}},
 			// No tenant can make one of these names.
 			Namespaces: []string{predecessor.Namespace}, TopologyKey: corev1.LabelHostname,
 		})

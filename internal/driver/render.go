@@ -89,6 +89,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 		// Its content is known to the operator only.
 		objects = append(objects, d.Derived.Secret(cfg.Namespace))
 	}
+	objects = append(objects, d.cloudClasses(cfg)...)
 	objects = d.wanted(served(objects, cfg), cfg)
 	chooseDefaults(cfg, objects)
 	if err := d.mutate(cfg, objects); err != nil {

@@ -134,7 +134,7 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 			pods.Spec.Containers = append(pods.Spec.Containers, containers...)
 		}
 		if len(d.endpoints(pods.Workload)) > 0 {
-			pods.addServingCertificate(pods.Name)
+			pods.addServingCertificate(d.scraped()[pods.Workload])
 		}
 		return nil
 	}

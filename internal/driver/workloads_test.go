@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
@@ -91,13 +92,13 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 	const sidecars = "csi-provisioner provisioner-kube-rbac-proxy csi-attacher attacher-kube-rbac-proxy csi-resizer resizer-kube-rbac-proxy " +
 		"csi-snapshotter snapshotter-kube-rbac-proxy csi-liveness-probe"
 	want := map[string]string{
-		"controller":         "csi-driver kube-rbac-proxy-8201 " + sidecars + "; proxy true, restricted true, before it true, volumes 1; set replicas true",
-		"node":               "csi-driver kube-rbac-proxy-8206 csi-node-driver-registrar csi-liveness-probe; proxy true, restricted false, before it false, volumes 1; OnDelete",
-		"webhook":            "csi-driver; proxy true, restricted false, before it false, volumes 0; set replicas false",
-		"second":             "csi-driver; proxy true, restricted false, before it false, volumes 0; ",
-		"webhook-service":    "1 ports",
-		"controller-metrics": "5 ports",
-		"node-metrics":       "1 ports",
+		"controller":                 "csi-driver kube-rbac-proxy-8201 " + sidecars + "; proxy true, restricted true, before it true, volumes 1; set replicas true",
+		"node":                       "csi-driver kube-rbac-proxy-8206 csi-node-driver-registrar csi-liveness-probe; proxy true, restricted false, before it false, volumes 1; OnDelete",
+		"webhook":                    "csi-driver; proxy true, restricted false, before it false, volumes 0; set replicas false",
+		"second":                     "csi-driver; proxy true, restricted false, before it false, volumes 0; ",
+		"webhook-service":            "1 ports",
+		"several-controller-metrics": "5 ports",
+		"node-metrics":               "1 ports",
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("workloads and Services (-want +got):\n%s", diff)
@@ -158,6 +159,32 @@ func TestADriverRunsInItsOwnNamespace(t *testing.T) {
 	for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.Namespace = d.OperandNamespace("operators") }) {
 		if namespace := object.GetNamespace(); namespace != "" && namespace != "own" {
 			t.Errorf("%T %s is in namespace %s", object, object.GetName(), namespace)
+		}
+	}
+}
+
+// Pods of the controller may have the same label app: they are not node pods, and nobody replaces them as such.
+func TestPodsOfTheControllerAreNoNodePods(t *testing.T) {
+	d := several()
+	d.Predecessors = []driver.Predecessor{{DaemonSet: "before"}}
+	d.Selectors = map[driver.Workload]map[string]string{
+		driver.Controller: {"app": "shared", "component": "controller"}, driver.Node: {"app": "shared", "component": "node"},
+	}
+	for name, tc := range map[string]struct {
+		labels      map[string]string
+		account     string
+		isNode, old bool
+	}{
+		"ours":                  {map[string]string{"app": "shared", "component": "node", "more": "x"}, d.NodeServiceAccount(), true, false},
+		"a predecessor's":       {map[string]string{"app": "shared", "component": "node"}, "another", true, true},
+		"of another name":       {map[string]string{"app": "before"}, "another", true, true},
+		"the controller's":      {map[string]string{"app": "shared", "component": "controller"}, d.ControllerServiceAccount(), false, false},
+		"of a second DaemonSet": {map[string]string{"app": "shared", "component": "plugin"}, d.NodeServiceAccount(), false, false},
+		"somebody's":            {map[string]string{"app": "web"}, "web", false, false},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}, Spec: corev1.PodSpec{ServiceAccountName: tc.account}}
+		if isNode, old := d.IsNodePod(pod), d.IsOld(pod); isNode != tc.isNode || old != tc.old {
+			t.Errorf("%s: node pod %t, old %t", name, isNode, old)
 		}
 	}
 }

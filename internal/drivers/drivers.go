@@ -7,7 +7,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
+	"github.com/csi-operators/csi-operators/internal/driver/cinder"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
+	"github.com/csi-operators/csi-operators/internal/driver/manila"
 )
 
 // All are the drivers of this repository. Those that are part of a cluster can't be removed, all others can.
@@ -17,6 +19,8 @@ func All() []driver.Driver {
 		awsefs.Driver(),
 		azuredisk.Driver(),
 		azurefile.Driver(),
+		cinder.Driver(),
 		gcppd.Driver(),
+		manila.Driver(),
 	}
 }

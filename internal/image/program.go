@@ -15,6 +15,10 @@ import (
 // fips140=on becomes its default.
 const fips = "v1.0.0"
 
+// Tags leave package plugin out. With it the linker keeps every method of every type: kustomize, of cli-runtime, loads plugins
+// (sigs.k8s.io/kustomize/api v0.21.1 internal/plugins/loader; cmd/link of Go 1.26, internal/ld/deadcode.go).
+const Tags = "kustomize_disable_go_plugin_support"
+
 // Target is what a program is built for.
 type Target struct {
 	// OS and Architecture are in Go's words. Without an OS it is Linux.
@@ -45,7 +49,8 @@ func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, 
 	defer os.RemoveAll(folder) //nolint:errcheck // It is a temporary folder; what was built has been read.
 	output := filepath.Join(folder, "program")
 	//nolint:gosec // The arguments come from our own programs.
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", target.linkerFlags(), "-o", output, pkg)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", Tags,
+		"-ldflags", target.linkerFlags(), "-o", output, pkg)
 	command.Dir = module
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(target.OS, "linux"), "GOARCH="+target.Architecture, "GOFIPS140="+fips,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GODEBUG=")

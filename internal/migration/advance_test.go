@@ -127,7 +127,7 @@ func TestAMigrationIsStalledByItsOwnPods(t *testing.T) {
 	daemonSet.Status.DesiredNumberScheduled = 2
 	m := newMove(t, awsefs.Driver(), daemonSet, one, own, node("node-1"), node("node-2"))
 	moved, err := m.Advance(t.Context(), State{Old: []corev1.Pod{*one}}, nil, nil)
-	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff)"
+	const message = "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of node-2 (ImagePullBackOff) before other nodes get one"
 	if err != nil || !moved.Stalled || moved.Message != message || len(m.cache.Writes) > 0 {
 		t.Errorf("%+v, %v, sent %v", moved, err, m.cache.Writes)
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
+// releaseLabel is what Helm charts and the kustomize files of drivers put on all pods, and into selectors.
+const releaseLabel = "app.kubernetes.io/instance"
+
 // findBlocker says what keeps the driver from being applied: to work beside another operator would be a fight, and two plugins on a node
 // take each other's sockets. What is in the way only of a first installation is not looked for any more after that.
 func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDriver, ours *appsv1.DaemonSet, state *State) error {
@@ -33,6 +36,10 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 		}
 	}
 	if ours != nil {
+		if selector := ours.Spec.Selector; selector != nil && selector.MatchLabels[releaseLabel] != "" {
+			state.Blocker = fmt.Sprintf("waiting for the end of DaemonSet %s/%s%s", ours.Namespace, ours.Name,
+				ofRelease(selector.MatchLabels[releaseLabel], ours.Namespace))
+		}
 		return nil
 	}
 	evidence, err := m.evidence(ctx, cr, *state)
@@ -109,10 +116,13 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	if err != nil || len(found) == 0 {
 		return "", err
 	}
-	namespace := ""
+	namespace, release := "", client.ObjectKey{}
 	names := make([]string, 0, len(found))
 	for _, pod := range found {
 		names = append(names, pod.Namespace+"/"+pod.Name)
+		if name := pod.Labels[releaseLabel]; name != "" {
+			release = client.ObjectKey{Namespace: pod.Namespace, Name: name}
+		}
 		if pod.Namespace != m.Namespace {
 			namespace = cmp.Or(namespace, pod.Namespace)
 		}
@@ -121,6 +131,8 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 	text := fmt.Sprintf("waiting for the end of %d node pods of a predecessor, as two on a node would take each other's sockets: %s",
 		len(names), status.Shorten(names))
 	switch {
+	case release.Name != "":
+		text += ofRelease(release.Name, release.Namespace)
 	case m.active(namespace):
 		text += fmt.Sprintf(". Their priority is lower than that of ours, so that the scheduler would end them at once, and nothing would be "+
 			"mounted or unmounted meanwhile. Drain the nodes and delete DaemonSet %s/%s, or set annotation %s=true on ClusterCSIDriver %s",
@@ -133,6 +145,14 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 			"EFS volumes", namespace)
 	}
 	return text, nil
+}
+
+// ofRelease says how the driver of the upstream chart is uninstalled. No operator can adopt its DaemonSet: the selector has labels of the chart,
+// and is immutable. Nor may only that go, as its controller would go on (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver).
+func ofRelease(release, namespace string) string {
+	return fmt.Sprintf(", of Helm release %s/%s or of kustomize, which this operator can't adopt. When no pod uses volumes of the driver, uninstall "+
+		"all of it: helm -n %s uninstall %s. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
+		namespace, release, namespace, release)
 }
 
 func (m *Migration) strayPods(ctx context.Context, state State) ([]corev1.Pod, error) {

@@ -2,6 +2,7 @@ package migration
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,11 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 			[]client.Object{nodePod("other", "p", "aws-efs-csi-driver-node", "node-1")},
 			waiting + "other/p. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no pod uses EFS volumes",
 		},
+		"of a chart": {
+			[]client.Object{charted("kube-system")},
+			waiting + "kube-system/p, of Helm release kube-system/efs or of kustomize, which this operator can't adopt. When no pod uses volumes of the " +
+				"driver, uninstall all of it: helm -n kube-system uninstall efs. PersistentVolumes and PVCs stay. See docs/guide/from-the-helm-chart.md",
+		},
 		"somebody's pod with such a label": {[]client.Object{plain}, ""},
 		"one that waits for a node":        {[]client.Object{nodePod("other", "p", "efs-csi-node", "")}, ""},
 		"one that has ended":               {[]client.Object{finished}, ""},
@@ -182,6 +188,23 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func charted(namespace string) *corev1.Pod {
+	pod := nodePod(namespace, "p", "efs-csi-node", "node-1")
+	pod.Labels[releaseLabel] = "efs"
+	return pod
+}
+
+// Its selector can't be changed, so that applying ours would fail for ever.
+func TestTheDaemonSetOfAChartInOurNamespaceIsInTheWay(t *testing.T) {
+	m := newMove(t, awsefs.Driver(), csiDriver("1"))
+	chart := daemonSetOf(here, "efs-csi-node")
+	chart.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "efs-csi-node", releaseLabel: "efs"}}
+	state, err := m.Migration.Observe(t.Context(), managed(), chart)
+	if want := "waiting for the end of DaemonSet " + here + "/efs-csi-node, of Helm release " + here + "/efs"; err != nil || !strings.HasPrefix(state.Blocker, want) {
+		t.Errorf("%q, %v; want %q", state.Blocker, err, want)
 	}
 }
 

@@ -132,7 +132,7 @@ func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match fu
 	}
 	var found []corev1.Pod
 	for i := range pods.Items {
-		if match(&pods.Items[i]) {
+		if m.Driver.IsNodePod(&pods.Items[i]) && match(&pods.Items[i]) {
 			found = append(found, pods.Items[i])
 		}
 	}

@@ -43,7 +43,7 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 	}
 	moved := Moved{
 		Message: m.message(fleet), Serving: len(fleet.Serving),
-		Stalled: len(deleted) == 0 && fleet.Busy() >= fleet.Most(),
+		Stalled: len(deleted) == 0 && fleet.IsStalled(),
 	}
 	// That pods end may take days.
 	moved.Again = m.patience.Pause(m.Now(), moved.Message)
@@ -86,11 +86,18 @@ func (m *Migration) message(f nodes.Fleet) string {
 		text += fmt.Sprintf("; on %d of them pods use volumes, and %s: %s. Drain these nodes, end the pods, or set annotation "+
 			"%s=true on ClusterCSIDriver %s%s", len(waiting), loss.what, shortenNodes(waiting), AcceptRemountAnnotation, m.Driver.Name, loss.then)
 	}
+	if len(f.Outdated) > 0 {
+		text += fmt.Sprintf("; %d nodes have a pod of this operator that is outdated; those in use keep it until no pod of the predecessor is left",
+			len(f.Outdated))
+	}
 	if without := f.Count() - len(f.Occupied) - len(f.Pending); without > 0 {
 		text += fmt.Sprintf("; %d nodes have no pod yet: if that lasts, look at the events of the DaemonSet", without)
 	}
 	if len(f.Pending) > 0 {
 		text += "; waiting for the new pods of " + status.Shorten(f.Pending)
+		if f.Unproven && len(f.Old) > 0 {
+			text += " before other nodes get one"
+		}
 	}
 	if len(f.Down) > 0 {
 		text += "; nodes that are not ready are left alone: " + status.Shorten(slices.Sorted(maps.Keys(f.Down)))

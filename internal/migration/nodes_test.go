@@ -66,6 +66,15 @@ func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {
 			want: "1 of 4 nodes still have a pod of the predecessor; 1 nodes have no pod yet: if that lasts, look at the events of the DaemonSet; " +
 				"waiting for the new pods of b (NotReady)",
 		},
+		"the first new pod does not work": {
+			fleet: nodes.Fleet{Desired: 2, Old: pods("a"), Occupied: on("a", "b"), Pending: []string{"b (NotReady)"}, Unproven: true},
+			want:  "1 of 2 nodes still have a pod of the predecessor; waiting for the new pods of b (NotReady) before other nodes get one",
+		},
+		"ours are outdated": {
+			fleet: nodes.Fleet{Desired: 2, Old: pods("a"), Occupied: on("a", "b"), Outdated: pods("b")},
+			want: "1 of 2 nodes still have a pod of the predecessor; 1 nodes have a pod of this operator that is outdated; those in use keep it until " +
+				"no pod of the predecessor is left",
+		},
 		"nodes that are down": {
 			fleet: nodes.Fleet{Desired: 3, Old: pods("a"), Occupied: on("a"), Down: on("d", "c")},
 			want:  "1 of 1 nodes still have a pod of the predecessor; nodes that are not ready are left alone: c, d",

@@ -23,6 +23,8 @@ type Fleet struct {
 	// being deleted. Unscheduled are old pods without a node.
 	Old, Outdated map[string]*corev1.Pod
 	Unscheduled   []corev1.Pod
+	// Unproven means that no pod of our newest template serves its node.
+	Unproven bool
 	// Serving are the nodes with a plugin that is ready, Occupied those with any pod of a plugin.
 	Serving, Occupied map[string]bool
 	// Pending are the nodes that wait for the new pod, with the reason. Down are the nodes that are not ready themselves.
@@ -111,15 +113,17 @@ func (f Fleet) Count() int { return max(f.Desired-len(f.Down), len(f.Occupied)) 
 // Missing is how many nodes are without a plugin that is ready.
 func (f Fleet) Missing() int { return f.Count() - len(f.Serving) }
 
-// Busy is how many of these have no old pod either that could be replaced: they wait for the new one.
+// Busy is how many of these have no pod either that could be replaced: they wait for the new one.
 func (f Fleet) Busy() int {
-	broken := 0
-	for node := range f.Old {
-		if !f.Serving[node] {
-			broken++
+	broken := map[string]bool{}
+	for _, pods := range []map[string]*corev1.Pod{f.Old, f.Outdated} {
+		for node := range pods {
+			if !f.Serving[node] {
+				broken[node] = true
+			}
 		}
 	}
-	return f.Missing() - broken
+	return f.Missing() - len(broken)
 }
 
 // Order sorts the nodes with an old pod: those in use last, and before them the broken ones first, as nobody loses anything
@@ -129,13 +133,19 @@ func (f Fleet) Order() []string {
 	return slices.SortedFunc(maps.Keys(f.Old), func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
 }
 
-// Next are the nodes whose pod is to be deleted now, those in use with an old pod only if that is accepted. Ours that are outdated
-// come after all others; their state is on the host, so that the next one goes on with it.
+// Next are the nodes whose pod is to be deleted now, those in use only if that is accepted: their mounts stall or hang meanwhile. Pods of ours
+// that are outdated come after all others. A template that has worked nowhere is tried on one node.
 func (f Fleet) Next(accepted bool) []string {
+	waiting := slices.DeleteFunc(append(f.Order(), slices.Sorted(maps.Keys(f.Outdated))...), func(node string) bool {
+		return len(f.Users[node]) > 0 && !accepted
+	})
+	if f.Unproven {
+		return f.canary(waiting)
+	}
 	var chosen []string
 	busy, missing := f.Busy(), f.Missing()
-	for _, node := range append(f.Order(), slices.Sorted(maps.Keys(f.Outdated))...) {
-		if busy >= f.Most() || (f.Serving[node] && missing >= f.Most()) || (f.Old[node] != nil && len(f.Users[node]) > 0 && !accepted) {
+	for _, node := range waiting {
+		if busy >= f.Most() || (f.Serving[node] && missing >= f.Most()) {
 			continue
 		}
 		chosen = append(chosen, node)
@@ -145,6 +155,27 @@ func (f Fleet) Next(accepted bool) []string {
 		}
 	}
 	return chosen
+}
+
+// canary is the node on which our newest template is tried. One whose plugin works comes first: with others, the node may be at fault.
+func (f Fleet) canary(waiting []string) []string {
+	if f.IsStalled() {
+		return nil
+	}
+	for _, serving := range []bool{f.Missing() < f.Most(), false} {
+		if found := slices.IndexFunc(waiting, func(node string) bool { return f.Serving[node] == serving }); found >= 0 {
+			return waiting[found : found+1]
+		}
+	}
+	return nil
+}
+
+// IsStalled tells whether nothing more may be replaced before new pods serve.
+func (f Fleet) IsStalled() bool {
+	if f.Unproven {
+		return f.Busy() > 0
+	}
+	return f.Busy() >= f.Most()
 }
 
 // Serves reports whether a plugin works for its node.

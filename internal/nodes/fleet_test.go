@@ -124,14 +124,14 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 			if diff := cmp.Diff(tc.want, nodes.Next(tc.accepted)); diff != "" {
 				t.Errorf("next (-want +got):\n%s", diff)
 			}
-			if stalled := nodes.Busy() >= nodes.Most(); stalled != tc.stalled {
+			if stalled := nodes.IsStalled(); stalled != tc.stalled {
 				t.Errorf("stalled is %v", stalled)
 			}
 		})
 	}
 }
 
-// Nobody else replaces our pods while those of a predecessor wait, and users of volumes do not mind.
+// Nobody else replaces our pods while those of a predecessor wait. Those in use wait for the end of the migration.
 func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 	yes := true
 	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
@@ -146,12 +146,57 @@ func TestOutdatedPodsOfOursAreReplacedLast(t *testing.T) {
 	pods := []corev1.Pod{made("a", "2"), made("b", "3"), plugin("c", "old", true), plugin("d", "old", true)}
 	r := &Replacer{IsOld: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}.IsOld}
 	nodes := newFleet(pods, []volume.User{{Pod: "x/y", Node: "a"}, {Pod: "x/z", Node: "c"}}, nil, 4, r.IsOld)
-	nodes.Outdated = r.outdated(pods, nil, daemonSet)
+	r.sort(&nodes, pods, daemonSet)
 	if diff := cmp.Diff([]string{"d"}, nodes.Next(false)); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
 	delete(nodes.Old, "d")
+	if next := nodes.Next(false); len(next) > 0 {
+		t.Errorf("when only those in use are left: %v", next)
+	}
+	delete(nodes.Users, "a")
 	if diff := cmp.Diff([]string{"a"}, nodes.Next(false)); diff != "" {
-		t.Errorf("when only one in use is left (-want +got):\n%s", diff)
+		t.Errorf("when nobody uses it any more (-want +got):\n%s", diff)
+	}
+}
+
+// A template that works nowhere must cost one node its plugin, however many there are.
+func TestAMigrationTriesTheNewPodOnOneNode(t *testing.T) {
+	yes := true
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}}}
+	made := func(node, generation string, ready bool) corev1.Pod {
+		pod := plugin(node, "p-node-sa", ready)
+		pod.Labels["pod-template-generation"] = generation
+		pod.OwnerReferences = []metav1.OwnerReference{{UID: "a", Controller: &yes}}
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pods    []corev1.Pod
+		want    []string
+		stalled bool
+	}{
+		"none yet": {nil, []string{"n00"}, false},
+		"no more without one than before": {
+			[]corev1.Pod{plugin("a", "old", false), made("b", "2", false), plugin("c", "old", false)}, []string{"a"}, false,
+		},
+		"it starts":                    {[]corev1.Pod{made("new", "3", false)}, nil, true},
+		"it works":                     {[]corev1.Pod{made("new", "3", true)}, []string{"n00", "n01", "n02"}, false},
+		"only an earlier version does": {[]corev1.Pod{made("new", "2", true)}, []string{"n00"}, false},
+		"it has failed, and is mended": {[]corev1.Pod{made("new", "2", false)}, []string{"n00"}, false},
+		"one that does not work is not the first to be tried": {[]corev1.Pod{plugin("a", "old", false)}, []string{"n00"}, false},
+	} {
+		pods := tc.pods
+		for number := range 30 - len(tc.pods) {
+			pods = append(pods, plugin(fmt.Sprintf("n%02d", number), "old", true))
+		}
+		r := &Replacer{IsOld: driver.Driver{DaemonSet: "efs-csi-node", Prefix: "p"}.IsOld}
+		fleet := newFleet(pods, nil, nil, 30, r.IsOld)
+		r.sort(&fleet, pods, daemonSet)
+		if diff := cmp.Diff(tc.want, fleet.Next(false)); diff != "" {
+			t.Errorf("%s: next (-want +got):\n%s", name, diff)
+		}
+		if fleet.IsStalled() != tc.stalled {
+			t.Errorf("%s: stalled is %v", name, !tc.stalled)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func (r *Replacer) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *app
 	}
 	down, err := r.down(ctx, pods)
 	fleet := newFleet(pods, r.users, down, desired, r.IsOld)
-	fleet.Outdated = r.outdated(pods, down, daemonSet)
+	r.sort(&fleet, pods, daemonSet)
 	return fleet, err
 }
 
@@ -64,8 +64,7 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 	for _, node := range next {
 		pod := nodes.Old[node]
 		if pod == nil {
-			deleted = append(deleted, apply.Delete(ctx, r.Client, nodes.Outdated[node]))
-			continue
+			pod = nodes.Outdated[node]
 		}
 		if !accepted {
 			late, err := volume.UsersIn(ctx, r.Live, pvcs, client.MatchingFields{"spec.nodeName": node})
@@ -81,25 +80,26 @@ func (r *Replacer) Replace(ctx context.Context, nodes Fleet, accepted bool) (app
 	return deleted, nil
 }
 
-// outdated are our pods, by node, that an earlier version of the DaemonSet made. While pods of a predecessor wait, nobody else would replace
-// them.
-func (r *Replacer) outdated(pods []corev1.Pod, down map[string]bool, daemonSet *appsv1.DaemonSet) map[string]*corev1.Pod {
-	found := map[string]*corev1.Pod{}
+// sort finds, among pods of ours, those of an earlier version of the DaemonSet, and whether one of its newest version serves. While pods of
+// a predecessor wait, nobody else would replace the outdated ones.
+func (r *Replacer) sort(fleet *Fleet, pods []corev1.Pod, daemonSet *appsv1.DaemonSet) {
+	fleet.Outdated = map[string]*corev1.Pod{}
 	if daemonSet == nil {
-		return found
+		return
 	}
 	number := NumberOf(daemonSet)
+	fleet.Unproven = true
 	for i := range pods {
 		pod := &pods[i]
-		if r.IsOld(pod) || down[pod.Spec.NodeName] {
-			continue
-		}
 		made := pod.Labels[templateLabel]
-		if metav1.IsControlledBy(pod, daemonSet) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && made != "" && made != number {
-			found[pod.Spec.NodeName] = pod
+		switch {
+		case r.IsOld(pod) || fleet.Down[pod.Spec.NodeName] || !metav1.IsControlledBy(pod, daemonSet):
+		case made == number && Serves(pod):
+			fleet.Unproven = false
+		case made != number && made != "" && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil:
+			fleet.Outdated[pod.Spec.NodeName] = pod
 		}
 	}
-	return found
 }
 
 // down are the nodes that are not ready, of those with a plugin that is not.

@@ -68,8 +68,8 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{cso + "08_rbac.yaml", "- storageclasses", `- secrets`, "ClusterRole cluster-storage-operator gives a right to the Secrets of all namespaces"},
 		{cso + "08_rbac.yaml", "kind: ClusterRole\n  name: cluster-storage-operator", "kind: ClusterRole\n  name: cluster-admin", "binds ClusterRole cluster-admin, which no manifest has"},
 		{
-			cso + "08_rbac-manila-csi-driver-operator.yaml", "name: manila-csi-driver-operator-config-role", "name: other",
-			"the catalogue binds ClusterRole manila-csi-driver-operator-config-role, which no manifest has",
+			cso + "08_rbac-ibm-vpc-block-csi-driver-operator.yaml", "name: ibm-vpc-block-csi-driver-operator-cloud-role", "name: other",
+			"the catalogue binds ClusterRole ibm-vpc-block-csi-driver-operator-cloud-role, which no manifest has",
 		},
 		{
 			cso + "08_shared-roles.yaml", "- configmaps\n  verbs:\n  - get\n", "- secrets\n  verbs:\n  - watch\n",
@@ -80,10 +80,10 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 			"ClusterRole openshift-csi-main-snapshotter-role gives a right to the Secrets of all namespaces: get, list, watch",
 		},
 		{
-			cso + "08_rbac-manila-csi-driver-operator.yaml", "- persistentvolumes\n", "- secrets\n",
-			"ClusterRole manila-csi-driver-operator-clusterrole gives a right to the Secrets of all namespaces",
+			cso + "08_rbac-powervs-block-csi-driver-operator.yaml", "- persistentvolumes\n", "- secrets\n",
+			"ClusterRole powervs-block-csi-driver-operator-clusterrole gives a right to the Secrets of all namespaces",
 		},
-		{cso + "08_rbac-manila-csi-driver-operator.yaml", "  - nodes\n", "  - nodes\n  - nodes\n  verbs:\n  - delete\n- resources:\n  - pods\n", "no operator writes nodes"},
+		{cso + "08_rbac-powervs-block-csi-driver-operator.yaml", "  - nodes\n", "  - nodes\n  - nodes\n  verbs:\n  - delete\n- resources:\n  - pods\n", "no operator writes nodes"},
 		{cso + "03_credentials-request-manila-csi-driver-operator.yaml", "name: manila-cloud-credentials", "name: other", "no CredentialsRequest asks for Secret"},
 		{cso + "03_credentials-request-aws-ebs-csi-driver-operator.yaml", "ec2:AttachVolume", "ec2:Attach*", "asks for ec2:Attach*: name the actions"},
 	} {
@@ -125,8 +125,7 @@ func TestRolesAreBoundInTheirNamespacesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := []string{
-		"aws-ebs-csi-driver-operator-role", "ibm-vpc-block-csi-driver-operator-cloud-role", "manila-csi-driver-operator-operands-role",
-		"manila-csi-driver-operator-sidecars-role",
+		"aws-ebs-csi-driver-operator-role", "ibm-vpc-block-csi-driver-operator-cloud-role", "manila-csi-driver-operator-role",
 	}
 	written := map[string][]string{}
 	for i := range objects {
@@ -146,8 +145,7 @@ func TestRolesAreBoundInTheirNamespacesOnly(t *testing.T) {
 	for _, entry := range release.Entries {
 		elsewhere = append(elsewhere, entry.ClusterRole())
 	}
-	elsewhere = append(elsewhere, "ibm-vpc-block-csi-driver-operator-cloud-rolebinding", "manila-csi-driver-operator-operands-rolebinding",
-		"manila-csi-driver-operator-sidecars-rolebinding")
+	elsewhere = append(elsewhere, "ibm-vpc-block-csi-driver-operator-cloud-rolebinding", "manila-csi-driver-operator-rolebinding")
 	for _, name := range written[""] {
 		if !slices.Contains(elsewhere, name) {
 			t.Errorf("%s may be written or bound in all namespaces", name)

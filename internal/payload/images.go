@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,7 +49,8 @@ func (r Release) images() []Image {
 	all := slices.Clone(r.Images)
 	for _, d := range r.Drivers {
 		if d.Payload != nil {
-			all = append(all, Image{Name: d.Prefix, Image: "quay.io/openshift/origin-" + d.Prefix + ":latest", Variable: d.Payload.DriverImage()})
+			name := cmp.Or(d.Payload.Image, d.Prefix)
+			all = append(all, Image{Name: name, Image: "quay.io/openshift/origin-" + name + ":latest", Variable: d.Payload.DriverImage()})
 		}
 	}
 	return all

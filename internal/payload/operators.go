@@ -99,7 +99,7 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if entry.Predecessor != nil {
+	if entry.Moves() {
 		everywhere = append(everywhere, rbac.Rule("", "nodes", nil, "get"))
 		inside = append(
 			inside,

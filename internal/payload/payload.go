@@ -115,6 +115,8 @@ func (r Release) fixed() ([]file, error) {
 		level, asset string
 		values       manifest.Values
 		suffix       string
+		// credentials says that the capability of the cloud-credential-operator is needed as well.
+		credentials bool
 	}{
 		{level: shared, asset: "release/01_namespace.yaml"},
 		{level: usual, asset: "release/02_csi-drivers-namespace.yaml"},
@@ -128,6 +130,7 @@ func (r Release) fixed() ([]file, error) {
 		{level: usual, asset: "release/09_network-policies-of-drivers.yaml"},
 		{level: usual, asset: "release/11_cluster-operator.yaml"},
 		{level: usual, asset: "release/12_former.yaml"},
+		{level: usual, asset: "release/12_former-credentials.yaml", credentials: true},
 		{level: usual, asset: "release/13_namespace-labels.yaml"},
 		{level: monitoring, asset: "monitoring/01_prometheus-rbac.yaml", values: namespace(catalogue.OperatorNamespace)},
 		{level: monitoring, asset: "monitoring/01_prometheus-rbac.yaml", values: namespace(catalogue.Namespace), suffix: "-csi-drivers"},
@@ -145,8 +148,11 @@ func (r Release) fixed() ([]file, error) {
 			name:     one.level + strings.TrimSuffix(base, ".yaml") + one.suffix + ".yaml",
 			profiles: allProfiles(), capability: string(configv1.ClusterVersionCapabilityStorage), objects: objects,
 		}
-		if one.level == shared {
+		switch {
+		case one.level == shared:
 			next.capability = ""
+		case one.credentials:
+			next.capability += "+" + string(configv1.ClusterVersionCapabilityCloudCredential)
 		}
 		files = append(files, next)
 	}

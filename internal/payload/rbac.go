@@ -119,7 +119,7 @@ func toBind(entry catalogue.Entry) []grant {
 			roleNamespace("RoleBinding", binding.Namespace), rbacv1.GroupName, "clusterroles", entry.Operator + "-" + binding.Role, "bind",
 		})
 	}
-	if entry.Predecessor != nil && entry.Builtin {
+	if entry.Moves() {
 		// Where the driver of the operator that OLM installed is, which most clusters do not have.
 		grants = append(grants, grant{"", rbacv1.GroupName, "clusterroles", entry.Operator + "-role", "bind"})
 	}
@@ -138,7 +138,7 @@ func (r Release) bindingsPolicy() ([]client.Object, error) {
 		for _, binding := range entry.Bindings {
 			allow(binding.Namespace, entry.Operator+"-"+binding.Role, entry.AccountOf(binding))
 		}
-		if entry.Predecessor != nil && entry.Builtin {
+		if entry.Moves() {
 			allow(entry.Predecessor.Namespace, entry.Operator+"-role", operator)
 		}
 	}
@@ -165,7 +165,7 @@ func ofDriver(entry catalogue.Entry) []grant {
 			grant{"", "apps", "deployments", predecessor.Deployment, "list"},
 		)
 	}
-	if entry.Predecessor != nil && entry.Builtin {
+	if entry.Moves() {
 		// The operator of the driver hands over in the namespace of the old driver, which most clusters do not have.
 		grants = append(grants, grant{"", rbacv1.GroupName, "rolebindings", entry.Operator + "-role", "create get patch"})
 		for _, workload := range entry.Workloads {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,28 @@ func (r Right) String() string {
 		text += " -n " + r.Namespace
 	}
 	return text
+}
+
+// Unseen says on one line what a user lacks the right to see, each resource once, and who can help; empty if nothing is missing.
+func Unseen(missing []Right) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	places := map[string][]string{}
+	for _, right := range missing {
+		places[right.Resource] = append(places[right.Resource], right.Namespace)
+	}
+	names := make([]string, 0, len(places))
+	for _, resource := range slices.Sorted(maps.Keys(places)) {
+		in := slices.Compact(slices.Sorted(slices.Values(places[resource])))
+		if in[0] == "" {
+			// Who may not see all of them needs no list of namespaces.
+			names = append(names, resource)
+			continue
+		}
+		names = append(names, resource+" -n "+strings.Join(in, " -n "))
+	}
+	return "Not seen for lack of RBAC: " + strings.Join(names, ", ") + ". Ask an administrator to run the same."
 }
 
 // Cluster is read and written with the user's rights. It is safe for use by several goroutines.

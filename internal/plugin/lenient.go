@@ -43,8 +43,8 @@ func (l lenient) List(ctx context.Context, list client.ObjectList, options ...cl
 
 // PrintMissing says at the end what could not be read, beside the result.
 func (p *Plugin) PrintMissing(c *Cluster) {
-	if missing := c.Missing(); len(missing) > 0 {
-		_, _ = fmt.Fprintf(p.Streams.ErrOut, "note: you may not read everything, so this may lack something. Missing: %s\n", textOf(missing))
+	if text := Unseen(c.Missing()); text != "" {
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, text)
 	}
 }
 

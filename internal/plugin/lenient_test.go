@@ -36,9 +36,16 @@ func TestWhatMayNotBeReadIsNotThereAndRemembered(t *testing.T) {
 	}
 	var problems bytes.Buffer
 	New(genericiooptions.IOStreams{ErrOut: &problems}).PrintMissing(cluster)
-	want = "note: you may not read everything, so this may lack something. Missing: get pods -n a, list pods -n a\n"
+	want = "Not seen for lack of RBAC: pods -n a. Ask an administrator to run the same.\n"
 	if problems.String() != want {
 		t.Errorf("it prints %q, want %q", problems.String(), want)
+	}
+	cluster.lacks(Right{Verb: "list", Resource: "nodes", Namespace: "b"})
+	cluster.lacks(Right{Verb: "list", Resource: "nodes"})
+	cluster.lacks(Right{Verb: "list", Resource: "pods", Namespace: "b"})
+	want = "Not seen for lack of RBAC: nodes, pods -n a -n b. Ask an administrator to run the same."
+	if got := Unseen(cluster.Missing()); got != want || Unseen(nil) != "" {
+		t.Errorf("%q, want %q", got, want)
 	}
 	objects.Refuse(errors.New("API away"))
 	if err := cluster.Lenient().List(t.Context(), &corev1.PodList{}); err == nil {

@@ -2,10 +2,14 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const (
@@ -20,6 +24,7 @@ type Progress struct {
 	terminal bool
 	now      func() time.Time
 	drawn    time.Time
+	last     Step
 	// open is true if the cursor is behind a bar.
 	open bool
 }
@@ -38,8 +43,12 @@ func (p *Plugin) Progress() *Progress {
 	return &Progress{out: p.Streams.ErrOut, terminal: p.ShowsProgress(), now: p.Now}
 }
 
-// Step shows a step.
+// Step shows a step, once.
 func (p *Progress) Step(step Step) {
+	if step == p.last {
+		return
+	}
+	p.last = step
 	line := step.What
 	if step.State != "" {
 		line += ": " + step.State
@@ -70,12 +79,17 @@ func (p *Progress) End() {
 	p.open = false
 }
 
-// Until asks again and again until the answer is yes. It ends with Unfinished when the time is over, and at once if somebody interrupts it.
+// Until asks again and again until the answer is yes; most is 0 for no limit. It ends with Unfinished when the time is over, and at once if
+// somebody interrupts it. An API server that is away for a while is waited for as well: updates of a cluster take it away.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
-	inTime, cancel := context.WithTimeout(ctx, most)
+	inTime, cancel := ctx, context.CancelFunc(func() {})
+	if most > 0 {
+		inTime, cancel = context.WithTimeout(ctx, most)
+	}
 	defer cancel()
 	ticker := time.NewTicker(p.Poll)
 	defer ticker.Stop()
+	away := ""
 	for {
 		done, err := ask(inTime)
 		switch {
@@ -83,6 +97,11 @@ func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask
 			return &ExitError{Code: Unfinished, Err: fmt.Errorf("interrupted while waiting until %s: run the command again", what)}
 		case inTime.Err() != nil && !done:
 			return &ExitError{Code: Unfinished, Err: fmt.Errorf("waited %s, and still not: %s; run the command again", most, what)}
+		case isUnreachable(err):
+			if text := err.Error(); text != away {
+				_, _ = fmt.Fprintf(p.Streams.ErrOut, "the API server can't be asked, trying again: %s\n", text)
+				away = text
+			}
 		case err != nil || done:
 			return err
 		}
@@ -91,4 +110,10 @@ func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask
 		case <-ticker.C:
 		}
 	}
+}
+
+// isUnreachable reports whether nothing answered, or something that serves no API right now, such as a load balancer.
+func isUnreachable(err error) bool {
+	var transport *url.Error
+	return errors.As(err, &transport) || apierrors.IsServiceUnavailable(err)
 }

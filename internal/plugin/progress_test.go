@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
@@ -63,8 +66,31 @@ func TestWaitingEndsWithTheAnswerTheTimeOrAnInterruption(t *testing.T) {
 	if err == nil || err.Error() != "interrupted while waiting until it is there: run the command again" || Code(err) != Unfinished {
 		t.Error(err)
 	}
-	broken := errors.New("away")
+	broken := errors.New("refused")
 	if err := p.Until(t.Context(), time.Minute, "", func(context.Context) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Error(err)
+	}
+}
+
+func TestWaitingOutlivesAnAPIServerThatIsAway(t *testing.T) {
+	said := &bytes.Buffer{}
+	p := New(genericiooptions.IOStreams{ErrOut: said})
+	p.Poll = time.Millisecond
+	answers := []error{
+		&url.Error{Op: "Get", URL: "https://api", Err: errors.New("connection refused")}, &url.Error{Op: "Get", URL: "https://api", Err: errors.New("connection refused")},
+		fmt.Errorf("list nodes: %w", apierrors.NewServiceUnavailable("starting")),
+	}
+	err := p.Until(t.Context(), 0, "it is there", func(context.Context) (bool, error) {
+		if len(answers) == 0 {
+			return true, nil
+		}
+		answer := answers[0]
+		answers = answers[1:]
+		return false, answer
+	})
+	want := "the API server can't be asked, trying again: Get \"https://api\": connection refused\n" +
+		"the API server can't be asked, trying again: list nodes: starting\n"
+	if err != nil || said.String() != want {
+		t.Errorf("%v, said:\n%s", err, said)
 	}
 }

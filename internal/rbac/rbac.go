@@ -11,6 +11,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -89,6 +90,10 @@ func (r *collector) own(d driver.Driver) {
 			r.everywhere = append(r.everywhere, Rule(rbacv1.GroupName, resource, names, "get", "delete"))
 		}
 	}
+	if d.CloudClasses != nil {
+		// Their names are not known before the cloud has answered, and RBAC knows no prefixes.
+		r.everywhere = append(r.everywhere, Rule(storagev1.GroupName, "storageclasses", nil, "get", "create", "patch", "delete"))
+	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
 		// PVCs that wait are named.
 		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))
@@ -121,7 +126,7 @@ func (r *collector) watch(d driver.Driver) error {
 			names = []string{watched.Name}
 		}
 		r.add(watched.Namespace, Rule(kind.Group, plural(kind), names, "list", "watch"))
-		if other := watched.Other; other.Name != "" {
+		for _, other := range watched.Others {
 			r.add(other.Namespace, Rule(kind.Group, plural(kind), []string{other.Name}, "list", "watch"))
 		}
 	}

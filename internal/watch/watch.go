@@ -37,9 +37,9 @@ type Watched struct {
 	Object client.Object
 	// Namespace to look in; empty for cluster-scoped kinds.
 	Namespace string
-	// Other, if set, is the only object that is looked at in another namespace.
-	Other client.ObjectKey
-	// OpenShifts, if set, says that other is OpenShift's: it has no label of ours, and this drops what is not needed of it.
+	// Others are the only objects that are looked at in other namespaces, one in each.
+	Others []client.ObjectKey
+	// OpenShifts, if set, says that the others are OpenShift's: they have no label of ours, and this drops what is not needed of them.
 	OpenShifts toolscache.TransformFunc
 	// Name, if set, is the only object of the kind that is looked at; else those with our label are, or all.
 	Name string
@@ -90,10 +90,19 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 		{Object: &appsv1.Deployment{}, Namespace: namespace},
 		// Why a roll-out does not go on.
 		{
-			Object: &corev1.Pod{}, Namespace: namespace, Apps: append([]string{d.Deployment}, d.NodeApps()...),
+			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
 		},
 	}, slices.Concat(derived(d, namespace), gates(d), Snapshots(d, kinds))...)
+}
+
+// apps are the values of the label app of the driver's pods.
+func apps(d driver.Driver) []string {
+	controllers, nodes := d.SelectorOf(driver.Controller)["app"], d.NodeApps()
+	if slices.Contains(nodes, controllers) {
+		return nodes
+	}
+	return append([]string{controllers}, nodes...)
 }
 
 // derived is the Secret that the operator makes, by name: it has no right to see others.
@@ -112,17 +121,20 @@ func gates(d driver.Driver) []Watched {
 	return []Watched{{Object: &configv1.FeatureGate{}, Name: openshift.Singleton, Optional: openshift.FeatureGateKind()}}
 }
 
-// configMaps are ours, and the one that matters in a namespace of OpenShift: a cache can select one of a namespace.
+// configMaps are ours, and those that matter in namespaces of OpenShift: a cache can select one of a namespace.
 func configMaps(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool) Watched {
 	watched := Watched{Object: &corev1.ConfigMap{}, Namespace: namespace, Transform: hashBundle}
 	switch {
 	case d.Derived != nil:
-		watched.Other, watched.OpenShifts = d.Derived.ConfigMap, keepData
+		watched.OpenShifts = keepData
+		for _, config := range d.Derived.ConfigMaps {
+			watched.Others = append(watched.Others, config.ObjectKey)
+		}
 	case !kinds[openshift.InfrastructureKind()]:
 	case d.CloudCAVariable != "":
-		watched.Other, watched.OpenShifts = CloudConfig(), keepCloudCA
+		watched.Others, watched.OpenShifts = []client.ObjectKey{CloudConfig()}, keepCloudCA
 	default:
-		watched.Other = client.ObjectKey{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}
+		watched.Others = []client.ObjectKey{{Namespace: driver.ManagedNamespace, Name: d.Dashboard()}}
 	}
 	return watched
 }
@@ -191,12 +203,12 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 		if watched.Namespace != "" {
 			config.Namespaces = map[string]cache.Config{watched.Namespace: {}}
 		}
-		if watched.Other.Name != "" {
-			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", watched.Other.Name)}
+		for _, other := range watched.Others {
+			one := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", other.Name)}
 			if watched.OpenShifts != nil {
 				one.LabelSelector, one.Transform = labels.Everything(), watched.OpenShifts
 			}
-			config.Namespaces[watched.Other.Namespace] = one
+			config.Namespaces[other.Namespace] = one
 		}
 		options[watched.Object] = config
 	}

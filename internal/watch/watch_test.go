@@ -138,7 +138,12 @@ func TestWhichPartOfEachKindIsKeptInMemory(t *testing.T) {
 func TestTheCAOfACloudIsReadFromOpenShift(t *testing.T) {
 	d := disk()
 	kinds := map[schema.GroupKind]bool{openshift.InfrastructureKind(): true}
-	other := func(kinds map[schema.GroupKind]bool) client.ObjectKey { return configMaps(d, "here", kinds).Other }
+	other := func(kinds map[schema.GroupKind]bool) client.ObjectKey {
+		if others := configMaps(d, "here", kinds).Others; len(others) == 1 {
+			return others[0]
+		}
+		return client.ObjectKey{}
+	}
 	if got := other(kinds); got != (client.ObjectKey{Namespace: "openshift-config-managed", Name: d.Dashboard()}) {
 		t.Errorf("without a CA: %s", got)
 	}
@@ -164,9 +169,10 @@ func TestTheCAOfACloudIsReadFromOpenShift(t *testing.T) {
 func TestADerivedSecretIsWatchedWithWhatItIsMadeOf(t *testing.T) {
 	d := disk()
 	from := client.ObjectKey{Namespace: "openshift-config", Name: "cloud"}
-	d.Derived = &driver.Derived{Name: "made", ConfigMap: from}
-	if got := configMaps(d, "here", nil).Other; got != from {
-		t.Errorf("the ConfigMap is %s", got)
+	second := client.ObjectKey{Namespace: "openshift-config-managed", Name: "more"}
+	d.Derived = &driver.Derived{Name: "made", ConfigMaps: []driver.DerivedConfigMap{{ObjectKey: from}, {ObjectKey: second, Optional: true}}}
+	if diff := cmp.Diff([]client.ObjectKey{from, second}, configMaps(d, "here", nil).Others); diff != "" {
+		t.Errorf("the ConfigMaps (-want +got):\n%s", diff)
 	}
 	found := map[string]cache.ByObject{}
 	for object, config := range CacheOptions(d, "here", nil) {

@@ -55,6 +55,8 @@ func TestOfTwoCopiesOfTheEFSOperatorTheOlderWorks(t *testing.T) {
 	if made := requests(t, mark, env.OperatorUserIn(secondNamespace), isWork); len(made) > 1 {
 		t.Errorf("the second copy has written more than its event:\n%s", env.Describe(made))
 	}
+	// Ready comes before the last word about the driver.
+	env.Quiet(t, earlier)
 	still(t, env.OperatorUser, env.OperatorUserIn(secondNamespace))
 
 	// Without the older one, the other one has to go on.

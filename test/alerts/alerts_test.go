@@ -130,7 +130,7 @@ func TestRunbookHasTheSameSectionsForEveryAlert(t *testing.T) {
 	for _, rule := range alerts(t) {
 		body := described[rule.Alert]
 		delete(described, rule.Alert)
-		for _, part := range []string{"**Means.**", "**Impact.**", "**Look.**", "```bash\n", "**Fix.**", "severity `" + rule.Labels["severity"] + "`"} {
+		for _, part := range []string{"**Means.**", "**Impact.**", "**Look.**", "\n```", "**Fix.**", "severity `" + rule.Labels["severity"] + "`"} {
 			if !strings.Contains(body, part) {
 				t.Errorf("section %s of %s lacks %q", rule.Alert, runbook, part)
 			}

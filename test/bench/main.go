@@ -28,8 +28,11 @@ type options struct {
 	settings
 	scenarios []Scenario
 	json      string
-	peer      string
-	peerArgs  []string
+	// draw is a folder for plots of reports. Nothing is measured then.
+	draw     string
+	reports  []string
+	peer     string
+	peerArgs []string
 
 	shared         []sharing
 	sharedPeer     string
@@ -39,7 +42,10 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	options, err := parse(os.Args[1:])
-	if err == nil {
+	switch {
+	case err == nil && options.draw != "":
+		err = draw(options.draw, options.reports)
+	case err == nil:
 		err = run(ctx, options)
 	}
 	stop()
@@ -58,6 +64,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&parsed.limit, "limit", 2*time.Minute, "how long anything may take before it counts as failed")
 	flags.DurationVar(&parsed.quiet, "quiet", 5*time.Second, "how long without a request counts as settled")
 	flags.StringVar(&parsed.json, "json", "", "`file` for the raw numbers")
+	flags.StringVar(&parsed.draw, "draw", "", "measure nothing, and draw plots of the reports that the arguments name into this `folder`")
 	flags.StringVar(&parsed.peer, "peer", "", "`binary` of another operator to measure beside ours")
 	peerArgs := flags.String("peer-args", "", "more arguments for the peer, separated by spaces")
 	shared := flags.String("shared", "300,10000", "numbers of `SharedVolumes`: one control plane for each; 0 for none")
@@ -67,7 +74,8 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return parsed, err
 	}
-	if flags.NArg() > 0 {
+	parsed.reports = flags.Args()
+	if flags.NArg() > 0 && parsed.draw == "" {
 		return parsed, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if parsed.idle <= 0 || parsed.limit <= 0 || parsed.quiet <= 0 {

@@ -13,7 +13,7 @@ const (
 	// soonerThanCommunity is how many times sooner than that operator's Ready the volumes and PVCs must be there.
 	soonerThanCommunity = 15
 	// peakMebibytes holds up to thriftyCount SharedVolumes.
-	peakMebibytes = 160
+	peakMebibytes = 135
 	thriftyCount  = 10000
 	// growth of the time is linear if each of many takes at most this many times as long as each of few.
 	growth = 1.5

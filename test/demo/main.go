@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -123,6 +124,8 @@ func (d *demo) install(ctx context.Context) error {
 		return err
 	}
 	d.say("Creating ClusterCSIDriver efs.csi.aws.com, which is all that an administrator does:")
+	fmt.Printf("           (%s=%s lets every namespace make SharedVolumes; without it, an administrator allows each)\n",
+		efs.UnlistedAnnotation, efs.UnlistedAllow)
 	if err := d.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
 		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
 	}

@@ -24,10 +24,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
 func main() {
-	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, None, ...")
+	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, None, ...")
 	nodes := flag.Int("nodes", 6, "`number` of nodes")
 	keep := flag.Bool("keep", false, "leave the cluster running")
 	flag.Parse()
@@ -48,6 +49,8 @@ type demo struct {
 	cluster  *env.Cluster
 	platform string
 	started  time.Time
+	// cloud is that of the cluster; nil if nobody has to ask it.
+	cloud *fakeopenstack.Cloud
 	// said is what was said last of each thing.
 	said map[string]string
 }
@@ -58,6 +61,9 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 	}
 	d := &demo{platform: platform, started: time.Now(), said: map[string]string{}}
 	defer func() {
+		if d.cloud != nil {
+			d.cloud.Close()
+		}
 		if d.cluster != nil && (failure != nil || !keep) {
 			failure = errors.Join(failure, d.stop())
 		}
@@ -72,6 +78,9 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 	}
 	if keep {
 		d.farewell()
+	}
+	if keep && d.cloud != nil {
+		d.say("The cloud ends with this command; the drivers go on with what it said.")
 	}
 	return nil
 }
@@ -99,6 +108,14 @@ func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
 
 // install applies the release and says what comes of it.
 func (d *demo) install(ctx context.Context) error {
+	if d.platform == string(configv1.OpenStackPlatformType) {
+		d.say("Starting a cloud: Keystone, Nova, Cinder and Manila at one address of this machine, with a CA of its own.")
+		cloud, err := d.cluster.PutOpenStack(ctx)
+		if err != nil {
+			return err
+		}
+		d.cloud = cloud
+	}
 	d.say("Applying the manifests of release %s, as the cluster-version operator does.", env.ClusterRelease)
 	if err := d.cluster.ApplyRelease(ctx, env.Release{Version: env.ClusterRelease}); err != nil {
 		return err
@@ -115,10 +132,21 @@ func (d *demo) install(ctx context.Context) error {
 	return d.follow(ctx)
 }
 
+// namespaces are where operators and drivers run.
+func (d *demo) namespaces() []string {
+	found := []string{catalogue.OperatorNamespace, catalogue.Namespace}
+	for _, entry := range catalogue.All() {
+		if string(entry.Platform) == d.platform && entry.Namespace != "" {
+			found = append(found, entry.Namespace)
+		}
+	}
+	return found
+}
+
 // follow says what has changed.
 func (d *demo) follow(ctx context.Context) error {
 	deployments, daemonSets := &appsv1.DeploymentList{}, &appsv1.DaemonSetList{}
-	for _, namespace := range []string{catalogue.OperatorNamespace, catalogue.Namespace} {
+	for _, namespace := range d.namespaces() {
 		for _, list := range []client.ObjectList{deployments, daemonSets} {
 			if err := d.cluster.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 				return fmt.Errorf("list what runs in %s: %w", namespace, err)
@@ -184,7 +212,7 @@ func (d *demo) list(ctx context.Context) error {
 		fmt.Printf("           StorageClass %-22s default: %s\n", class.Name, class.Annotations["storageclass.kubernetes.io/is-default-class"])
 	}
 	d.say("The pods of operators and drivers:")
-	for _, namespace := range []string{catalogue.OperatorNamespace, catalogue.Namespace} {
+	for _, namespace := range d.namespaces() {
 		text, err := d.cluster.Kubectl(ctx, "get", "pods", "-n", namespace, "-o", "wide", "--ignore-not-found")
 		if err != nil {
 			return err

@@ -5,10 +5,15 @@ import (
 	"testing"
 )
 
-// What `make demo-cluster` shows is the whole chain: an error is one of any of its programs. Azure has two drivers.
+// What `make demo-cluster` shows is the whole chain: an error is one of any of its programs. Both platforms have two drivers, and those of
+// OpenStack ask their cloud.
 func TestTheDemonstrationEndsWithHealthyStorage(t *testing.T) {
-	if err := run(t.Context(), "Azure", fewestNodes, false); err != nil {
-		t.Fatal(err)
+	for _, platform := range []string{"Azure", "OpenStack"} {
+		t.Run(platform, func(t *testing.T) {
+			if err := run(t.Context(), platform, fewestNodes, false); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *derived) follows(t *testing.T) {
 	s.start(t)
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
 	s.waits(t, "ConfigMap openshift-config/cloud-provider-config is missing", func() { s.login(t, "azure_client_secret", password) })
-	s.waits(t, "waiting for Secret "+env.OperatorNamespace+"/"+s.secret().Name, func() {
+	s.waits(t, "waiting for Secret "+s.namespace()+"/"+s.secret().Name, func() {
 		env.Must(t, s.cluster.Client.Delete(t.Context(), s.secret()))
 		s.put(t, publicCloud)
 	})
@@ -183,7 +183,7 @@ func (s *derived) staysSecret(t *testing.T) {
 }
 
 // made is the Secret that the operator makes.
-func (s *derived) made() *corev1.Secret { return s.driver.Derived.Secret(env.OperatorNamespace) }
+func (s *derived) made() *corev1.Secret { return s.driver.Derived.Secret(s.namespace()) }
 
 func (s *derived) update(t *testing.T, object client.Object) error {
 	return s.cluster.Client.Update(t.Context(), object)

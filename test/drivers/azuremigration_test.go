@@ -243,7 +243,7 @@ func (s *migrated) identity(t *testing.T) map[string]string {
 // end makes room for the next test.
 func (s *migrated) end(t *testing.T) {
 	s.clear(t)
-	for _, object := range []client.Object{s.secret(), s.driver.Derived.Secret(env.OperatorNamespace), cloudConfig(), predecessors.AzureCloudConfig()} {
+	for _, object := range []client.Object{s.secret(), s.driver.Derived.Secret(s.namespace()), cloudConfig(), predecessors.AzureCloudConfig()} {
 		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
 	}
 }

@@ -151,7 +151,7 @@ func isRolledOut(t *testing.T, s *scene) {
 		t.Errorf("StorageClasses and what they say about being the default (-want +got):\n%s", diff)
 	}
 	rendered := map[string]map[string]string{}
-	for _, object := range golden.Render(t, s.driver, nil) {
+	for _, object := range golden.Render(t, s.driver, func(cfg *driver.Config) { cfg.Cloud = s.facts }) {
 		if class, isClass := object.(*storagev1.StorageClass); isClass {
 			rendered[class.Name] = class.Parameters
 		}

@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -26,6 +28,10 @@ type scene struct {
 	// classes are the StorageClasses, with what they say about being the default.
 	classes         map[string]string
 	snapshotClasses []string
+	// keys are those of the Secret with credentials; without any it has what is not real.
+	keys map[string]string
+	// facts are what the cloud of the driver answers.
+	facts driver.CloudFacts
 	// before is what is in the cluster before the operator.
 	before []client.Object
 	// otherClass is the name of a class that is there before, and of another driver.
@@ -37,6 +43,7 @@ type scene struct {
 // start starts the driver's operator.
 func (s *scene) start(t *testing.T) {
 	t.Helper()
+	env.Must(t, s.cluster.Namespace(t.Context(), s.namespace()))
 	env.Must(t, s.cluster.PutDriverAccount(t.Context(), s.driver))
 	var err error
 	s.operator, err = s.cluster.StartDriverOperator(t.Context(), s.driver)
@@ -60,26 +67,36 @@ func (s *scene) clear(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if s.driver.CloudClasses != nil {
+		made := client.MatchingLabels{openshift.ManagedByLabel: s.driver.Operator}
+		if err := s.cluster.Client.DeleteAllOf(ctx, &storagev1.StorageClass{}, made); err != nil {
+			t.Error(err)
+		}
+	}
 	if _, err := s.cluster.Kubectl(ctx, "delete", "--ignore-not-found", "crd", snapshotv1.CRD); err != nil {
 		t.Error(err)
 	}
 }
 
+// namespace is where the driver runs.
+func (s *scene) namespace() string { return s.driver.OperandNamespace(env.OperatorNamespace) }
+
 func (s *scene) deployment() *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: s.driver.Deployment}}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: s.driver.Deployment}}
 }
 
 func (s *scene) daemonSet() *appsv1.DaemonSet {
-	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: s.driver.DaemonSet}}
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: s.driver.DaemonSet}}
 }
 
 // secret holds the keys that the driver wants.
 func (s *scene) secret() *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: s.driver.Credentials[0].Secret}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: s.driver.Credentials[0].Secret}}
 	secret.StringData = map[string]string{}
 	for _, key := range s.driver.Credentials[0].Keys[0] {
 		secret.StringData[key] = "not real"
 	}
+	maps.Copy(secret.StringData, s.keys)
 	return secret
 }
 
@@ -199,7 +216,7 @@ func (s *scene) all(t *testing.T) []client.Object {
 	t.Helper()
 	settings, err := s.driver.ReadSettings(func(string) string { return "" })
 	env.Must(t, err)
-	objects, err := s.driver.Everything(s.cluster.Scheme, env.OperatorNamespace, settings)
+	objects, err := s.driver.Everything(s.cluster.Scheme, s.namespace(), settings)
 	env.Must(t, err)
 	return objects
 }

@@ -23,12 +23,19 @@ func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {
 		return fmt.Errorf("rights of %s: %w", d.Operator, err)
 	}
 	meta := metav1.ObjectMeta{Namespace: OperatorNamespace, Name: d.Operator}
-	return c.putAccount(ctx, d,
+	var further []client.Object
+	if d.Namespace != "" {
+		// As a release has it, the same in both namespaces.
+		there := metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Operator}
+		further = append(further, &rbacv1.Role{ObjectMeta: there, Rules: inside},
+			&rbacv1.RoleBinding{ObjectMeta: there, RoleRef: roleRef("Role", d.Operator), Subjects: subjectsOf(d)})
+	}
+	return c.putAccount(ctx, d, append(further,
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, Rules: everywhere},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: d.Operator}, RoleRef: roleRef("ClusterRole", d.Operator), Subjects: subjectsOf(d)},
 		&rbacv1.Role{ObjectMeta: meta, Rules: inside},
 		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: roleRef("Role", d.Operator), Subjects: subjectsOf(d)},
-	)
+	)...)
 }
 
 // PutDriverAdministrator makes the same ServiceAccount an administrator: what it may do in old namespaces depends on the cluster.

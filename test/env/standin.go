@@ -53,7 +53,6 @@ func ReleasePrograms(race bool, versions ...string) ([]string, error) {
 		folder = "race/"
 	}
 	standIns := []string{
-		"csi-driver-manila-operator", "openstack-cinder-csi-driver-operator",
 		"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator", "vsphere-csi-driver-operator",
 	}
 	var flags []string

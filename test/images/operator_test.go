@@ -31,7 +31,7 @@ func programs() map[string]map[string]string {
 	return map[string]map[string]string{
 		env.OperatorName:           {"start -h": "-leader-elect", "iam-policy node": "elasticfilesystem:DescribeMountTargets"},
 		"cluster-storage-operator": {"start -h": "-leader-elect"},
-		"csi-driver-operator":      {"start -h": "disk.csi.azure.com, ebs.csi.aws.com, file.csi.azure.com, pd.csi.storage.gke.io"},
+		"csi-driver-operator":      {"start -h": "ebs.csi.aws.com, file.csi.azure.com, manila.csi.openstack.org, pd.csi.storage.gke.io"},
 	}
 }
 

@@ -57,8 +57,10 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 			err = problem
 		}
 	}()
-	if err := suite.cluster.Namespace(ctx, env.OperatorNamespace); err != nil {
-		return 1, err
+	for _, variants := range suite.variants {
+		if err := suite.cluster.Namespace(ctx, variants[0].namespace()); err != nil {
+			return 1, err
+		}
 	}
 	end, err := startSnapshotController(ctx)
 	if err != nil {

@@ -31,7 +31,9 @@ func released() []string {
 }
 
 // listed programs are only held against lists of flags: no module of theirs is served.
-func listed() []string { return []string{"csi-node-driver-registrar", "csi-liveness-probe"} }
+func listed() []string {
+	return []string{"csi-node-driver-registrar", "csi-liveness-probe", "csi-driver-nfs"}
+}
 
 // pod is a workload of a variant whose containers run.
 type pod struct {
@@ -52,7 +54,7 @@ func startPod(ctx context.Context, v *variant, spec corev1.PodSpec, profile driv
 		return nil, err
 	}
 	p := &pod{v: v, spec: spec, folder: folder, running: map[string]*env.Operator{}}
-	if p.kubeconfig, err = suite.cluster.AccountKubeconfig(ctx, env.OperatorNamespace, spec.ServiceAccountName); err != nil {
+	if p.kubeconfig, err = suite.cluster.AccountKubeconfig(ctx, v.namespace(), spec.ServiceAccountName); err != nil {
 		return nil, err
 	}
 	// The container of the driver is the first one; the sidecars wait for its socket anyway.
@@ -251,7 +253,7 @@ func deploy(t *testing.T, v *variant, profile driverProfile) (controller, node *
 		env.Must(t, suite.cluster.Client.Apply(ctx, applied, client.FieldOwner("operator"), client.ForceOwnership))
 	}
 	t.Cleanup(func() {
-		noLeases(t)
+		noLeases(t, v.namespace())
 		for _, object := range slices.Backward(v.objects) {
 			if err := suite.cluster.Client.Delete(context.Background(), object.DeepCopy()); client.IgnoreNotFound(err) != nil {
 				t.Error(err)

@@ -38,6 +38,16 @@ func profiles() map[string]driverProfile {
 				"CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT", "CLONE_VOLUME", "EXPAND_VOLUME", "MODIFY_VOLUME", "SINGLE_NODE_MULTI_WRITER",
 			},
 		},
+		// kubernetes/cloud-provider-openstack c453fb7c9: pkg/csi/cinder/driver.go:99, with --with-topology.
+		"cinder": {
+			capabilities: []string{
+				"LIST_VOLUMES", "CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "EXPAND_VOLUME",
+				"CLONE_VOLUME", "LIST_VOLUMES_PUBLISHED_NODES", "GET_VOLUME",
+			},
+			topologyKey: "topology.cinder.csi.openstack.org/zone",
+		},
+		// kubernetes/cloud-provider-openstack c453fb7c9: pkg/csi/manila/driver.go:160. It runs without --with-topology.
+		"manila": {capabilities: []string{"CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT", "EXPAND_VOLUME"}},
 		// openshift/gcp-pd-csi-driver 2ba11740 (1.23.3): pkg/gce-pd-csi-driver/gce-pd-driver.go, pkg/constants/constants.go:21.
 		"gcppd": {
 			capabilities: []string{

@@ -32,7 +32,7 @@ func (p *pod) servingCertificate(ctx context.Context, container corev1.Container
 			continue
 		}
 		secret := &corev1.Secret{}
-		key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: volume.Secret.SecretName}
+		key := client.ObjectKey{Namespace: p.v.namespace(), Name: volume.Secret.SecretName}
 		err := env.Await(ctx, "Secret of volume "+volume.Name, func() error { return suite.cluster.Client.Get(ctx, key, secret) })
 		if err != nil {
 			return err

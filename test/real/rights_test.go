@@ -31,8 +31,11 @@ func unneeded() map[string]string {
 		"get volumesnapshotclasses.snapshot.storage.k8s.io": cached,
 
 		"delete leases.coordination.k8s.io in openshift-cluster-csi-drivers": never,
+		"delete leases.coordination.k8s.io in openshift-manila-csi-driver":   never,
 		"list leases.coordination.k8s.io in openshift-cluster-csi-drivers":   never,
+		"list leases.coordination.k8s.io in openshift-manila-csi-driver":     never,
 		"watch leases.coordination.k8s.io in openshift-cluster-csi-drivers":  never,
+		"watch leases.coordination.k8s.io in openshift-manila-csi-driver":    never,
 		"list events":   never,
 		"watch events":  never,
 		"update events": never,
@@ -54,7 +57,7 @@ type usage struct {
 func (u *usage) add(t *testing.T, mark env.Mark, pods ...*pod) {
 	t.Helper()
 	for _, p := range pods {
-		requests, err := suite.cluster.Audit.Since(mark, user(p.spec.ServiceAccountName))
+		requests, err := suite.cluster.Audit.Since(mark, user(p.v, p.spec.ServiceAccountName))
 		env.Must(t, err)
 		for _, request := range requests {
 			if request.Verb == "watch" {

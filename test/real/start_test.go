@@ -72,7 +72,7 @@ func (p *pod) leads() error {
 			continue
 		}
 		lease := &coordinationv1.Lease{}
-		key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: leaseOf(container.Name, p.v.driverName())}
+		key := client.ObjectKey{Namespace: p.v.namespace(), Name: leaseOf(container.Name, p.v.driverName())}
 		if err := suite.cluster.Client.Get(context.Background(), key, lease); err != nil {
 			return fmt.Errorf("%s does not lead: %w%s", container.Name, err, p.words(container.Name))
 		}
@@ -96,7 +96,7 @@ func (p *pod) resigned(ctx context.Context) error {
 			continue
 		}
 		lease := &coordinationv1.Lease{}
-		key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: leaseOf(container.Name, p.v.driverName())}
+		key := client.ObjectKey{Namespace: p.v.namespace(), Name: leaseOf(container.Name, p.v.driverName())}
 		if err := suite.cluster.Client.Get(ctx, key, lease); err != nil {
 			problems = append(problems, err)
 		} else if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
@@ -126,9 +126,9 @@ func (p *pod) words(container string) string {
 }
 
 // noLeases ends the leadership of the programs of a test: the next ones would wait for minutes.
-func noLeases(t *testing.T) {
+func noLeases(t *testing.T, namespace string) {
 	t.Helper()
-	err := suite.cluster.Client.DeleteAllOf(context.Background(), &coordinationv1.Lease{}, client.InNamespace(env.OperatorNamespace))
+	err := suite.cluster.Client.DeleteAllOf(context.Background(), &coordinationv1.Lease{}, client.InNamespace(namespace))
 	if err != nil {
 		t.Error(err)
 	}
@@ -142,7 +142,7 @@ func noneRefused(t *testing.T, mark env.Mark, pods ...*pod) {
 		accounts[p.spec.ServiceAccountName] = true
 	}
 	for account := range accounts {
-		requests, err := suite.cluster.Audit.Since(mark, user(account))
+		requests, err := suite.cluster.Audit.Since(mark, user(pods[0].v, account))
 		env.Must(t, err)
 		said := map[string]bool{}
 		for _, request := range requests {
@@ -181,8 +181,8 @@ func program(request env.Request) string {
 	return name
 }
 
-func user(account string) string {
-	return "system:serviceaccount:" + env.OperatorNamespace + ":" + account
+func user(v *variant, account string) string {
+	return "system:serviceaccount:" + v.namespace() + ":" + account
 }
 
 // topology says to the driver where all volumes are.
@@ -237,7 +237,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 		t.Cleanup(func() { p.report(t) })
 		t.Cleanup(p.kill)
 		env.Eventually(t, "a refused request", func() error {
-			requests, err := suite.cluster.Audit.Since(mark, user(p.spec.ServiceAccountName))
+			requests, err := suite.cluster.Audit.Since(mark, user(p.v, p.spec.ServiceAccountName))
 			if err != nil {
 				return err
 			}

@@ -29,10 +29,15 @@ type variant struct {
 	objects    []*unstructured.Unstructured
 	deployment appsv1.Deployment
 	daemonSet  appsv1.DaemonSet
-	roles      []rbac.Role
+	// others are the containers of further DaemonSets.
+	others []corev1.Container
+	roles  []rbac.Role
 	// bound are the names of the roles of each ServiceAccount.
 	bound map[string][]string
 }
+
+// namespace is where the driver runs.
+func (v *variant) namespace() string { return v.deployment.Namespace }
 
 // String names the variant as its golden file is named.
 func (v *variant) String() string { return v.folder + "/" + v.name }
@@ -76,6 +81,9 @@ func (v *variant) read(objects []*unstructured.Unstructured) error {
 		case "Deployment":
 			err = convert(object, &v.deployment)
 		case "DaemonSet":
+			// The node pods are in the last one: what these need is applied before them. The pods of the others have no sidecars.
+			v.others = append(v.others, v.daemonSet.Spec.Template.Spec.Containers...)
+			v.daemonSet = appsv1.DaemonSet{}
 			err = convert(object, &v.daemonSet)
 		// Nobody would make a Secret for it in time, and no sidecar needs one.
 		case "CredentialsRequest", "PodDisruptionBudget":

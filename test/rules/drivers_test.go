@@ -108,6 +108,10 @@ func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
 		want := []string{
 			"*v1.DaemonSet " + manager.DefaultNamespace + "/" + d.DaemonSet, "*v1.Deployment " + manager.DefaultNamespace + "/" + d.Deployment,
 		}
+		for _, name := range d.DaemonSets {
+			want = append(want, "*v1.DaemonSet "+manager.DefaultNamespace+"/"+name)
+		}
+		slices.Sort(want)
 		slices.Sort(found)
 		if diff := cmp.Diff(want, found); diff != "" {
 			t.Errorf("%s (-named +rendered):\n%s", d.Name, diff)
@@ -169,7 +173,12 @@ func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 			}
 			for _, rule := range rules {
 				looked++
+				// One Secret by its name, which has no credentials: docs/decisions/0044-drivers-of-openstack.md.
+				isNamed := slices.Equal(rule.ResourceNames, []string{"csi-manila-secrets"}) && slices.Equal(rule.Verbs, []string{"get"})
 				for _, part := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs) {
+					if isNamed && part == "secrets" {
+						continue
+					}
 					if part == "*" || part == "secrets" || part == "escalate" || part == "bind" || part == "impersonate" {
 						t.Errorf("%s: %s of %s", d.Name, part, object.GetName())
 					}
@@ -184,8 +193,8 @@ func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 
 // A driver is a folder of YAML and a little Go: who wants to add one has an afternoon.
 func TestADriverIsSmall(t *testing.T) {
-	// EBS has its own rules for tags; EFS has settings, predecessors, tags and two IAM policies.
-	larger := map[string]int{"awsebs": 160, "awsefs": 450}
+	// EBS has its own rules for tags; EFS has settings, predecessors, tags and two IAM policies. Cinder and Manila follow what their cloud has.
+	larger := map[string]int{"awsebs": 160, "awsefs": 450, "cinder": 190, "manila": 300}
 	for _, assets := range folders(t) {
 		folder, most := filepath.Base(filepath.Dir(assets)), 99
 		if larger[folder] > 0 {

@@ -20,16 +20,11 @@ import (
 // followed are the namespaces whose Secrets and ConfigMaps a program follows before it does anything, beside its own.
 type followed struct{ secrets, configMaps []string }
 
-// followedBy is by the CSI name. All of csi-operator f7f9dc59 follow openshift-config (pkg/operator/starter.go:62, pkg/clients/builder.go:64),
-// and its Secrets if they make a ResourceSyncController, whatever that copies (library-go,
-// operator/resourcesynccontroller/resourcesync_controller.go:87). Cinder makes none. vmware-vsphere-csi-driver-operator 030ff0e:
-// pkg/operator/starter.go:49. ibm-vpc-block-csi-driver-operator e6d299f: pkg/operator/starter.go:46, pkg/controller/secret/secretsync.go:87.
+// followedBy is by the CSI name. vmware-vsphere-csi-driver-operator 030ff0e: pkg/operator/starter.go:49. ibm-vpc-block-csi-driver-operator e6d299f: pkg/operator/starter.go:46, pkg/controller/secret/secretsync.go:87.
 func followedBy(driver string) followed {
 	const config, cloud = "openshift-config", "openshift-cloud-controller-manager"
 	switch driver {
-	case "manila.csi.openstack.org":
-		return followed{secrets: []string{config}, configMaps: []string{config}}
-	case "cinder.csi.openstack.org", "csi.vsphere.vmware.com":
+	case "csi.vsphere.vmware.com":
 		return followed{configMaps: []string{config}}
 	case "vpc.block.csi.ibm.io":
 		return followed{secrets: []string{cloud}, configMaps: []string{cloud}}

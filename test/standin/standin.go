@@ -73,14 +73,10 @@ func (s *standIn) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 
 // prefix starts the conditions. Some of the operators do not follow the names in the Storage.
 func (s *standIn) prefix() string {
-	switch s.entry.Condition {
-	case "Manila":
-		return "OpenStackManila"
-	case "VSphere":
+	if s.entry.Condition == "VSphere" {
 		return "VMwareVSphere"
-	default:
-		return s.entry.Condition
 	}
+	return s.entry.Condition
 }
 
 // conditions are those of a driver by its pods.

@@ -102,9 +102,9 @@ func (s *scene) removed(entry catalogue.Entry) {
 }
 
 func TestDriverOfOthersIsRemovedWithItsOperator(t *testing.T) {
-	s := installed(t, configv1.OpenStackPlatformType)
+	s := installed(t, configv1.VSpherePlatformType)
 	s.setPlatform(configv1.NonePlatformType)
-	for _, entry := range entriesOf(configv1.OpenStackPlatformType) {
+	for _, entry := range entriesOf(configv1.VSpherePlatformType) {
 		s.removed(entry)
 	}
 	s.reach(release)

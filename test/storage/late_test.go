@@ -18,7 +18,7 @@ import (
 
 // While a cluster is installed, storage is there before monitoring is. Lists in place of streams are what older API servers need.
 func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
-	s := fresh(t, configv1.OpenStackPlatformType)
+	s := fresh(t, configv1.IBMCloudPlatformType)
 	crd := s.takeAway("servicemonitors.monitoring.coreos.com")
 	mark, err := s.Audit.Now()
 	env.Must(t, err)
@@ -40,7 +40,7 @@ func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
 	monitor := &unstructured.Unstructured{}
 	monitor.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"})
 	s.eventually("the operator of the driver is monitored", func() error {
-		return s.Client.Get(t.Context(), client.ObjectKey{Namespace: catalogue.Namespace, Name: entriesOf(configv1.OpenStackPlatformType)[0].Operator}, monitor)
+		return s.Client.Get(t.Context(), client.ObjectKey{Namespace: catalogue.Namespace, Name: entriesOf(configv1.IBMCloudPlatformType)[0].Operator}, monitor)
 	})
 	s.reach(release)
 	s.reports("servicemonitors", true)

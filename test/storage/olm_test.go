@@ -151,8 +151,10 @@ func TestTheManilaOperatorOfOLMIsReplaced(t *testing.T) {
 	predecessor := s.manila()
 	old := settings()
 	old["managementState"] = "Removed"
-	yes := true
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}
+	no := false
+	driver := &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &no, PodInfoOnMount: &no},
+	}
 	env.Must(t, errors.Join(predecessor.Install(t.Context(), old), s.Client.Create(t.Context(), driver)))
 	tenant := s.tenantOfOLM(predecessor)
 	s.install(env.Release{Version: release})

@@ -45,9 +45,12 @@ func TestAReplacementOfOLMsOperatorOutlivesKills(t *testing.T) {
 	t.Run("Manila", func(t *testing.T) {
 		s := fresh(t, configv1.OpenStackPlatformType)
 		predecessor := s.manila()
-		driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}}
+		no := false
+		driver := &storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: predecessor.Entry.Name}, Spec: storagev1.CSIDriverSpec{AttachRequired: &no, PodInfoOnMount: &no},
+		}
 		env.Must(t, s.Client.Create(t.Context(), driver))
-		k := s.outside("csi-driver-manila-operator")
+		k := s.outside("csi-driver-operator")
 		k.driver = []client.Object{driver}
 		k.outlives(predecessor)
 	})

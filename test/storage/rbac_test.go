@@ -93,7 +93,11 @@ func idleRBAC(requests []env.Request) ([]string, error) {
 	for _, right := range idle {
 		// An event is patched when it comes again.
 		again := right.Verb == "patch" && right.Resource == "events"
-		if right.Verb != "bind" && !again && !needed[anyName(right)] {
+		// A cache lists where the API server does not stream what there is (k8s.io/client-go v0.36 tools/cache/reflector.go ListAndWatch).
+		watched := right
+		watched.Verb = "watch"
+		cached := right.Verb == "list" && needed[anyName(watched)]
+		if right.Verb != "bind" && !again && !cached && !needed[anyName(right)] {
 			lines = append(lines, "  "+right.String())
 		}
 	}

@@ -84,8 +84,7 @@ func (s *scene) outlivesTheRemovalOfVSphere() {
 	s.reach(nextRelease)
 }
 
-// readsSecrets checks what sidecars may read: those of Manila, what its classes name; those of SMB, which OLM installs and which bind a role of
-// the release, any Secret whose name they know.
+// readsSecrets checks what sidecars of SMB may read, which OLM installs and which bind a role of the release: any Secret whose name they know.
 func (s *scene) readsSecrets() {
 	s.t.Helper()
 	smb := &rbacv1.ClusterRoleBinding{
@@ -96,20 +95,14 @@ func (s *scene) readsSecrets() {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: catalogue.Namespace, Name: "smb-csi-driver-controller-sa"}},
 	}
 	env.Must(s.t, client.IgnoreAlreadyExists(s.Client.Create(s.t.Context(), smb)))
-	const ofManila = "openshift-manila-csi-driver"
-	manila, share := "system:serviceaccount:"+ofManila+":manila-csi-driver-controller-sa", env.DriverOperatorUser("smb-csi-driver-controller-sa")
+	share := env.DriverOperatorUser("smb-csi-driver-controller-sa")
 	for _, tc := range []struct {
 		user, verb, namespace string
 		want                  bool
 	}{
-		{manila, "get", ofManila, true},
-		{manila, "list", ofManila, false},
-		{manila, "get", "kube-system", false},
 		{share, "get", "kube-system", true},
 		{share, "list", "kube-system", false},
-		{env.DriverOperatorUser("manila-csi-driver-operator"), "watch", "openshift-config", true},
-		{env.DriverOperatorUser("manila-csi-driver-operator"), "get", "kube-system", false},
-		{env.DriverOperatorUser("openstack-cinder-csi-driver-operator"), "watch", "openshift-config", false},
+		{env.DriverOperatorUser("vmware-vsphere-csi-driver-operator"), "watch", "openshift-config", false},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: tc.user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tc.verb, Resource: "secrets", Namespace: tc.namespace, Name: ""},
@@ -149,7 +142,7 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 		}
 	}
 	const (
-		operands, operandsBinding = "manila-csi-driver-operator-operands-role", "manila-csi-driver-operator-operands-rolebinding"
+		operands, operandsBinding = "manila-csi-driver-operator-role", "manila-csi-driver-operator-rolebinding"
 		file, fileBinding         = "ibm-vpc-block-csi-driver-operator-role", "ibm-vpc-block-csi-driver-operator-rolebinding"
 		everywhere, anywhere      = "ibm-vpc-block-csi-driver-operator-clusterrole", "ibm-vpc-block-csi-driver-operator-clusterrolebinding"
 	)

@@ -42,6 +42,10 @@ func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	s := &scene{env.Scene{Cluster: pool.Lend(t), T: t, Patience: patience}, t}
 	s.clear()
 	s.setPlatform(platform)
+	if platform == configv1.OpenStackPlatformType {
+		// Its drivers are installed when the cloud has answered.
+		s.LendOpenStack(t)
+	}
 	mark, err := s.Audit.Now()
 	env.Must(t, err)
 	t.Cleanup(func() {

@@ -11,30 +11,20 @@ import (
 )
 
 const (
-	cinder = "cinder.csi.openstack.org"
-	manila = "manila.csi.openstack.org"
+	ibm     = "vpc.block.csi.ibm.io"
+	vSphere = "csi.vsphere.vmware.com"
 )
 
-func TestDriverThatFailsDegradesOnlyItself(t *testing.T) {
-	s := installed(t, configv1.OpenStackPlatformType)
-	s.isComplete(entriesOf(configv1.OpenStackPlatformType), 1)
-	s.hasMade(entriesOf(configv1.OpenStackPlatformType), release)
-	s.behave(cinder, env.Failing)
-	s.says("OpenStackCinderCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud refuses the credentials")
-	s.says("OpenStackCinderCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, cinder)
-	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "OpenStackCinder")
-	// What the operators of others report may be over at once.
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "OpenStackCinder")
-	for kind, status := range map[string]operatorv1.ConditionStatus{
-		"CRAvailable": operatorv1.ConditionTrue, "CRProgressing": operatorv1.ConditionFalse, "CRDegraded": operatorv1.ConditionFalse,
-		"DeploymentDegraded": operatorv1.ConditionFalse, "StaticControllerDegraded": operatorv1.ConditionFalse,
-	} {
-		condition, err := s.condition("ManilaCSIDriverOperator" + kind)
-		if err != nil || condition.Status != status {
-			t.Errorf("Manila: %s is %s: %s (%v), want %s", kind, condition.Status, condition.Message, err, status)
-		}
-	}
-	s.behave(cinder, "")
+func TestDriverThatFailsDegradesStorage(t *testing.T) {
+	s := installed(t, configv1.IBMCloudPlatformType)
+	s.isComplete(entriesOf(configv1.IBMCloudPlatformType), 1)
+	s.hasMade(entriesOf(configv1.IBMCloudPlatformType), release)
+	s.behave(ibm, env.Failing)
+	s.says("IBMVPCBlockCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud refuses the credentials")
+	s.says("IBMVPCBlockCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, ibm)
+	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "IBMVPCBlock")
+	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "IBMVPCBlock")
+	s.behave(ibm, "")
 	s.reach(release)
 }
 
@@ -47,42 +37,40 @@ func (s *scene) withBehaviour(driver string, behaviour env.Behaviour) {
 }
 
 func TestDriverThatReportsNothingIsWaitedFor(t *testing.T) {
-	s := fresh(t, configv1.OpenStackPlatformType)
-	s.withBehaviour(cinder, env.Late)
+	s := fresh(t, configv1.IBMCloudPlatformType)
+	s.withBehaviour(ibm, env.Late)
 	journal := s.record()
 	s.install(env.Release{Version: release})
-	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "")
-	s.says("OpenStackCinderCSIDriverOperatorDeploymentProgressing", operatorv1.ConditionFalse, "")
-	s.says("OpenStackCinderCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, "WaitForOperator")
-	s.says("OpenStackCinderCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "WaitForOperator")
+	s.says("IBMVPCBlockCSIDriverOperatorDeploymentProgressing", operatorv1.ConditionFalse, "")
+	s.says("IBMVPCBlockCSIDriverOperatorCRAvailable", operatorv1.ConditionFalse, "WaitForOperator")
+	s.says("IBMVPCBlockCSIDriverOperatorCRProgressing", operatorv1.ConditionTrue, "WaitForOperator")
 	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionFalse, "WaitForOperator")
-	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "openstack-cinder-csi-driver-operator")
+	s.operatorSays(configv1.OperatorProgressing, configv1.ConditionTrue, "ibm-vpc-block-csi-driver-operator")
 	operator, err := s.ClusterOperator(t.Context())
 	env.Must(t, err)
 	for _, version := range operator.Status.Versions {
-		if version.Name == "operator" || version.Name == "openstack-cinder-csi-driver-operator" {
+		if version.Name == "operator" || version.Name == "ibm-vpc-block-csi-driver-operator" {
 			t.Errorf("version %s of %s is reported, but the driver has not said anything", version.Version, version.Name)
 		}
 	}
-	s.behave(cinder, "")
+	s.behave(ibm, "")
 	s.reach(release)
-	journal.checkVersions(t, entriesOf(configv1.OpenStackPlatformType), release)
+	journal.checkVersions(t, entriesOf(configv1.IBMCloudPlatformType), release)
 }
 
 func TestDriverThatIsDisabledDoesNotKeepStorageFromBeingAvailable(t *testing.T) {
-	s := fresh(t, configv1.OpenStackPlatformType)
-	s.withBehaviour(manila, env.Disabled)
+	s := fresh(t, configv1.VSpherePlatformType)
+	s.withBehaviour(vSphere, env.Disabled)
 	s.install(env.Release{Version: release})
 	s.reach(release)
-	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "DriverDisabled")
+	s.says("VSphereCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "DriverDisabled")
 	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "the cloud has no such service")
 	// The service comes, and goes again: then it is no longer a matter of having none.
-	s.behave(manila, "")
-	s.says("ManilaCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "AsExpected")
+	s.behave(vSphere, "")
+	s.says("VSphereCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "AsExpected")
 	s.reach(release)
-	s.hasMade(entriesOf(configv1.OpenStackPlatformType), release)
+	s.hasMade(entriesOf(configv1.VSpherePlatformType), release)
 	s.readsSecrets()
-	s.behave(manila, env.Disabled)
-	s.says("ManilaCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud has no such service")
-	s.says("OpenStackCinderCSIDriverOperatorCRDegraded", operatorv1.ConditionFalse, "")
+	s.behave(vSphere, env.Disabled)
+	s.says("VSphereCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud has no such service")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestUpgradeGoesInOrderAndIsReportedLast(t *testing.T) {
-	for _, platform := range []configv1.PlatformType{configv1.AWSPlatformType, configv1.OpenStackPlatformType} {
+	for _, platform := range []configv1.PlatformType{configv1.AWSPlatformType, configv1.IBMCloudPlatformType, configv1.OpenStackPlatformType} {
 		t.Run(string(platform), func(t *testing.T) {
 			s := installed(t, platform)
 			entries := entriesOf(platform)

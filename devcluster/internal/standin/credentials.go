@@ -83,6 +83,9 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, err
 	}
 	data := secretData(request, mode)
+	if err := s.copyRoot(ctx, request, &data); err != nil {
+		return ctrl.Result{}, err
+	}
 	switch {
 	case object.GetDeletionTimestamp() != nil:
 		return ctrl.Result{}, s.takeBack(ctx, request, mode)
@@ -91,6 +94,20 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	default:
 		return ctrl.Result{}, s.provide(ctx, request, data)
 	}
+}
+
+// copyRoot gives a request for OpenStack the credentials of the administrator, if there are any: the real program makes none of its own there
+// (cloud-credential-operator b187feee6, pkg/openstack/actuator.go sync).
+func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
+	if data.content == nil || request.Spec.ProviderSpec.Kind != "OpenStackProviderSpec" {
+		return nil
+	}
+	root := &corev1.Secret{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "openstack-credentials"}, root)
+	if err == nil {
+		data.content, data.isRoot = root.Data, true
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // mode reads how the cluster hands out credentials.
@@ -164,7 +181,11 @@ func (s *credentials) ensureSecret(ctx context.Context, request *credentialsRequ
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	for _, good := range []provided{data, secretData(request, mint), secretData(request, passthrough)} {
+	goods := []provided{data, secretData(request, mint), secretData(request, passthrough)}
+	if data.isRoot {
+		goods = goods[:1]
+	}
+	for _, good := range goods {
 		if err == nil && data.forUser == good.forUser && good.is(secret, request.key()) {
 			return nil
 		}

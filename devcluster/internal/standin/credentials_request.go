@@ -135,6 +135,8 @@ type provided struct {
 	// forUser means that it holds keys of AWS, and policy is that of the user who was made for them.
 	forUser bool
 	policy  string
+	// isRoot means that it is what the administrator has given to the cluster.
+	isRoot bool
 }
 
 func (p provided) annotations(request string) map[string]string {

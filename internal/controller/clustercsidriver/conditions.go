@@ -71,6 +71,10 @@ func (c conditioner) conditions(
 		}
 		return all, 0, status.MinRequeue(again, wait)
 	}
+	if c.driver.Cloud != nil {
+		condition, wait := c.cloudCondition(result.seen.trouble)
+		all, again = append(all, condition), status.MinRequeue(again, wait)
+	}
 	if c.driver.Disabled != nil {
 		all = append(all, c.disabledCondition(result.seen.disabled))
 	}

@@ -44,6 +44,12 @@ func (r *Reconciler) config(
 	if cfg.Classes, err = r.classes(ctx); err != nil {
 		return cfg, nil, err
 	}
+	if cfg.Cloud, err = r.cloudFacts(ctx, live); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.ClassesInUse, err = r.classesInUse(ctx, cfg); err != nil {
+		return cfg, nil, err
+	}
 	cloudCA, notPEM, err := r.cloudCA(ctx)
 	if err != nil {
 		return cfg, nil, err
@@ -98,16 +104,21 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		return r.keptClass(ctx)
 	}
 	var found []driver.Class
-	add := func(kind string, object client.Object) {
+	add := func(kind string, object client.Object) *driver.Class {
 		found = append(found, driver.Class{Kind: kind, Name: object.GetName(), Default: object.GetAnnotations()[driver.DefaultAnnotation(kind)]})
+		return &found[len(found)-1]
 	}
 	classes := &storagev1.StorageClassList{}
 	if err := r.Client.List(ctx, classes); err != nil {
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
 	for i := range classes.Items {
-		add("StorageClass", &classes.Items[i])
+		class := add("StorageClass", &classes.Items[i])
+		if r.Driver.CloudClasses != nil {
+			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
+		}
 	}
+	r.addCloudClasses(found)
 	snapshots := driver.VolumeSnapshotClassKind()
 	if !r.Kinds[snapshots] {
 		return found, nil

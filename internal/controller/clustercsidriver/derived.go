@@ -3,6 +3,7 @@ package clustercsidriver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,12 +28,12 @@ type derived struct {
 	hash string
 	// secret has that content and is to be applied; nil if it is there already.
 	secret *corev1.Secret
-	// waits says which Secret is not there yet; problem says what else is wrong with the inputs. The content that is there does not follow them.
+	// waits says what is not there yet; problem says what else is wrong with the inputs. The content that is there does not follow them.
 	waits, problem string
 }
 
 // derive compares the Secret with its inputs, and builds it anew when an input or the Secret has changed.
-func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
+func (r *Reconciler) derive(ctx context.Context, live live, facts driver.CloudFacts) (derived, error) {
 	wanted := r.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: wanted.Name})
 	if err != nil {
@@ -48,29 +49,75 @@ func (r *Reconciler) derive(ctx context.Context, live live) (derived, error) {
 			last.hash = content
 		}
 	}
+	if last.waits, last.problem = r.missingKeys(live); last.waits != "" {
+		return last, nil
+	}
+	inputs, missing, err := r.derivedConfigMaps(ctx)
+	if last.problem = missing; err != nil || missing != "" {
+		return last, err
+	}
+	from := r.inputsHash(inputs.ConfigMaps, live)
+	if wanted.FromCloud {
+		inputs.Cloud = facts
+		from = withFacts(from, madeFrom, facts)
+	}
+	if intact && madeFrom == from {
+		return last, nil
+	}
+	return r.build(ctx, inputs, from, last)
+}
+
+// missingKeys says which Secret among the inputs is not there or of no use, and what else is wrong with it.
+func (r *Reconciler) missingKeys(live live) (waits, problem string) {
 	for _, credentials := range r.Driver.Credentials {
 		found := live.secrets[credentials.Secret]
 		if credentials.Usable(found.keys) {
 			continue
 		}
-		last.waits = "Secret " + r.Namespace + "/" + credentials.Secret
+		waits = "Secret " + r.Namespace + "/" + credentials.Secret
 		if found.hash != "" {
-			last.problem = fmt.Sprintf("%s has keys [%s], but needs %s", last.waits, strings.Join(found.keys, " "), credentials.WantedKeys())
+			problem = fmt.Sprintf("%s has keys [%s], but needs %s", waits, strings.Join(found.keys, " "), credentials.WantedKeys())
 		}
-		return last, nil
+		return waits, problem
 	}
-	config := &corev1.ConfigMap{}
-	if err := r.Client.Get(ctx, wanted.ConfigMap, config); apierrors.IsNotFound(err) {
-		last.problem = fmt.Sprintf("ConfigMap %s is missing, with what the driver has to know of the cloud: restore it", wanted.ConfigMap)
-		return last, nil
-	} else if err != nil {
-		return last, fmt.Errorf("read ConfigMap %s: %w", wanted.ConfigMap, err)
+	return "", ""
+}
+
+// withFacts adds what the cloud has answered to the hash of the other inputs. What is not known changes nothing: while these are the same, it is
+// what the content was made of.
+func withFacts(from, madeFrom string, facts driver.CloudFacts) string {
+	before, _, _ := strings.Cut(madeFrom, ".")
+	switch {
+	case facts.Known:
+		facts.Repeated = false
+		return from + "." + apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
+	case before == from:
+		return madeFrom
+	default:
+		return from
 	}
-	from := r.inputsHash(config, live)
-	if intact && madeFrom == from {
-		return last, nil
+}
+
+// derivedConfigMaps reads the ConfigMaps among the inputs. Missing says which one is not there that has to be.
+func (r *Reconciler) derivedConfigMaps(ctx context.Context) (inputs driver.DerivedInputs, missing string, err error) {
+	inputs = driver.DerivedInputs{ConfigMaps: map[string]map[string]string{}, Secrets: map[string]map[string][]byte{}}
+	for _, wanted := range r.Driver.Derived.ConfigMaps {
+		config := &corev1.ConfigMap{}
+		err := r.Client.Get(ctx, wanted.ObjectKey, config)
+		switch {
+		case apierrors.IsNotFound(err) && wanted.Optional:
+		case apierrors.IsNotFound(err):
+			return inputs, fmt.Sprintf("ConfigMap %s is missing, with what the driver has to know of the cloud: restore it", wanted.ObjectKey), nil
+		case err != nil:
+			return inputs, "", fmt.Errorf("read ConfigMap %s: %w", wanted.ObjectKey, err)
+		default:
+			inputs.ConfigMaps[wanted.Name] = config.Data
+			if config.Data == nil {
+				inputs.ConfigMaps[wanted.Name] = map[string]string{}
+			}
+		}
 	}
-	return r.build(ctx, config, from, last)
+	return inputs, "", nil
 }
 
 // lastDerived is the hash of the content that the pods have, empty if they have none.
@@ -85,8 +132,15 @@ func (r *Reconciler) lastDerived(live live) string {
 }
 
 // inputsHash is that of all on which the content depends, the program among it.
-func (r *Reconciler) inputsHash(config *corev1.ConfigMap, live live) string {
-	text := fmt.Sprintf("%s %q", r.Environment.Version, fmt.Sprint(config.Data))
+func (r *Reconciler) inputsHash(configMaps map[string]map[string]string, live live) string {
+	text := r.Environment.Version
+	for _, wanted := range r.Driver.Derived.ConfigMaps {
+		if data, found := configMaps[wanted.Name]; found {
+			text += fmt.Sprintf(" %q", fmt.Sprint(data))
+		} else {
+			text += " -"
+		}
+	}
 	for _, credentials := range r.Driver.Credentials {
 		text += " " + live.secrets[credentials.Secret].hash
 	}
@@ -94,8 +148,7 @@ func (r *Reconciler) inputsHash(config *corev1.ConfigMap, live live) string {
 }
 
 // build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.
-func (r *Reconciler) build(ctx context.Context, config *corev1.ConfigMap, from string, last derived) (derived, error) {
-	inputs := driver.DerivedInputs{Config: config.Data, Secrets: map[string]map[string][]byte{}}
+func (r *Reconciler) build(ctx context.Context, inputs driver.DerivedInputs, from string, last derived) (derived, error) {
 	for _, credentials := range r.Driver.Credentials {
 		secret := &corev1.Secret{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: credentials.Secret}, secret); err != nil {
@@ -103,8 +156,20 @@ func (r *Reconciler) build(ctx context.Context, config *corev1.ConfigMap, from s
 		}
 		inputs.Secrets[credentials.Secret] = secret.Data
 	}
+	if r.Driver.Derived.FromCloud && last.hash != "" {
+		previous := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.Derived.Name}
+		if err := r.Live.Get(ctx, key, previous); client.IgnoreNotFound(err) != nil {
+			return last, fmt.Errorf("read Secret %s: %w", r.Driver.Derived.Name, err)
+		}
+		inputs.Previous = previous.Data
+	}
 	content, err := r.Driver.Derived.Build(inputs)
-	if err != nil {
+	switch {
+	case errors.Is(err, driver.ErrCloudUnknown):
+		last.waits = "the first answer of the cloud"
+		return last, nil
+	case err != nil:
 		last.problem = err.Error()
 		return last, nil
 	}
@@ -121,7 +186,7 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen) error {
 		return nil
 	}
 	var err error
-	if found.derived, err = r.derive(ctx, found.live); err != nil {
+	if found.derived, err = r.derive(ctx, found.live, found.config.Cloud); err != nil {
 		return err
 	}
 	if problem := found.derived.problem; problem != "" {

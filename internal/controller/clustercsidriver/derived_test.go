@@ -27,12 +27,12 @@ func deriving() driver.Driver {
 	d.Credentials[0].Workload = ""
 	d.Derived = &driver.Derived{
 		Name: "disk-config", Workloads: []driver.Workload{driver.Controller, driver.Node},
-		ConfigMap: client.ObjectKey{Namespace: "openshift-config", Name: "cloud"},
+		ConfigMaps: []driver.DerivedConfigMap{{ObjectKey: client.ObjectKey{Namespace: "openshift-config", Name: "cloud"}}},
 		Build: func(inputs driver.DerivedInputs) (map[string][]byte, error) {
-			if inputs.Config["cloud"] == "" {
+			if inputs.ConfigMaps["cloud"]["cloud"] == "" {
 				return nil, errors.New("key cloud is empty: fill it in")
 			}
-			return map[string][]byte{"conf": []byte(inputs.Config["cloud"] + " " + string(inputs.Secrets["disk-keys"]["credentials"]))}, nil
+			return map[string][]byte{"conf": []byte(inputs.ConfigMaps["cloud"]["cloud"] + " " + string(inputs.Secrets["disk-keys"]["credentials"]))}, nil
 		},
 	}
 	return d
@@ -165,14 +165,14 @@ func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 	} {
 		s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 		s.cluster.Refuse(errors.New("no route"), request)
-		_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}})
+		_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 	s.cluster.Refuse(errors.New("no route"), "get Secret "+here+"/disk-keys")
-	_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}})
+	_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
 	if err == nil || err.Error() != "read Secret disk-keys: no route" {
 		t.Error(err)
 	}

@@ -30,6 +30,8 @@ const (
 	eventPaused         = "RolloutPaused"
 	eventReplaced       = "NodePodsReplaced"
 	eventSettingsKept   = "SettingsKept"
+	eventTypeAppeared   = "ShareTypeAppeared"
+	eventTypeGone       = "ShareTypeGone"
 )
 
 // emit records events for what differs between two statuses, and for what was done to a driver that was available.

@@ -28,6 +28,10 @@ type seen struct {
 	problems []string
 	// disabled says why there is nothing to drive; nothing is applied then.
 	disabled string
+	// undecided means that the cloud has not said yet whether there is; nothing is applied before it does.
+	undecided bool
+	// trouble is why the cloud does not answer.
+	trouble CloudTrouble
 	// holds say which workload is not applied for the moment, and why.
 	holds   driver.Holds
 	derived derived
@@ -54,7 +58,7 @@ type live struct {
 
 // observe reads what rendering, migrating and reporting depend on.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (seen, error) {
-	found := seen{live: live}
+	found := seen{live: live, trouble: r.cloudTrouble()}
 	var failure, err error
 	found.migration, failure = r.Migration.Observe(ctx, cr, live.daemonSet)
 	found.config, found.problems, err = r.config(ctx, cr, live, found.migration)
@@ -62,7 +66,15 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		return found, err
 	}
 	found.again = found.migration.Again
+	if len(found.config.ClassesInUse) > 0 {
+		found.again = status.MinRequeue(found.again, classInterval)
+	}
 	if r.Driver.Disabled != nil && live.deployment == nil && live.daemonSet == nil {
+		if found.undecided = r.Driver.Undecided(found.config); found.undecided {
+			const message = "waiting for the first answer of the cloud: whether it has what the driver is for"
+			found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
+			return found, r.addPredecessors(ctx, cr, &found)
+		}
 		if found.disabled = r.Driver.Disabled(found.config); found.disabled != "" {
 			return found, nil
 		}
@@ -85,7 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // look reads what the report needs, and no more.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
-	found := seen{live: live}
+	found := seen{live: live, trouble: r.cloudTrouble()}
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, live, migration.State{})
 	return found.outcome(errors.Join(err, r.addPredecessors(ctx, cr, &found)))
@@ -102,10 +114,10 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 	if err := r.readWorkloads(ctx, &found); err != nil {
 		return found, err
 	}
-	for workload, app := range map[driver.Workload]string{driver.Controller: r.Driver.Deployment, driver.Node: r.Driver.DaemonSet} {
+	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
 		pods := &corev1.PodList{}
-		app := client.MatchingLabels{"app": app}
-		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), app, client.UnsafeDisableDeepCopy); err != nil {
+		selector := client.MatchingLabels(r.Driver.SelectorOf(workload))
+		if err := r.Client.List(ctx, pods, client.InNamespace(r.Namespace), selector, client.UnsafeDisableDeepCopy); err != nil {
 			return found, fmt.Errorf("list %s pods: %w", workload, err)
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)

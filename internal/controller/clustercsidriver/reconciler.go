@@ -64,12 +64,14 @@ type Reconciler struct {
 	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
 	Secrets     map[string]cache.Cache
 	Environment Environment
-	Process     Process
-	Migration   *migration.Migration
-	Pending     *pending.PVCs
-	Nodes       *nodes.Updater
-	Events      events.EventRecorder
-	Now         func() time.Time
+	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
+	Cloud     Cloud
+	Process   Process
+	Migration *migration.Migration
+	Pending   *pending.PVCs
+	Nodes     *nodes.Updater
+	Events    events.EventRecorder
+	Now       func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter
@@ -160,7 +162,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 // apply is the trip: read, render, set and prune, migrate; the outcome is reported by finish.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	seen, err := r.observe(ctx, cr, live)
-	if err != nil || seen.migration.Blocked() || seen.disabled != "" {
+	if err != nil || seen.migration.Blocked() || seen.disabled != "" || seen.undecided {
 		return seen.outcome(err)
 	}
 	if err := r.updateCR(ctx, cr, seen); err != nil {
@@ -210,14 +212,25 @@ func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object
 	return append(changes, r.applier.Prune(ctx, r.kept(objects, seen.config))...)
 }
 
-// kept is what is not pruned: what is rendered, and the StorageClass that only stays where it is. It may have come since the cluster was observed.
+// kept is what is not pruned: what is rendered, StorageClasses that the user looks after, and the StorageClass that only stays where it is. It
+// may have come since the cluster was observed.
 func (r *Reconciler) kept(objects []client.Object, cfg driver.Config) []client.Object {
+	if r.Driver.CloudClasses != nil && cfg.Spec.StorageClassState == operatorv1.UnmanagedStorageClass {
+		objects = slices.Clone(objects)
+		for _, name := range r.Driver.Made(cfg.Classes) {
+			objects = append(objects, classNamed(name))
+		}
+	}
 	if r.Driver.StorageClass == "" || cfg.Spec.StorageClassState == operatorv1.RemovedStorageClass {
 		return objects
 	}
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: r.Driver.StorageClass}}
+	return append(slices.Clone(objects), classNamed(r.Driver.StorageClass))
+}
+
+func classNamed(name string) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	class.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind("StorageClass"))
-	return append(slices.Clone(objects), class)
+	return class
 }
 
 // due leaves out what is not applied for the moment: a workload that is held, a StorageClass that the user looks after, and what setDerived has
@@ -269,6 +282,9 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
 func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
+	if r.Cloud != nil {
+		r.Cloud.Follow("")
+	}
 	r.reporter.forget()
 	r.Migration.Forget()
 	r.Pending.Forget()

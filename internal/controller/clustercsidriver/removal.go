@@ -66,6 +66,12 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 
 // uninstall goes on with a removal that has begun.
 func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (outcome, error) {
+	if r.Driver.CloudClasses != nil {
+		// They are to go as well.
+		if _, err := r.classes(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
 	// An operator before this process may have gone on with what predecessors have left, and somebody may have changed it since.
 	remaining, err := r.Migration.Remaining(ctx, cr)
 	if err != nil {

@@ -29,12 +29,15 @@ type reporter struct {
 	now     func() time.Time
 	// done is what was changed since the last event.
 	done apply.ChangeSet
+	// offered is what the cloud had when it was last looked at.
+	offered offers
 }
 
 // forget drops what belongs to the life of one ClusterCSIDriver.
 func (r *reporter) forget() {
 	r.metrics.absent()
 	r.failures, r.rollouts = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}
+	r.offered = offers{}
 }
 
 // report computes the status and writes it if it differs. It returns when to look again.
@@ -52,6 +55,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	r.metrics.observe(r.driver, wanted.Conditions, result)
 	r.done = append(r.done, result.changes.Done()...)
 	r.emitRollout(cr, result.rolled)
+	r.emitOffers(cr, result.seen.config.Cloud)
 	wait, err := r.writer.Write(ctx, status.Report{
 		Target: apply.Target(openshift.ClusterCSIDriverKind(), cr), Have: &have, Want: &wanted, Conditions: cr.Status.Conditions, Stale: stale,
 		// The next operator must know that the removal has begun, should this one be killed.
@@ -107,7 +111,7 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	prefix := r.driver.ConditionPrefix
 	prefixes := []string{
 		"", managementState, configObservation, prefix + controlPlaneObjects, prefix + guestObjects,
-		prefix + controllerService, prefix + nodeService,
+		prefix + controllerService, prefix + nodeService, prefix + cloudService,
 	}
 	for _, credentials := range r.driver.Credentials {
 		prefixes = append(prefixes, credentials.Condition)

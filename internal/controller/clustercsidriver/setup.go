@@ -62,6 +62,11 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			build = build.WatchesRawSource(events)
 		}
 	}
+	if r.Cloud != nil {
+		build = build.WatchesRawSource(source.Channel(r.Cloud.Changed(), handler.Funcs{
+			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },
+		}))
+	}
 	// Without a ClusterCSIDriver there is no event, but something to report.
 	build = build.WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 		q.Add(r.request())
@@ -120,7 +125,10 @@ func (r *Reconciler) prepareApplier() error {
 	// One list decides what is looked at and what can be ours.
 	namespaces := map[string]bool{"": true}
 	for _, watched := range watch.Served(r.Driver, r.Namespace, r.Kinds) {
-		namespaces[watched.Namespace], namespaces[watched.Other.Namespace] = true, true
+		namespaces[watched.Namespace] = true
+		for _, other := range watched.Others {
+			namespaces[other.Namespace] = true
+		}
 	}
 	for _, object := range everything {
 		if subject := apply.SubjectOf(object); r.serves(subject.GroupKind()) && namespaces[subject.Namespace] {

@@ -22,6 +22,10 @@ func stripCRD(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
+	if _, stripped, _ := unstructured.NestedSlice(crd.Object, "spec", lacksField); stripped {
+		// A list by watch is stripped twice: see isFolded.
+		return object, nil
+	}
 	lacks := []any{}
 	for _, field := range missingFields(crd) {
 		lacks = append(lacks, field)

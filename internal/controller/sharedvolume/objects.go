@@ -33,12 +33,12 @@ func capacity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 }
 
-// labels of the volume and the PVC.
-func labels(owner *v1alpha1.SharedVolume) map[string]string {
+// labels of the volume and the PVC of a SharedVolume.
+func labels(namespace, name string) map[string]string {
 	return map[string]string{
 		ownedLabel:          "true",
-		ownerNamespaceLabel: fit(owner.Namespace, longestLabel),
-		ownerNameLabel:      fit(owner.Name, longestLabel),
+		ownerNamespaceLabel: fit(namespace, longestLabel),
+		ownerNameLabel:      fit(name, longestLabel),
 	}
 }
 
@@ -48,7 +48,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 	return &corev1.PersistentVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: labels(owner),
+			Name: name, Labels: labels(owner.Namespace, owner.Name),
 			Annotations: map[string]string{ownerNameAnnotation: owner.Name, ownerUIDAnnotation: string(owner.UID)},
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -75,7 +75,7 @@ func newPVC(owner *v1alpha1.SharedVolume, volume string) *corev1.PersistentVolum
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: owner.Namespace, Name: pvcName(owner.Name), Labels: labels(owner),
+			Namespace: owner.Namespace, Name: pvcName(owner.Name), Labels: labels(owner.Namespace, owner.Name),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion().String(), Kind: kind, Name: owner.Name, UID: owner.UID,
 			}},

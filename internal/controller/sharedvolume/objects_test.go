@@ -66,7 +66,7 @@ func TestNamesFitAndStayDifferent(t *testing.T) {
 				t.Errorf("%s is no name: %v", object, problems)
 			}
 		}
-		for key, value := range labels(sv) {
+		for key, value := range labels(sv.Namespace, sv.Name) {
 			if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
 				t.Errorf("label %s=%s: %v", key, value, problems)
 			}

@@ -66,6 +66,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read %T %s: %w", into, key, err)
 	}
+	unfold(into)
 	return err == nil, nil
 }
 

@@ -56,7 +56,7 @@ func isOfPrevious(volume *corev1.PersistentVolume, owner *v1alpha1.SharedVolume)
 }
 
 func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
-	return k8slabels.SelectorFromSet(labels(owner)).Matches(k8slabels.Set(object.GetLabels()))
+	return k8slabels.SelectorFromSet(labels(owner.Namespace, owner.Name)).Matches(k8slabels.Set(object.GetLabels()))
 }
 
 // isPVCOf reports whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.

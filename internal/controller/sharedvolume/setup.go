@@ -3,8 +3,6 @@ package sharedvolume
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -12,7 +10,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
@@ -53,75 +50,6 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 		options[&admissionv1.ValidatingAdmissionPolicyBinding{}] = cache.ByObject{Label: ours}
 	}
 	return options
-}
-
-// Strip keeps of a SharedVolume what a plan depends on: its author must not decide how much memory it takes. What is of
-// another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
-func Strip(object any) (any, error) {
-	if found, ok := object.(*v1alpha1.SharedVolume); ok {
-		// Readers of the cache set the kind.
-		found.TypeMeta = metav1.TypeMeta{}
-		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
-		// A decoder leaves room for four.
-		found.Status.Conditions = slices.Clone(found.Status.Conditions)
-		maps.DeleteFunc(found.Annotations, func(key, value string) bool { return key != ZoneAffinityAnnotation || value != "true" })
-	}
-	return object, nil
-}
-
-// stripVolume keeps what a plan depends on.
-func stripVolume(object any) (any, error) {
-	if volume, ok := object.(*corev1.PersistentVolume); ok {
-		stripMetadata(&volume.ObjectMeta)
-		volume.Annotations = only(volume.Annotations, ownerNameAnnotation, ownerUIDAnnotation)
-		spec := corev1.PersistentVolumeSpec{
-			ClaimRef: volume.Spec.ClaimRef, MountOptions: volume.Spec.MountOptions, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy,
-			NodeAffinity: volume.Spec.NodeAffinity,
-		}
-		if source := volume.Spec.CSI; source != nil {
-			spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle}
-		}
-		volume.Spec, volume.Status = spec, corev1.PersistentVolumeStatus{Phase: volume.Status.Phase}
-	}
-	return object, nil
-}
-
-func stripPVC(object any) (any, error) {
-	if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		stripMetadata(&pvc.ObjectMeta)
-		pvc.Annotations = nil
-		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: pvc.Spec.VolumeName}
-		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: pvc.Status.Phase}
-	}
-	return object, nil
-}
-
-func stripMetadata(of *metav1.ObjectMeta) {
-	of.ManagedFields = nil
-	if of.DeletionTimestamp == nil {
-		// They only say what holds up an end.
-		of.Finalizers = nil
-	}
-	of.Labels = only(of.Labels, ownedLabel, ownerNamespaceLabel, ownerNameLabel)
-}
-
-// only keeps these keys. The strings of the keys are the program's own: those of thousands of objects would take room.
-func only(from map[string]string, keys ...string) map[string]string {
-	kept := make(map[string]string, len(keys))
-	for _, key := range keys {
-		if value, found := from[key]; found {
-			kept[key] = value
-		}
-	}
-	return kept
-}
-
-func stripNamespace(object any) (any, error) {
-	if namespace, ok := object.(*metav1.PartialObjectMetadata); ok {
-		namespace.ManagedFields, namespace.Labels = nil, nil
-		maps.DeleteFunc(namespace.Annotations, func(key, _ string) bool { return key != AllowedAnnotation })
-	}
-	return object, nil
 }
 
 // SetupWithManager adds the controller to the manager.

@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
@@ -31,6 +33,10 @@ func large(object metav1.Object) {
 func keep[T any](t *testing.T, strip func(any) (any, error), object T) T {
 	t.Helper()
 	kept, err := strip(object)
+	if err == nil {
+		// A list by watch is stripped twice.
+		kept, err = strip(kept)
+	}
 	typed, ok := kept.(T)
 	if err != nil || !ok {
 		t.Fatalf("%T, error %v", kept, err)
@@ -65,11 +71,13 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 		for _, one := range []struct{ from, to **corev1.PersistentVolume }{{&w.usual, &leanWorld.usual}, {&w.other, &leanWorld.other}} {
 			if *one.from != nil {
 				*one.to = keep(t, stripVolume, (*one.from).DeepCopy())
+				unfold(*one.to)
 				(*one.from).Spec.Capacity, (*one.from).Spec.StorageClassName = corev1.ResourceList{"storage": {}}, "any"
 			}
 		}
 		if w.pvc != nil {
 			leanWorld.pvc = keep(t, stripPVC, w.pvc.DeepCopy())
+			unfold(leanWorld.pvc)
 			w.pvc.Spec.AccessModes, w.pvc.Annotations = []corev1.PersistentVolumeAccessMode{"ReadWriteMany"}, map[string]string{"a": "b"}
 		}
 		if full, kept := tells(sv, w), tells(lean, leanWorld); full != kept {
@@ -97,14 +105,18 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 	large(volume)
 	volume.Spec.CSI.VolumeAttributes, volume.Status.Message = map[string]string{"a": "b"}, "long"
 	volume.Labels = want.Labels
-	if diff := cmp.Diff(want, keep(t, stripVolume, volume), cmpopts.EquateEmpty()); diff != "" {
+	kept := keep(t, stripVolume, volume)
+	unfold(kept)
+	if diff := cmp.Diff(want, kept, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("PersistentVolume (-want +got):\n%s", diff)
 	}
 	pvc := newPVC(owner("ns", "sv1"), "pv-ns-sv1")
 	lean := pvc.DeepCopy()
 	lean.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: "pv-ns-sv1"}
 	pvc.Annotations, pvc.Status.Conditions = map[string]string{"a": "b"}, []corev1.PersistentVolumeClaimCondition{{Message: "long"}}
-	if diff := cmp.Diff(lean, keep(t, stripPVC, pvc), cmpopts.EquateEmpty()); diff != "" {
+	keptPVC := keep(t, stripPVC, pvc)
+	unfold(keptPVC)
+	if diff := cmp.Diff(lean, keptPVC, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("PersistentVolumeClaim (-want +got):\n%s", diff)
 	}
 	space := namespaceMetadata()
@@ -120,6 +132,53 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 		if got := keep(t, strip, "tombstone"); got != "tombstone" {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// Labels that follow from the rest of an object take no room, and are there again for whoever reads it.
+func TestUsualLabelsAreOneMapForAll(t *testing.T) {
+	long := strings.Repeat("x", 240)
+	for name, tc := range map[string]struct {
+		change func(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim)
+		// volume and pvc say whether the labels take no room.
+		volume, pvc bool
+	}{
+		"as made": {func(*corev1.PersistentVolume, *corev1.PersistentVolumeClaim) {}, true, true},
+		"a label is cut": {func(v *corev1.PersistentVolume, p *corev1.PersistentVolumeClaim) {
+			delete(v.Labels, ownerNameLabel)
+			delete(p.Labels, ownerNamespaceLabel)
+		}, false, false},
+		"a label is forged": {func(v *corev1.PersistentVolume, p *corev1.PersistentVolumeClaim) {
+			v.Labels[ownerNameLabel] = "other"
+			p.Labels[ownerNameLabel] = "other"
+		}, false, false},
+		"no claim":      {func(v *corev1.PersistentVolume, _ *corev1.PersistentVolumeClaim) { v.Spec.ClaimRef = nil }, false, true},
+		"no annotation": {func(v *corev1.PersistentVolume, _ *corev1.PersistentVolumeClaim) { v.Annotations = nil }, false, true},
+		"a long name": {func(v *corev1.PersistentVolume, p *corev1.PersistentVolumeClaim) {
+			of := owner("ns", long+"yyyyyyyyyy")
+			*v, *p = *newVolume(of, "pv"), *newPVC(of, "pv")
+		}, true, false},
+	} {
+		volume, pvc := newVolume(owner("ns", "sv1"), "pv-ns-sv1"), newPVC(owner("ns", "sv1"), "pv-ns-sv1")
+		tc.change(volume, pvc)
+		for _, one := range []struct {
+			strip  func(any) (any, error)
+			object client.Object
+			folded bool
+		}{{stripVolume, volume, tc.volume}, {stripPVC, pvc, tc.pvc}} {
+			want := maps.Clone(one.object.GetLabels())
+			kept := keep(t, one.strip, one.object)
+			if _, is := kept.GetLabels()[""]; is != one.folded {
+				t.Errorf("%s: %T is kept with labels %v", name, kept, kept.GetLabels())
+			}
+			unfold(kept)
+			if diff := cmp.Diff(want, kept.GetLabels()); diff != "" {
+				t.Errorf("%s: labels of %T (-want +got):\n%s", name, kept, diff)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]string{ownedLabel: "true", "": ""}, folded); diff != "" {
+		t.Errorf("the map of all has changed:\n%s", diff)
 	}
 }
 

@@ -103,6 +103,12 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 
 // ofVolume finds the SharedVolume of a volume. Volumes that are not marked yet have short names in their labels.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
+	if volume, ok := object.(*corev1.PersistentVolume); ok {
+		// It is the cache's own.
+		own := *volume
+		object = &own
+		unfold(object)
+	}
 	key := client.ObjectKey{
 		Namespace: object.GetLabels()[ownerNamespaceLabel],
 		Name:      cmp.Or(object.GetAnnotations()[ownerNameAnnotation], object.GetLabels()[ownerNameLabel]),

@@ -318,9 +318,8 @@ func TestTheAffinityOfAVolumeIsSeenAndLeftAlone(t *testing.T) {
 	sv := owner("ns", "sv1")
 	w := pair(sv, nil)
 	w.usual.Spec.NodeAffinity = affinityTo("us-east-1a")
-	if _, err := stripVolume(w.usual); err != nil {
-		t.Fatal(err)
-	}
+	w.usual = keep(t, stripVolume, w.usual)
+	unfold(w.usual)
 	if diff := cmp.Diff(affinityTo("us-east-1a"), w.usual.Spec.NodeAffinity); diff != "" {
 		t.Errorf("the cache has (-want +got):\n%s", diff)
 	}

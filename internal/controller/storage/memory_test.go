@@ -8,7 +8,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -156,37 +155,29 @@ func TestWhatOthersReportDegradesTheClusterOnlyIfItLasts(t *testing.T) {
 }
 
 func TestAllThatAReconcileDependsOnIsRead(t *testing.T) {
-	entry := entryOf(t, "cinder.csi.openstack.org")
+	entry := entryOf(t, "vpc.block.csi.ibm.io")
 	ours := owned(&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment"), catalogue.Namespace, entry.Operator)
 	theirs := ours.DeepCopy()
 	theirs.Labels = nil
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "cloud-provider-config"}, Data: map[string]string{"config": "[Global]"}}
 	class := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: entry.Name}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		ours    bool
-		config  map[string]string
 	}{
-		"nothing":              {nil, false, nil},
-		"our operator":         {[]client.Object{ours}, true, nil},
-		"somebody's operator":  {[]client.Object{theirs}, false, nil},
-		"a configuration":      {[]client.Object{config}, false, config.Data},
-		"one that says little": {[]client.Object{&corev1.ConfigMap{ObjectMeta: config.ObjectMeta}}, false, nil},
+		"nothing":             {nil, false},
+		"our operator":        {[]client.Object{ours}, true},
+		"somebody's operator": {[]client.Object{theirs}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, c, w := startable(t, "OpenStack", append(tc.objects, class, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "any"}})...)
+			r, c, w := startable(t, "IBMCloud", append(tc.objects, class, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "any"}})...)
 			if (w.deployments[entry.Operator] != nil) != tc.ours || w.csiDrivers["any"] == nil || w.attributes == nil {
 				t.Errorf("it sees %+v", w)
-			}
-			if diff := cmp.Diff(tc.config, w.cloudConfig); diff != "" {
-				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
 			for request, want := range map[string]string{
 				"get Deployment":             "read Deployment " + r.Scope.Entries[0].Operator + ": read: out of order",
 				"list CSIDriver":             "list CSIDrivers: out of order",
 				"list VolumeAttributesClass": "list VolumeAttributesClasses: out of order",
-				"get ConfigMap openshift-config/cloud-provider-config": "read ConfigMap openshift-config/cloud-provider-config: out of order",
-				"get Infrastructure": "read Infrastructure cluster: out of order",
+				"get Infrastructure":         "read Infrastructure cluster: out of order",
 			} {
 				c.Refuse(errors.New("out of order"), request)
 				if _, err := r.read(t.Context()); err == nil || err.Error() != want {

@@ -9,7 +9,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,8 +33,6 @@ type seen struct {
 	// version is that of the release, now when all of it was read.
 	version string
 	now     time.Time
-	// cloudConfig is how the cloud is reached, nil if nothing says it.
-	cloudConfig map[string]string
 	// attributes are the VolumeAttributesClasses, if the cluster serves them.
 	attributes []storagev1.VolumeAttributesClass
 	// conflicts says that pods share a volume that the next version would not let them share.
@@ -88,14 +85,6 @@ func (r *Reconciler) readConfiguration(ctx context.Context, w *seen) error {
 	var err error
 	if w.Cluster, err = openshift.Read(ctx, r.Client, kinds); err != nil {
 		return err
-	}
-	if r.Scope.readsCloudConfig() {
-		configuration := &corev1.ConfigMap{}
-		err := r.Client.Get(ctx, cloudConfig(), configuration)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read ConfigMap %s: %w", cloudConfig(), err)
-		}
-		w.cloudConfig = configuration.Data
 	}
 	w.conflicts, err = r.hasConflicts(ctx)
 	return err
@@ -173,7 +162,6 @@ func (r *Reconciler) config(w *seen) catalogue.Config {
 	return catalogue.Config{
 		Images: r.Images, Version: r.Version, Infrastructure: w.Infrastructure.Status, Proxy: w.Proxy,
 		TLSMinVersion: w.TLS.Profile.MinVersion, TLSCiphers: w.TLS.Profile.Ciphers, Kinds: r.Scope.Kinds,
-		CloudConfig: w.cloudConfig,
 	}
 }
 

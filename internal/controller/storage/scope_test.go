@@ -92,11 +92,10 @@ func TestACloudWatchesWhatItsOperatorsNeed(t *testing.T) {
 		monitored bool
 		want      map[string]string
 	}{
-		"monitored":     {"AWS", true, map[string]string{"Deployment": here, "CSIDriver": "all", "ServiceMonitor": here}},
-		"not monitored": {"AWS", false, map[string]string{"CustomResourceDefinition": "metadata.name=servicemonitors.monitoring.coreos.com", "ServiceMonitor": ""}},
-		"a cloud with a configuration": {"OpenStack", true, map[string]string{
-			"ConfigMap": here + " openshift-config/metadata.name=cloud-provider-config",
-		}},
+		"monitored":                     {"AWS", true, map[string]string{"Deployment": here, "CSIDriver": "all", "ServiceMonitor": here}},
+		"not monitored":                 {"AWS", false, map[string]string{"CustomResourceDefinition": "metadata.name=servicemonitors.monitoring.coreos.com", "ServiceMonitor": ""}},
+		"operators with configurations": {"VSphere", true, map[string]string{"ConfigMap": here}},
+		"without":                       {"OpenStack", true, map[string]string{"ConfigMap": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, c := scopeOf(t, tc.platform, tc.monitored)

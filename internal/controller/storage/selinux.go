@@ -29,7 +29,7 @@ const (
 )
 
 func conflictsName() client.ObjectKey {
-	return client.ObjectKey{Namespace: cloudConfig().Namespace, Name: "selinux-conflicts"}
+	return client.ObjectKey{Namespace: "openshift-config", Name: "selinux-conflicts"}
 }
 
 // NewConflicts makes the cache of that one ConfigMap. The manager's own holds another one of the same namespace.

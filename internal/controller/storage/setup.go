@@ -143,8 +143,6 @@ type watched struct {
 	all  bool
 	// namespaces to look in; none for cluster-scoped kinds.
 	namespaces []string
-	// other, if set, is the only object that is looked at in another namespace, whether ours or not.
-	other client.ObjectKey
 	// restarts marks a CRD: the program starts anew when its kind is served.
 	restarts bool
 }
@@ -187,11 +185,7 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 			return nil, fmt.Errorf("kind %s of the catalogue has no metadata", kind)
 		}
 		namespaces := slices.DeleteFunc(slices.Sorted(slices.Values(applied[kind])), func(name string) bool { return name == "" })
-		watch := watched{object: typed, namespaces: namespaces}
-		if _, isConfigMap := typed.(*corev1.ConfigMap); isConfigMap && s.readsCloudConfig() {
-			watch.other = cloudConfig()
-		}
-		list = append(list, watch)
+		list = append(list, watched{object: typed, namespaces: namespaces})
 	}
 	for kind, served := range s.Kinds {
 		if !served {
@@ -199,16 +193,6 @@ func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 		}
 	}
 	return list, nil
-}
-
-// readsCloudConfig reports whether an operator is given a copy of how the cloud is reached.
-func (s Scope) readsCloudConfig() bool {
-	return slices.ContainsFunc(s.Entries, func(entry catalogue.Entry) bool { return entry.CloudConfig })
-}
-
-// cloudConfig is where the installer puts it.
-func cloudConfig() client.ObjectKey {
-	return client.ObjectKey{Namespace: "openshift-config", Name: "cloud-provider-config"}
 }
 
 func crdName(kind schema.GroupKind) string {
@@ -237,11 +221,6 @@ func (s Scope) CacheOptions(scheme *runtime.Scheme) (map[client.Object]cache.ByO
 				config.Namespaces = map[string]cache.Config{}
 			}
 			config.Namespaces[namespace] = cache.Config{}
-		}
-		if watch.other.Name != "" {
-			config.Namespaces[watch.other.Namespace] = cache.Config{
-				LabelSelector: labels.Everything(), FieldSelector: fields.OneTermEqualSelector("metadata.name", watch.other.Name),
-			}
 		}
 		options[watch.object] = config
 	}

@@ -250,30 +250,25 @@ func TestNothingIsStartedWhileAnOperatorOfOLMIsLeft(t *testing.T) {
 
 // What an operator does not need any more goes; what others have given the same name stays.
 func TestWhatIsNotRenderedAnyMoreIsDeleted(t *testing.T) {
-	const copied = "cloud-provider-config"
-	entry := entryOf(t, "cinder.csi.openstack.org")
-	config := func(namespace string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: copied}, Data: map[string]string{"config": "[Global]"}}
-	}
-	ours := owned(config(catalogue.Namespace), corev1.SchemeGroupVersion.WithKind("ConfigMap"), catalogue.Namespace, "cloud-conf")
-	for _, object := range func() []client.Object { scope, _ := scopeOf(t, "OpenStack", false); return scope.objects[entry.Name] }() {
-		if made, is := object.(*corev1.ConfigMap); is && made.Name != entry.Operator+"-config" {
-			ours.Name = made.Name
-		}
-	}
+	const former = "former-config"
+	entry := entryOf(t, "vpc.block.csi.ibm.io")
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: former}}
+	config.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	ours := owned(config.DeepCopy(), corev1.SchemeGroupVersion.WithKind("ConfigMap"), catalogue.Namespace, former)
 	ours.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: catalogue.Operator, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")}})
 	write := func(verb string) string { return verb + " ConfigMap " + catalogue.Namespace + "/" + ours.Name }
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    []string
 	}{
-		"there is a configuration":    {[]client.Object{config("openshift-config")}, []string{write("apply")}},
 		"there was one":               {[]client.Object{ours}, []string{write("delete") + " Background"}},
 		"there was none":              {nil, nil},
-		"somebody else has that name": {[]client.Object{config(catalogue.Namespace)}, nil},
+		"somebody else has that name": {[]client.Object{config}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, c, w := startable(t, "OpenStack", tc.objects...)
+			r, c, w := startable(t, "IBMCloud", tc.objects...)
+			// An entry that can have it, and does not now.
+			r.Scope.objects[entry.Name] = append(r.Scope.objects[entry.Name], config)
 			if done := r.follow(t.Context(), w, wantOf(entry)); done.err != nil || !done.applied {
 				t.Fatalf("%+v, %v", done, done.changes.Err())
 			}

@@ -30,6 +30,9 @@ const (
 	stackEndpoints = "azurestackcloud.json"
 )
 
+// cloudProviderConfig is the ConfigMap with the configuration of the cloud, as the installer wrote it.
+const cloudProviderConfig = "cloud-provider-config"
+
 // PredecessorCondition is what OpenShift's operators said of copying the configuration, in every ClusterCSIDriver of Azure.
 const PredecessorCondition = "ResourceSyncControllerDegraded"
 
@@ -49,9 +52,9 @@ func Credentials(request, secret, condition string) []driver.Credentials {
 func CloudConfig(name, credentials string) *driver.Derived {
 	return &driver.Derived{
 		Name: name, Workloads: []driver.Workload{driver.Controller, driver.Node},
-		ConfigMap: client.ObjectKey{Namespace: "openshift-config", Name: "cloud-provider-config"},
+		ConfigMaps: []driver.DerivedConfigMap{{ObjectKey: client.ObjectKey{Namespace: "openshift-config", Name: cloudProviderConfig}}},
 		Build: func(inputs driver.DerivedInputs) (map[string][]byte, error) {
-			return build(inputs.Config, credentials, inputs.Secrets[credentials])
+			return build(inputs.ConfigMaps[cloudProviderConfig], credentials, inputs.Secrets[credentials])
 		},
 	}
 }

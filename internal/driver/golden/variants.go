@@ -19,7 +19,7 @@ import (
 func Config(t *testing.T, d driver.Driver) driver.Config {
 	t.Helper()
 	cfg := driver.Config{
-		Namespace: manager.DefaultNamespace, Images: map[string]string{}, Kinds: map[schema.GroupKind]bool{}, ServingCertificates: true,
+		Namespace: d.OperandNamespace(manager.DefaultNamespace), Images: map[string]string{}, Kinds: map[schema.GroupKind]bool{}, ServingCertificates: true,
 		InfrastructureID: "dev-x7k2p", Platform: &configv1.PlatformStatus{Type: d.Platform}, TLS: openshift.IntermediateTLS(),
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 	}

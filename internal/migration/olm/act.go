@@ -100,7 +100,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 // binding itself when nothing is left there. Where nothing is, no binding is made.
 func (o *Operators) bindRole(ctx context.Context, entry catalogue.Entry) error {
 	namespace := entry.Predecessor.Namespace
-	if !entry.Builtin || namespace == "" {
+	if !entry.Moves() {
 		return nil
 	}
 	runs, err := o.runsIn(ctx, entry, namespace)

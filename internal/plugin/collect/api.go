@@ -17,6 +17,8 @@ type logs interface {
 	Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error)
 	// Kubelet is the journal of the kubelet of a node.
 	Kubelet(ctx context.Context, node string) (io.ReadCloser, error)
+	// Run runs a command in a container.
+	Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error
 }
 
 // mostBytes and mostLines bound a log, so that an archive can be sent.
@@ -26,14 +28,17 @@ const (
 )
 
 // live reads logs from a cluster.
-type live struct{ client kubernetes.Interface }
+type live struct {
+	client kubernetes.Interface
+	config *rest.Config
+}
 
 func newLive(config *rest.Config) (live, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return live{}, fmt.Errorf("client for logs: %w", err)
 	}
-	return live{client}, nil
+	return live{client, config}, nil
 }
 
 // Pod is the log of a container.

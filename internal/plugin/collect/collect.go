@@ -25,13 +25,17 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/drivers"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 const long = `Gather objects, events and logs of the CSI drivers into one archive, to find out what is wrong, or to send it.
 
 Secrets are never read. Tokens, keys and passwords in logs and objects are redacted. Look through the archive before you give it away: it has names of
-namespaces, nodes, pods and volumes.`
+namespaces, nodes, pods and volumes.
+
+With the permission to create pods/exec, it also runs find and grep in the node pods of EFS: state, processes and logs of the tunnels of
+encrypted mounts. With --node, only on these nodes.`
 
 type options struct {
 	file  string
@@ -68,7 +72,8 @@ func command(p *plugin.Plugin, connect func(*plugin.Cluster) (logs, error)) *cob
 	}
 	made.Flags().StringVar(&wanted.file, "file", "", "`file` to write; default: oc-storage- with the time, in this folder")
 	made.Flags().DurationVar(&wanted.since, "since", 0, "only logs that are not older than this `long`; default: all")
-	made.Flags().StringArrayVar(&wanted.nodes, "node", nil, "also the journal of the kubelet of this `node`; can be repeated")
+	made.Flags().StringArrayVar(&wanted.nodes, "node", nil,
+		"also the journal of the kubelet of this `node`, and tunnels of no other node; can be repeated")
 	return made
 }
 
@@ -79,7 +84,7 @@ type collection struct {
 	logs    logs
 	options
 	archive  *archive
-	redactor *redactor
+	redactor *redact.Redactor
 	bar      *plugin.Progress
 	// problems are what could not be read.
 	problems    []string
@@ -102,7 +107,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, read lo
 	}
 	defer target.drop()
 	c := &collection{
-		plugin: p, cluster: cluster, logs: read, options: wanted, archive: target, redactor: newRedactor(), bar: p.Progress(), problems: []string{},
+		plugin: p, cluster: cluster, logs: read, options: wanted, archive: target, redactor: redact.New(), bar: p.Progress(), problems: []string{},
 	}
 	err = c.all(ctx)
 	c.bar.End()
@@ -112,7 +117,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, read lo
 	if err != nil {
 		return err
 	}
-	result := Result{File: name, Files: target.files, Redacted: c.redactor.count, Problems: c.problems}
+	result := Result{File: name, Files: target.files, Redacted: c.redactor.Count, Problems: c.problems}
 	return p.Print(result, result.rows())
 }
 
@@ -134,8 +139,8 @@ func (c *collection) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, wanted := logsOf(pods), kinds()
-	c.total = len(wanted) + len(files) + len(c.nodes)
+	files, wanted, tunnels := logsOf(pods), kinds(), tunnelPods(pods, c.nodes)
+	c.total = len(wanted) + len(files) + len(c.nodes) + len(tunnels)
 	for _, kind := range wanted {
 		if err := c.kind(ctx, kind, namespaces); err != nil {
 			return err
@@ -150,6 +155,11 @@ func (c *collection) all(ctx context.Context) error {
 	for _, node := range c.nodes {
 		from := func() (io.ReadCloser, error) { return c.logs.Kubelet(ctx, node) }
 		if err := c.log(ctx, path.Join("nodes", node, "kubelet.log"), from); err != nil {
+			return err
+		}
+	}
+	for i := range tunnels {
+		if err := c.tunnels(ctx, &tunnels[i]); err != nil {
 			return err
 		}
 	}
@@ -213,7 +223,7 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 				if of.Kind == "Event" && !isAboutVolumes(page.Items[i].Object, namespacesOfDrivers) {
 					continue
 				}
-				c.redactor.object(page.Items[i].Object)
+				c.redactor.Object(page.Items[i].Object)
 				items = append(items, page.Items[i].Object)
 			}
 		}, client.InNamespace(namespace))
@@ -242,7 +252,7 @@ func (c *collection) objects(name string, items []any) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	var clean bytes.Buffer
-	if err := c.redactor.text(&clean, bytes.NewReader(text)); err != nil {
+	if err := c.redactor.Text(&clean, bytes.NewReader(text)); err != nil {
 		return fmt.Errorf("redact %s: %w", name, err)
 	}
 	return c.archive.add(name, clean.Bytes())
@@ -253,14 +263,14 @@ func (c *collection) log(ctx context.Context, name string, open func() (io.ReadC
 	var clean bytes.Buffer
 	stream, err := open()
 	if err == nil {
-		err = c.redactor.text(&clean, io.LimitReader(stream, mostBytes))
+		err = c.redactor.Text(&clean, io.LimitReader(stream, mostBytes))
 		_ = stream.Close()
 	}
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted: %w", ctx.Err())
 	case err != nil:
-		c.problems = append(c.problems, c.redactor.line(fmt.Sprintf("%s: %v", name, err)))
+		c.problems = append(c.problems, c.redactor.Line(fmt.Sprintf("%s: %v", name, err)))
 		c.step(name, "can't be read")
 		if clean.Len() == 0 {
 			return nil

@@ -69,9 +69,21 @@ func (c *cannedLogs) Kubelet(_ context.Context, node string) (io.ReadCloser, err
 	return io.NopCloser(strings.NewReader("AWS_SECRET_ACCESS_KEY=planted-key-5\nMountVolume failed\n")), nil
 }
 
+// Run is what a command in a pod says.
+func (c *cannedLogs) Run(_ context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error {
+	c.asked = append(c.asked, command[0]+" in "+pod.Name+"/"+container)
+	if command[0] == "grep" {
+		return errors.New("refused with token=planted-in-an-error")
+	}
+	_, err := io.WriteString(out, `{"pid": 7, "cmd": ["efs-proxy"], "password": "planted-password-1"}`+"\n")
+	return err
+}
+
 func objects() []client.Object {
 	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "efs-csi-node"}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "efs-csi-node-a"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: "efs-csi-node-a"}, Spec: corev1.PodSpec{NodeName: "a"}}
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: daemonSet.Name}}
+	pod.Status.Phase = corev1.PodRunning
 	pod.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "planted-password-3"}
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init"}}
 	pod.Spec.Containers = []corev1.Container{{

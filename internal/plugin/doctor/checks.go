@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -23,10 +24,10 @@ type check func(*facts) []Finding
 // checks are all of them, in no order that matters: roots orders what they find.
 func checks() []check {
 	return []check{
-		apiAway, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked, noReport, conditions, cloud,
+		apiAway, twoCopies, operatorMissing, operatorDown, thirdParty, notRequested, management, removalBlocked, noReport, conditions, cloud, cloudLacks,
 		nodesDown, daemonSetMissing, pluginsMissing, controllerDown, defaultClasses, classParameters,
 		subjectMissing, claimClasses, claimVolumes, claimDrivers, claimBinding, podZone, podRegistration, podPlugin, nodeDrivers, nodeTaints,
-		shared, events, unexplained,
+		shared, events, unexplained, clusterOperator,
 	}
 }
 
@@ -36,6 +37,7 @@ func diagnose(f *facts) []Finding {
 	for _, check := range checks() {
 		all = append(all, check(f)...)
 	}
+	all = withoutSymptoms(all)
 	if f.subject != nil {
 		all = relevant(all)
 	}
@@ -109,6 +111,14 @@ func operatorMissing(f *facts) []Finding {
 			Do:    "Install the operator.", Command: "oc get subscriptions -A",
 			topic: topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
 		}
+		if d.LeaseHolder != "" {
+			return &Finding{
+				Severity: Info, Object: crOf(d.Name), Page: string(pageWithoutOLM), topic: found.topic, level: ofOperator,
+				Cause:   fmt.Sprintf("An operator outside of the cluster, or in another form, looks after driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
+				Do:      "If nobody has started it there, find out who has.",
+				Command: "oc -n " + catalogue.Namespace + " get lease " + d.Known.Operator + "-lock -o yaml",
+			}
+		}
 		if d.Known.Platform != "" {
 			found.Do, found.Page = "Find out why the cluster-storage-operator has not started it.", string(pageStorage)
 			found.Command = "oc describe clusteroperator storage"
@@ -167,13 +177,7 @@ func thirdParty(f *facts) []Finding {
 }
 
 func notRequested(f *facts) []Finding {
-	var all []Finding
-	wanted := map[string]string{}
-	for _, d := range f.Drivers {
-		if len(d.Operators) > 0 && d.Known != nil {
-			wanted[d.Name] = "its operator runs"
-		}
-	}
+	all, wanted := noDriver(f), f.operated()
 	for _, class := range f.classes.items {
 		if class.Provisioner == efs.DriverName {
 			wanted[class.Provisioner] = cmp.Or(wanted[class.Provisioner], "StorageClass "+class.Name+" needs it")
@@ -195,12 +199,35 @@ func notRequested(f *facts) []Finding {
 		all = append(all, Finding{
 			Severity: Error, Object: crOf(name), Page: string(pageInstall),
 			Cause:   fmt.Sprintf("Driver %s is not installed, although %s: its ClusterCSIDriver does not exist.", name, why),
-			Do:      "Create the ClusterCSIDriver.",
+			Do:      "Create ClusterCSIDriver " + name + ".",
 			Command: `oc create -f - <<<'{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"` + name + `"}}'`,
 			topic:   topicOf("request", name), level: ofRequest, effects: ofDriver(name), general: f.subject != nil,
 		})
 	}
 	return all
+}
+
+// operated are the drivers whose operators run, with a text that says so.
+func (f *facts) operated() map[string]string {
+	names := map[string]string{}
+	for _, d := range f.Drivers {
+		if (len(d.Operators) > 0 || d.LeaseHolder != "") && d.Known != nil {
+			names[d.Name] = "its operator runs"
+		}
+	}
+	return names
+}
+
+// noDriver tells of a cluster without any driver, and without anybody who wants one.
+func noDriver(f *facts) []Finding {
+	if f.subject != nil || len(f.Drivers) > 0 || f.CSIDrivers != plugin.Present || f.CRs != plugin.Present {
+		return nil
+	}
+	return []Finding{{
+		Severity: Info, Object: crOf(efs.DriverName), Page: string(pageInstall), Cause: "The cluster has no CSI driver.",
+		Do: "To use EFS, install the operator, and create ClusterCSIDriver " + efs.DriverName + ".", Command: "oc storage install efs",
+		topic: topicOf("request", efs.DriverName, "nobody"), level: ofRequest,
+	}}
 }
 
 func management(f *facts) []Finding {

@@ -11,6 +11,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
+// systemPattern is the ID of a file system in a text.
+const systemPattern = `\bfs-[0-9a-f]+`
+
 // problem is what the operator can find in AWS; its condition is the driver's prefix and the kind. The kinds are those of the controller
 // that checks AWS.
 type problem struct {
@@ -72,7 +75,7 @@ func cloud(f *facts) []Finding {
 
 // finding is what one line says.
 func (p problem) finding(f *facts, text string) Finding {
-	system, zone, point := first(`\bfs-[0-9a-f]+`, text), first(`\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b`, text), first(`\bfsap-[0-9a-f]+`, text)
+	system, zone, point := first(systemPattern, text), first(`\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b`, text), first(`\bfsap-[0-9a-f]+`, text)
 	found := Finding{
 		Severity: p.severity, Object: crOf(efs.DriverName), Said: clip(text), Page: string(p.page), Do: p.do, level: ofCloud,
 		Cause: strings.NewReplacer("SYSTEM", system, "ZONE", zone, "POINT", point).Replace(p.cause), topic: topicOf(p.kind, system, zone, point),

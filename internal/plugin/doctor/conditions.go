@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -19,6 +20,8 @@ const (
 	controllerService = "DriverControllerServiceController"
 	nodeService       = "DriverNodeServiceController"
 	credentials       = "CredentialsRequestController"
+	// payloadCredentials is that of drivers whose CredentialsRequest comes with the release.
+	payloadCredentials = "CloudCredentials"
 )
 
 // conditions finds what the operators report. Of one service that is unavailable, degraded and progressing, one finding is made: the parts
@@ -79,7 +82,7 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 			break
 		}
 		found.effects = ofDriver(d.Name)
-	case strings.Contains(known, credentials):
+	case strings.Contains(known, credentials), known == payloadCredentials:
 		found.level, found.Page = ofConfiguration, string(pageCredentials)
 		found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
 		found.Do = "Make the Secret that the message names, or mend the cloud-credential-operator."
@@ -165,4 +168,23 @@ func sums(d survey.Driver) []Finding {
 		}
 	}
 	return all
+}
+
+// clusterOperator finds what ClusterOperator storage reports. It sums up what other checks explain, if they know of it.
+func clusterOperator(f *facts) []Finding {
+	if f.storage == nil {
+		return nil
+	}
+	for _, one := range f.storage.Status.Conditions {
+		bad := one.Type == configv1.OperatorDegraded && one.Status == configv1.ConditionTrue ||
+			one.Type == configv1.OperatorAvailable && one.Status == configv1.ConditionFalse
+		if bad {
+			return []Finding{{
+				Severity: Error, Object: "ClusterOperator storage", Page: string(pageStorage), Said: clip(one.Message), symptom: true,
+				Cause: fmt.Sprintf("ClusterOperator storage reports %s=%s with reason %s.", one.Type, one.Status, one.Reason),
+				Do:    "Do what the message says.", Command: "oc describe clusteroperator storage", topic: "clusteroperator", level: ofUnexplained,
+			}}
+		}
+	}
+	return nil
 }

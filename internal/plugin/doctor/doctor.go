@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,9 @@ const examples = `  # Check the cluster.
 // Report is what the command prints as JSON or YAML.
 type Report struct {
 	// Subject is what was asked about; empty for the cluster.
-	Subject  string    `json:"subject,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	// Hidden means that the user may not read the subject, so that nothing can be said of it.
+	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Log are lines of the drivers that speak of the subject.
 	Log           []line         `json:"log,omitempty"`
@@ -90,7 +93,11 @@ func subjectOf(args []string) (*subject, error) {
 			}
 		}
 	}
-	return nil, plugin.Usage("%q %q: must be pvc, pod, sharedvolume or node, and a name", args[0], args[1])
+	hint := ""
+	if slices.Contains(strings.Fields("statefulset statefulsets sts"), strings.ToLower(args[0])) {
+		hint = "; try a pod of it: doctor pod " + args[1] + "-0"
+	}
+	return nil, plugin.Usage("%q %q: must be pvc, pod, sharedvolume or node, and a name%s", args[0], args[1], hint)
 }
 
 func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
@@ -102,6 +109,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	report := Report{Findings: diagnose(r.facts), Checks: len(checks())}
 	if r.subject != nil {
 		report.Subject, report.Log = r.subject.object(), r.readLogs(ctx)
+		report.Hidden = r.subject.answer == plugin.Denied
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted: run the command again")
@@ -146,7 +154,10 @@ func blind(f *facts) bool {
 func text(report Report) string {
 	out := &strings.Builder{}
 	say := func(format string, values ...any) { fmt.Fprintf(out, format+"\n", values...) }
-	if report.Subject != "" {
+	switch {
+	case report.Hidden:
+		say("You may not read %s. Is it the wrong namespace? Name another one with -n.\n", report.Subject)
+	case report.Subject != "":
 		say("%s\n", report.Subject)
 	}
 	for _, one := range report.Findings {
@@ -173,8 +184,8 @@ func text(report Report) string {
 	for _, one := range report.NotRead {
 		say("Not read: %s", one)
 	}
-	for _, right := range report.MissingRights {
-		say("You may not %s: what depends on it was not checked. See: oc auth can-i %s", right, right)
+	if text := plugin.Unseen(report.MissingRights); text != "" {
+		say("%s", text)
 	}
 	say("%s", summary(report))
 	return out.String()
@@ -189,6 +200,9 @@ func summary(report Report) string {
 	partly := ""
 	if len(report.MissingRights)+len(report.NotRead) > 0 {
 		partly = ", but not all could be read"
+	}
+	if report.Hidden {
+		return "Nothing can be said of it."
 	}
 	if count[Error]+count[Warning] == 0 {
 		return fmt.Sprintf("%d checks found nothing wrong%s.", report.Checks, partly)

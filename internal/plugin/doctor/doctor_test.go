@@ -3,12 +3,14 @@ package doctor
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,20 +30,17 @@ const (
 	timedOut = `MountVolume.SetUp failed for volume "pv-data" : mount failed: Connection timed out`
 )
 
-// broken are clusters with one cause each, by the names of the files that have what is printed.
-func broken() map[string]struct {
+// situation is a cluster that is broken.
+type situation struct {
 	fault func(*scene)
 	args  []string
 	code  int
 	// causes are the beginnings of all causes that may be named, and that must be.
 	causes []string
-} {
-	type situation = struct {
-		fault  func(*scene)
-		args   []string
-		code   int
-		causes []string
-	}
+}
+
+// broken are clusters with one cause each, by the names of the files that have what is printed.
+func broken() map[string]situation {
 	pod, pvc := []string{"pod", "web"}, []string{"pvc", "data"}
 	wait := func(s *scene) { s.stuck("a") }
 	return map[string]situation{
@@ -51,6 +50,13 @@ func broken() map[string]struct {
 		"no-operator": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.says(condition(prefix+"DriverNodeServiceControllerDegraded", "True", "RolloutStuck", "no progress"))
+		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
+		"cluster-operator": {func(s *scene) { s.add(storage()) }, nil, 3, []string{
+			"ClusterOperator storage reports Degraded=True with reason SnapshotControllerDegraded.",
+		}},
+		"cluster-operator-sums-up": {func(s *scene) {
+			s.add(storage())
+			drop[*appsv1.Deployment](s, operator)
 		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
 		"operator-scaled-down": {func(s *scene) {
 			change(s, operator, func(d *appsv1.Deployment) {
@@ -217,12 +223,14 @@ func broken() map[string]struct {
 			drop[*corev1.Pod](s, "web")
 			s.add(eventOn("ReplicaSet", "web", "FailedCreate", `pods "web-" is forbidden: unable to validate against any security context constraint: []`))
 		}, pod, 3, []string{"No SecurityContextConstraints of the pod's ServiceAccount allows the pod."}},
-		"nobody-says-why":      {wait, pod, 3, []string{"The pod waits for its volumes, and nobody has said why."}},
-		"some-other-event":     {func(s *scene) { s.stuck("a", "MountVolume.SetUp failed: no such thing") }, pod, 3, []string{"Kubernetes cannot mount a volume of the pod."}},
-		"node":                 {func(*scene) {}, []string{"node", "a"}, 0, nil},
-		"node-without-plugin":  {func(s *scene) { drop[*corev1.Pod](s, daemonSet+"-a") }, []string{"node", "a"}, 3, []string{"Node a has no node pod of driver efs.csi.aws.com."}},
-		"node-unknown":         {func(*scene) {}, []string{"node", "z"}, 3, []string{"Node z does not exist."}},
-		"shared-ready":         {func(s *scene) { s.share("Ready", is("Ready", "True", "Bound", "")) }, []string{"sv", "sv1"}, 0, nil},
+		"nobody-says-why":     {wait, pod, 3, []string{"The pod waits for its volumes, and nobody has said why."}},
+		"some-other-event":    {func(s *scene) { s.stuck("a", "MountVolume.SetUp failed: no such thing") }, pod, 3, []string{"Kubernetes cannot mount a volume of the pod."}},
+		"node":                {func(*scene) {}, []string{"node", "a"}, 0, nil},
+		"node-without-plugin": {func(s *scene) { drop[*corev1.Pod](s, daemonSet+"-a") }, []string{"node", "a"}, 3, []string{"Node a has no node pod of driver efs.csi.aws.com."}},
+		"node-unknown":        {func(*scene) {}, []string{"node", "z"}, 3, []string{"Node z does not exist."}},
+		"shared-ready": {func(s *scene) {
+			s.share("Ready", is("Ready", "True", "Bound", ""), is("Mountable", "True", "Regional", "file system is regional"))
+		}, []string{"sv", "sv1"}, 0, nil},
 		"shared-not-looked-at": {func(s *scene) { s.share("Pending") }, []string{"sv", "sv1"}, 3, []string{"No operator has looked at the SharedVolume."}},
 		"shared-not-allowed": {func(s *scene) {
 			s.share("Failed", is("Ready", "False", "NotAllowed", "may not"), is("Bound", "False", "NotAllowed", "may not"), is("Allowed", "False", "NotListed", "may not"))
@@ -248,6 +256,16 @@ func broken() map[string]struct {
 	}
 }
 
+// storage is a ClusterOperator of OpenShift whose snapshot controller fails.
+func storage() *configv1.ClusterOperator {
+	return &configv1.ClusterOperator{ObjectMeta: named("", "storage"), Status: configv1.ClusterOperatorStatus{
+		Conditions: []configv1.ClusterOperatorStatusCondition{
+			{Type: configv1.OperatorAvailable, Status: configv1.ConditionTrue},
+			{Type: configv1.OperatorDegraded, Status: configv1.ConditionTrue, Reason: "SnapshotControllerDegraded", Message: "the snapshot controller crashes"},
+		},
+	}}
+}
+
 func sickPod(name, app string) *corev1.Pod     { return pod(home, name, "a", app, false) }
 func sickPlugin(name, node string) *corev1.Pod { return pod(home, name, node, daemonSet, false) }
 
@@ -262,7 +280,9 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 }
 
 func TestDoctorNamesTheCauseAndNothingElse(t *testing.T) {
-	for name, tc := range broken() {
+	all := broken()
+	maps.Copy(all, unseen())
+	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			tc.fault(s)
@@ -357,6 +377,9 @@ func TestWrongArgumentsAreUsage(t *testing.T) {
 		if _, err := subjectOf(args); plugin.Code(err) != plugin.WrongUsage {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+	if _, err := subjectOf([]string{"statefulset", "db"}); err == nil || !strings.HasSuffix(err.Error(), "try a pod of it: doctor pod db-0") {
+		t.Error(err)
 	}
 	for _, args := range [][]string{{"Pod", "a"}, {"sv/a"}, {"persistentvolumeclaim/a"}, {"no", "a"}} {
 		if s, err := subjectOf(args); err != nil || s.name != "a" {

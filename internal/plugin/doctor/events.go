@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // events finds what Kubernetes says of a subject that does not work, and that nothing else explains.
@@ -31,18 +29,26 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	if one.Type != corev1.EventTypeWarning || one.InvolvedObject.Kind == "Pod" && one.Reason == "FailedScheduling" && s.nodeOf() != "" {
 		return nil
 	}
-	share, driver := f.shareOf(one)
-	zone := ""
+	about := f.claimOf(one)
+	share, driver, zone := about.share(), about.driver, ""
+	if share.FileSystem == "" {
+		// Whoever may not read the volume has the ID from whoever could.
+		share.FileSystem = first(systemPattern, one.Message)
+	}
 	if node := f.findNode(s.nodeOf()); node != nil {
 		zone = node.Labels[corev1.LabelTopologyZone]
 	}
-	fill := strings.NewReplacer("NAMESPACE", s.namespace, "NODE", s.nodeOf(), "SYSTEM", share.FileSystem, "ZONE", zone, "DRIVER", driver)
+	fill := strings.NewReplacer("NAMESPACE", s.namespace, "NODE", s.nodeOf(), "SYSTEM", share.FileSystem, "ZONE", zone, "DRIVER", driver,
+		"CLASS", about.className)
 	object := one.InvolvedObject.Kind + " " + one.InvolvedObject.Namespace + "/" + one.InvolvedObject.Name
 	found := &Finding{Severity: Error, Object: object, Said: clip(one.Reason + ": " + one.Message), level: ofEvent}
 	lower := strings.ToLower(one.Message)
-	for _, symptom := range symptoms() {
-		if !slices.ContainsFunc(symptom.words, func(word string) bool { return strings.Contains(lower, word) }) {
+	for _, symptom := range symptomsOf(driver) {
+		if !slices.ContainsFunc(symptom.words, func(word string) bool { return strings.Contains(lower, fill.Replace(word)) }) {
 			continue
+		}
+		if symptom.over != nil && symptom.over(about) {
+			return nil
 		}
 		if strings.Contains(symptom.topic, "SYSTEM") && share.FileSystem == "" {
 			continue
@@ -78,27 +84,26 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 		"ProvisioningFailed": "The driver cannot make a volume for the PersistentVolumeClaim.",
 	}
 	found.Cause, found.Page, found.level, found.symptom = causes[one.Reason], string(pageTrouble), ofUnexplained, true
-	found.Do = "Do what the message says; the lines of the driver's log below may say more."
+	found.Do = "Do what the message says."
 	found.Command = fmt.Sprintf("oc -n %s get events", one.InvolvedObject.Namespace)
 	found.topic, found.effects = fill.Replace(topic), nil
 	return found
 }
 
-// shareOf is the share and the driver of the claim that an event speaks of, or else of the first claim.
-func (f *facts) shareOf(one *corev1.Event) (efs.Share, string) {
-	var share efs.Share
-	driver := ""
-	for i, claim := range f.subject.claims {
-		named := strings.Contains(one.Message, claim.name) || one.InvolvedObject.Name == claim.name ||
-			claim.volume != nil && strings.Contains(one.Message, claim.volume.Name)
+// claimOf is the claim that an event speaks of, or else the first one.
+func (f *facts) claimOf(event *corev1.Event) claim {
+	var found claim
+	for i, one := range f.subject.claims {
+		named := strings.Contains(event.Message, one.name) || event.InvolvedObject.Name == one.name ||
+			one.volume != nil && strings.Contains(event.Message, one.volume.Name)
 		if named || i == 0 {
-			share, driver = claim.share(), claim.driver
+			found = one
 		}
 		if named {
 			break
 		}
 	}
-	return share, driver
+	return found
 }
 
 // unexplained finds a pod that waits for its volumes without anybody having said why.

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
@@ -23,6 +25,8 @@ type facts struct {
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
+	// storage is ClusterOperator storage; nil if the cluster has none.
+	storage *configv1.ClusterOperator
 	// subject is what the user asks about; nil for the whole cluster.
 	subject *subject
 }
@@ -140,12 +144,12 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip keeps what others have said to a readable length, on one line.
+// clip keeps what others have said to a readable length, on one line. The end stays, because errors that wrap others end with the reason.
 func clip(text string) string {
-	letters := []rune(strings.Join(strings.Fields(redact(text)), " "))
-	const most = 300
-	if len(letters) > most {
-		return string(letters[:most-1]) + "…"
+	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
+	const begin, end = 100, 299
+	if len(letters) > begin+1+end {
+		return string(letters[:begin]) + "…" + string(letters[len(letters)-end:])
 	}
 	return string(letters)
 }

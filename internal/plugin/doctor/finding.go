@@ -88,7 +88,6 @@ func explains(cause, one Finding) bool {
 // relevant drops general findings that explain nothing of what the user asks about, however many steps it takes.
 func relevant(all []Finding) []Finding {
 	var kept, general []Finding
-	all = withoutSymptoms(all)
 	for _, one := range all {
 		if one.general {
 			general = append(general, one)

@@ -38,7 +38,8 @@ func subjectMissing(f *facts) []Finding {
 	}
 	found := Finding{
 		Severity: Error, Object: s.object(), Page: string(pageTrouble), Cause: fmt.Sprintf("%s %s does not exist.", titleOf(s.kind), s.name),
-		Do: "Check the name and the namespace.", Command: "oc get " + s.kind + "s -A", topic: "subject", level: ofUnexplained, symptom: true,
+		Do: "Check the name and the namespace.", Command: "oc -n " + s.namespace + " get " + s.kind + "s",
+		topic: "subject", level: ofUnexplained, symptom: true,
 	}
 	if s.kind == kindNode {
 		found.Command = "oc get nodes"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,7 @@ type reader struct {
 // read reads all that checks need. An API server that is away is a fact as well.
 func (r *reader) read(ctx context.Context) {
 	var err error
-	if r.Survey, err = survey.Read(ctx, r.Cluster); err != nil {
+	if r.Survey, err = survey.Read(ctx, r.Cluster, r.now); err != nil {
 		r.away = err
 		return
 	}
@@ -43,6 +44,10 @@ func (r *reader) read(ctx context.Context) {
 	r.classes.items, r.nodes.items, r.csiNodes.items = classes.Items, nodes.Items, csiNodes.Items
 	if r.subject != nil {
 		r.readSubject(ctx)
+		return
+	}
+	if storage := (&configv1.ClusterOperator{}); r.get(ctx, client.ObjectKey{Name: "storage"}, storage) == plugin.Present {
+		r.storage = storage
 	}
 }
 

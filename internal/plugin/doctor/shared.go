@@ -26,7 +26,7 @@ func shared(f *facts) []Finding {
 		base.topic, base.level = topicOf("report", efs.DriverName, "shared"), ofVolume
 		return []Finding{base}
 	}
-	var all []Finding
+	all := unasked(base, sv)
 	for _, one := range sv.Status.Conditions {
 		if one.Status != metav1.ConditionFalse {
 			continue
@@ -37,6 +37,20 @@ func shared(f *facts) []Finding {
 		}
 	}
 	return all
+}
+
+// unasked tells that nobody knows whether AWS has the file system: the controller of SharedVolumes drops condition Mountable then.
+func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
+	if !isTrue(sv, v1alpha1.ConditionReady) || meta.FindStatusCondition(sv.Status.Conditions, v1alpha1.ConditionMountable) != nil ||
+		meta.IsStatusConditionFalse(sv.Status.Conditions, v1alpha1.ConditionAllowed) {
+		return nil
+	}
+	base.Severity, base.Said, base.Page = Info, "", string(pageAWS)
+	base.Cause = fmt.Sprintf("The operator has not asked AWS whether file system %s exists: Ready does not mean it.", sv.Spec.FileSystemID)
+	base.Do = "Compare the IDs, or ask an administrator whether the operator reaches AWS."
+	base.Command = fmt.Sprintf("aws efs describe-access-points --file-system-id %s", sv.Spec.FileSystemID)
+	base.topic = topicOf("shared", sv.Namespace, sv.Name, "unasked")
+	return []Finding{base}
 }
 
 // fillShared says what a condition that is False means. It reports whether it means anything of its own.

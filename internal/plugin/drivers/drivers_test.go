@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,7 +116,7 @@ func TestEachDriverIsOnOneLine(t *testing.T) {
 
 func TestColoursLeaveTheColumnsAsTheyAre(t *testing.T) {
 	c, _, out, _ := set(t, many()...)
-	found, err := survey.Read(t.Context(), c.Cluster)
+	found, err := survey.Read(t.Context(), c.Cluster, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +177,22 @@ func TestACopyAndAnEmptyClusterAreSeen(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	c, _, out, _ = set(t)
-	if err := c.run(t.Context()); err != nil || !strings.Contains(out.String(), "No CSI driver was found.") {
+	want := "No CSI driver was found. To use EFS, create ClusterCSIDriver efs.csi.aws.com: docs/guide/install.md"
+	if err := c.run(t.Context()); err != nil || !strings.Contains(out.String(), want) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestAnOperatorOutsideOfTheClusterIsSeenByItsLease(t *testing.T) {
+	holder, seconds := "laptop_uuid", int32(60)
+	lease := &coordinationv1.Lease{ObjectMeta: named(home, "aws-efs-csi-driver-operator-lock"), Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &metav1.MicroTime{Time: time.Now()},
+	}}
+	for _, objects := range [][]client.Object{{lease}, {lease, cr(efs, well()...)}} {
+		c, _, out, _ := set(t, objects...)
+		if err := c.run(t.Context()); err != nil || !strings.Contains(out.String(), " laptop (holds the Lease) ") {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
 }
 
@@ -189,36 +205,40 @@ func TestAnAPIServerThatIsAwayIsAFailure(t *testing.T) {
 	}
 }
 
-// steps lets something happen at each pause of a wait.
-func (c *command) steps(steps ...func()) {
-	c.wait = true
-	now := time.Unix(0, 0)
-	c.Now = func() time.Time { return now }
-	c.after = func(pause time.Duration) <-chan time.Time {
-		now = now.Add(pause)
-		if len(steps) > 0 {
-			steps[0]()
+// steps lets something happen before each look at the cluster of a wait.
+func (c *command) steps(cluster *canned.Cluster, steps ...func()) {
+	c.wait, c.Poll = true, time.Millisecond
+	var refusal error
+	refuse := cluster.Fail
+	cluster.Fail = func(asked string) error {
+		if asked == "list CSIDriver" && len(steps) > 0 {
+			refusal = nil
+			if steps[0] == nil {
+				refusal = &url.Error{Op: "Get", URL: "https://api", Err: errors.New("connection refused")}
+			} else {
+				steps[0]()
+			}
 			steps = steps[1:]
 		}
-		done := make(chan time.Time, 1)
-		done <- now
-		return done
+		if refusal == nil && refuse != nil {
+			return refuse(asked)
+		}
+		return refusal
 	}
 }
 
 func TestWaitEndsWhenAllAreAvailable(t *testing.T) {
 	driver := cr(efs, "Available=True", "Progressing=True")
 	c, cluster, out, errOut := set(t, driver, csiDriver(efs), csiDriver("disk.example.com"), daemonSet(2))
-	c.steps(func() {}, func() { cluster.Refuse(errors.New("connection refused")) }, func() { cluster.Fail = nil }, func() {
-		driver.Status = cr(efs, well()...).Status
-	})
+	nothing := func() {}
+	// The API server is away twice.
+	c.steps(cluster, nothing, nothing, nil, nil, nothing, func() { driver.Status = cr(efs, well()...).Status })
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// What stays the same is said once.
-	want := "0 of 1 drivers available: efs.csi.aws.com is Progressing, 40% (2 of 5)\n" +
-		"the API server can't be asked: list CSIDrivers: list v1.CSIDriverList: connection refused\n" +
-		"0 of 1 drivers available: efs.csi.aws.com is Progressing, 40% (2 of 5)\n"
+	want := "0/1 drivers are available; efs.csi.aws.com is Progressing, 40% (2 of 5)\n" +
+		"the API server can't be asked, trying again: list CSIDrivers: list v1.CSIDriverList: Get \"https://api\": connection refused\n"
 	if errOut.String() != want || !strings.Contains(out.String(), "Available") {
 		t.Errorf("%s\nwant:\n%s\n%s", errOut, want, out)
 	}
@@ -230,18 +250,21 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 		code   int
 		text   string
 	}{
-		"too short": {func(c *command, _ *canned.Cluster) { c.timeout = 10 * time.Second }, plugin.Unfinished,
-			"not all drivers are available after 10s: run the command again to go on waiting"},
-		"interrupted": {func(c *command, _ *canned.Cluster) {
-			c.after = func(time.Duration) <-chan time.Time { return nil }
-		}, plugin.Unfinished, "interrupted: run the command again to go on waiting"},
+		"too short": {func(c *command, _ *canned.Cluster) { c.timeout = 10 * time.Millisecond }, plugin.Unfinished,
+			"waited 10ms, and still not: all drivers are available; run the command again"},
+		"interrupted": {func(*command, *canned.Cluster) {}, plugin.Unfinished,
+			"interrupted while waiting until all drivers are available: run the command again"},
 		"no right": {func(_ *command, cluster *canned.Cluster) {
 			cluster.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "clustercsidrivers"}, "", nil), "list ClusterCSIDriver")
 		}, plugin.Failed, "wait: you may not list ClusterCSIDrivers"},
+		"what can't be read is no end": {func(c *command, cluster *canned.Cluster) {
+			c.timeout = 10 * time.Millisecond
+			cluster.Refuse(apierrors.NewUnauthorized("no"), "list CSIDriver")
+		}, plugin.Unfinished, "waited 10ms"},
 	} {
 		c, cluster, _, _ := set(t, cr(efs))
-		c.steps()
 		tc.change(c, cluster)
+		c.steps(cluster)
 		ctx, cancel := context.WithCancel(t.Context())
 		if name == "interrupted" {
 			cancel()
@@ -256,8 +279,8 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 
 func TestWithoutADriverThereIsNothingToWaitFor(t *testing.T) {
 	for _, objects := range [][]client.Object{{csiDriver("disk.example.com")}, nil, {&corev1.Pod{ObjectMeta: named(home, "p")}}} {
-		c, _, _, errOut := set(t, objects...)
-		c.steps()
+		c, cluster, _, errOut := set(t, objects...)
+		c.steps(cluster)
 		if err := c.run(t.Context()); err != nil || errOut.Len() > 0 {
 			t.Errorf("%v: %s", err, errOut)
 		}

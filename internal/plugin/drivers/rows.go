@@ -65,7 +65,7 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	case row.State == survey.NoReport:
 		row.HeldUp = cmp.Or(row.HeldUp, "no operator has reported in its ClusterCSIDriver")
 	case row.State == survey.NotRequested:
-		row.HeldUp = "the operator waits for a ClusterCSIDriver of this name"
+		row.HeldUp = "the operator waits for a ClusterCSIDriver of this name: create it, see docs/guide/install.md"
 	}
 	return row
 }

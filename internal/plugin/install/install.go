@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,9 +94,13 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 		return err
 	}
 	p.PrintMissing(cluster)
+	hint := ""
+	if slices.Contains(lacks, checkOLM(found).Name) {
+		hint = "; without OLM: docs/guide/install-without-olm.md"
+	}
 	switch {
 	case len(lacks) > 0:
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: see %s above", strings.Join(lacks, ", "))}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: see %s above%s", strings.Join(lacks, ", "), hint)}
 	case wanted.dryRun:
 		return nil
 	}
@@ -201,16 +206,12 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 // watch shows progress until the driver is available.
 func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted options) error {
 	bar := p.Progress()
-	var last plugin.Step
 	err := p.Until(ctx, wanted.timeout, "the driver is available", func(ctx context.Context) (bool, error) {
 		now, err := progressOf(ctx, cluster, wanted.namespace)
 		if err != nil {
 			return false, err
 		}
-		if step := now.step(); step != last {
-			bar.Step(step)
-			last = step
-		}
+		bar.Step(now.step())
 		return now.available, nil
 	})
 	bar.End()

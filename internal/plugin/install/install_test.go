@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -111,11 +112,13 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
 		"no version":         {checkVersion(seen{}), unknown, "no version that is known"},
 		"too old":            {checkVersion(seen{minor: 14}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
-		"an old catalog":     {checkVersion(seen{minor: 17}), missing, "make one with opm"},
+		"an old catalog":     {checkVersion(seen{minor: 17}), ok, "needs the catalog's image with opm"},
 		"new enough":         {checkVersion(seen{minor: 21}), ok, "OpenShift 4.21"},
 		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
 		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "nobody else"},
-		"a chart's":          {checkOthers(seen{csiDriver: named("Helm")}, usual), missing, "is somebody else's, such as a Helm chart's"},
+		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), knowsPlugins: true, plugins: []string{"a/b"}}, usual), missing, "DaemonSet a/b runs"},
+		"what a chart left":  {checkOthers(seen{csiDriver: named("Helm"), knowsPlugins: true}, usual), ok, "which somebody has left"},
+		"perhaps a chart's":  {checkOthers(seen{csiDriver: named("Helm")}, usual), unknown, "you may not list DaemonSets"},
 		"ours, without OLM":  {checkOthers(seen{csiDriver: named(awsefs.Operator)}, usual), ok, "nobody else"},
 		"a new namespace":    {checkNamespace(seen{}, usual), ok, "openshift-cluster-csi-drivers is made"},
 		"a namespace":        {checkNamespace(seen{namespace: space, groups: []string{"a"}}, usual), ok, "is there"},
@@ -158,6 +161,32 @@ func TestAnotherNamespaceAndRolesAreWrittenIntoTheObjects(t *testing.T) {
 	roles := []any{map[string]any{"name": "ROLEARN", "value": role}, map[string]any{"name": "NODE_ROLEARN", "value": "node"}}
 	if diff := cmp.Diff(roles, env); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
+	for minor, want := range map[int]string{0: "catalog:", 15: "catalog-opm:", 20: "catalog-opm:", 21: "catalog:", 22: "catalog:"} {
+		objects, err := objectsOf(bundle.Install, seen{minor: minor}, request{namespace: manager.DefaultNamespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, _, _ := unstructured.NestedString(objects[0].Object, "spec", "image")
+		if len(objects) != 5 || !strings.Contains(image, "/"+want) {
+			t.Errorf("OpenShift 4.%d: %d objects, catalog %s", minor, len(objects), image)
+		}
+	}
+}
+
+func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
+	chart := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "efs-csi-node"}}
+	chart.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/efs.csi.aws.com/"},
+	}}}
+	other := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
+	cluster := plugintest.Cluster(t, append(onAWS(), chart, other, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name}})...)
+	text := plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text()
+	if want := "DaemonSet kube-system/efs-csi-node runs the driver for somebody else"; !strings.Contains(text, want) {
+		t.Errorf("%q is missing:\n%s", want, text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,6 +48,10 @@ type seen struct {
 	subscriptions map[string]string
 	// csiDriver is there if somebody runs an EFS driver, and driver is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
+	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name, if knowsPlugins.
+	plugins      []string
+	knowsPlugins bool
+
 	driver    *operatorv1.ClusterCSIDriver
 	namespace *corev1.Namespace
 }
@@ -81,7 +86,25 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 			found.driver = &drivers.Items[i]
 		}
 	}
+	if err := found.findPlugins(ctx, c); err != nil {
+		return found, err
+	}
 	return found, found.readCluster(ctx, c, namespace)
+}
+
+// findPlugins looks for DaemonSets that serve the driver's socket.
+func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
+	daemonSets, efs := &appsv1.DaemonSetList{}, awsefs.Driver()
+	var err error
+	if s.knowsPlugins, err = c.FindAll(ctx, daemonSets); err != nil {
+		return err
+	}
+	for i := range daemonSets.Items {
+		if one := &daemonSets.Items[i]; efs.MountsSocket(one.Spec.Template.Spec.Volumes) {
+			s.plugins = append(s.plugins, one.Namespace+"/"+one.Name)
+		}
+	}
+	return nil
 }
 
 // readCluster reads single objects. What is not there, or may not be read, stays nil.

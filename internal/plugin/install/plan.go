@@ -62,7 +62,7 @@ func checkPlatform(s seen) Check {
 	return Check{"platform", ok, "AWS, region " + s.infrastructure.Status.PlatformStatus.AWS.Region}
 }
 
-// The first OpenShift that can run the operator, and the first whose OLM can serve the catalog.
+// The first OpenShift that can run the operator, and the first whose OLM can serve a catalog without opm (decision 0042).
 const firstMinor, firstCatalogMinor = 15, 21
 
 func checkVersion(s seen) Check {
@@ -72,8 +72,7 @@ func checkVersion(s seen) Check {
 	case s.minor < firstMinor:
 		return Check{"version", missing, fmt.Sprintf("OpenShift 4.%d is older than 4.%d: update the cluster", s.minor, firstMinor)}
 	case s.minor < firstCatalogMinor:
-		return Check{"version", missing, fmt.Sprintf("OLM of OpenShift 4.%d can't serve the catalog's image: make one with opm, as docs/guide/install.md "+
-			"says under \"Before OpenShift 4.21\"", s.minor)}
+		return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d, whose OLM needs the catalog's image with opm", s.minor)}
 	}
 	return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d", s.minor)}
 }
@@ -95,8 +94,15 @@ func checkOthers(s seen, wanted request) Check {
 		}
 	}
 	if s.csiDriver != nil && s.csiDriver.Labels[openshift.ManagedByLabel] != awsefs.Operator && len(s.subscriptions) == 0 {
-		return Check{"other operators", missing, "CSIDriver " + awsefs.Name + " is somebody else's, such as a Helm chart's: \"oc storage migrate plan\" " +
-			"says what this operator does with it; uninstall the other one first"}
+		switch {
+		case !s.knowsPlugins:
+			return Check{"other operators", unknown,
+				"CSIDriver " + awsefs.Name + " is somebody else's, and you may not list DaemonSets: is there one of the driver?"}
+		case len(s.plugins) > 0:
+			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for somebody else, such as a Helm chart: see " +
+				"docs/guide/from-the-helm-chart.md, and \"oc storage migrate plan\""}
+		}
+		return Check{"other operators", ok, "nobody else runs the driver; the operator adopts CSIDriver " + awsefs.Name + ", which somebody has left"}
 	}
 	return Check{"other operators", ok, "nobody else runs the driver"}
 }
@@ -151,7 +157,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 	}
 	var objects []*unstructured.Unstructured
 	for _, file := range files {
-		text, err := fs.ReadFile(folder, file)
+		text, err := fs.ReadFile(folder, s.fileFor(folder, file))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
 		}
@@ -175,6 +181,15 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 	driver.SetGroupVersionKind(openshift.ClusterCSIDriverKind())
 	driver.SetName(awsefs.Name)
 	return append(objects, driver), nil
+}
+
+// fileFor is the file for the version of the cluster.
+func (s seen) fileFor(folder fs.FS, file string) string {
+	older := path.Join(path.Dir(file), "before-4.21", path.Base(file))
+	if _, err := fs.Stat(folder, older); err == nil && s.minor > 0 && s.minor < firstCatalogMinor {
+		return older
+	}
+	return file
 }
 
 // move puts what is for the usual namespace into another one.

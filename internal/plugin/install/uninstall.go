@@ -121,7 +121,7 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 			return fmt.Errorf("delete ClusterCSIDriver %s: %w", cr.Name, err)
 		}
 	}
-	bar, last := p.Progress(), ""
+	bar := p.Progress()
 	defer bar.End()
 	return p.Until(ctx, timeout, "ClusterCSIDriver "+cr.Name+" has gone", func(ctx context.Context) (bool, error) {
 		now := &operatorv1.ClusterCSIDriver{}
@@ -133,10 +133,7 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 		if !there {
 			step.Done, step.What, step.State = 1, "the driver is uninstalled", ""
 		}
-		if text := step.What + step.State; text != last {
-			bar.Step(step)
-			last = text
-		}
+		bar.Step(step)
 		return !there, nil
 	})
 }

@@ -189,6 +189,8 @@ func FirstLine(text string) string {
 // OperatorText names the operator and says whether it runs.
 func (d Driver) OperatorText() string {
 	switch {
+	case len(d.Operators) == 0 && d.LeaseHolder != "":
+		return d.LeaseHolder + " (holds the Lease)"
 	case len(d.Operators) == 0:
 		return ""
 	case len(d.Operators) > 1:

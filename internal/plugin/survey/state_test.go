@@ -2,8 +2,10 @@ package survey
 
 import (
 	"testing"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,6 +39,29 @@ func TestWhoHasMadeACSIDriver(t *testing.T) {
 	}
 	if (Driver{}).Holder() != "" {
 		t.Error("a driver that is not there has a holder")
+	}
+}
+
+func TestWhoHoldsALease(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		holder  *string
+		renewed int64
+		want    string
+	}{
+		"renewed lately":          {new("host_uuid"), 990, "host"},
+		"renewed, and late":       {new("host_uuid"), 880, "host"},
+		"by whoever ended":        {new("host_uuid"), 879, ""},
+		"given back":              {new(""), 990, ""},
+		"without a holder":        {nil, 990, ""},
+		"another form of holders": {new("host"), 990, "host"},
+	} {
+		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: tc.holder, LeaseDurationSeconds: new(int32(60)), RenewTime: &metav1.MicroTime{Time: time.Unix(tc.renewed, 0)},
+		}}
+		if got := holderOf(lease, now); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

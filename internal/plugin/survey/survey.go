@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,6 +39,9 @@ type Driver struct {
 	CSIDriver *storagev1.CSIDriver
 	// Operators are the Deployments of its operator; more than one are copies.
 	Operators []appsv1.Deployment
+	// LeaseHolder is who holds the Lease of the operator, without its Deployment: it runs outside of the cluster, or in another form. Empty if
+	// nobody has renewed the Lease lately, or if it was not read.
+	LeaseHolder string
 	// Controller and Nodes are its workloads; nil if there are none.
 	Controller *appsv1.Deployment
 	Nodes      *appsv1.DaemonSet
@@ -49,15 +53,16 @@ type Driver struct {
 type reader struct {
 	*plugin.Cluster
 	Survey
+	now         time.Time
 	known       map[string]Known
 	deployments map[client.ObjectKey]appsv1.Deployment
 	daemonSets  map[client.ObjectKey]appsv1.DaemonSet
 }
 
-// Read makes a survey. It returns an error only if the API server could not be reached.
-func Read(ctx context.Context, cluster *plugin.Cluster) (Survey, error) {
+// Read makes a survey; now tells which Leases are in use. It returns an error only if the API server could not be reached.
+func Read(ctx context.Context, cluster *plugin.Cluster, now time.Time) (Survey, error) {
 	r := &reader{
-		Cluster: cluster, known: known(),
+		Cluster: cluster, known: known(), now: now,
 		deployments: map[client.ObjectKey]appsv1.Deployment{}, daemonSets: map[client.ObjectKey]appsv1.DaemonSet{},
 	}
 	found := map[string]*Driver{}
@@ -65,9 +70,17 @@ func Read(ctx context.Context, cluster *plugin.Cluster) (Survey, error) {
 		return Survey{}, err
 	}
 	r.workloads(ctx)
-	for name, known := range r.known {
-		if hasOperator := r.operatorsOf(known.Operator); len(hasOperator) > 0 && found[name] == nil {
+	for _, name := range slices.Sorted(maps.Keys(r.known)) {
+		hasOperator := len(r.operatorsOf(r.known[name].Operator)) > 0
+		holder := ""
+		if !hasOperator {
+			holder = r.leaseHolder(ctx, name, found[name])
+		}
+		if (hasOperator || holder != "") && found[name] == nil {
 			found[name] = &Driver{Name: name}
+		}
+		if holder != "" {
+			found[name].LeaseHolder = holder
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openstack"
+)
+
+// cloud joins the trip and what asks OpenStack.
+type cloud struct {
+	poller  *openstack.Poller
+	asks    driver.Cloud
+	changed chan event.GenericEvent
+}
+
+// addCloud makes the operator of a driver that has to know something of its cloud ask it.
+func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
+	if controller.Driver.Cloud == nil {
+		return nil
+	}
+	counts, err := openstack.NewMetrics(metrics.Registry, controller.Driver.Name)
+	if err != nil {
+		return err
+	}
+	asking := newCloud(*controller.Driver.Cloud, secretSource(controller))
+	asking.poller.Log, asking.poller.Metrics = mgr.GetLogger().WithName("cloud"), counts
+	if err := mgr.Add(asking.poller); err != nil {
+		return fmt.Errorf("set up what asks the cloud: %w", err)
+	}
+	controller.Cloud = asking
+	return nil
+}
+
+func newCloud(asks driver.Cloud, from openstack.Source) *cloud {
+	made := &cloud{asks: asks, changed: make(chan event.GenericEvent, 1)}
+	made.poller = &openstack.Poller{
+		Ask: openstack.Questions{Zones: asks.Zones, ShareTypes: asks.ShareTypes}, Source: from, Now: time.Now, Wake: made.wake,
+	}
+	return made
+}
+
+// secretSource reads the Secret live, as the cache has only a hash of it, and the CA certificates from the cache.
+func secretSource(controller *clustercsidriver.Reconciler) openstack.Source {
+	return func(ctx context.Context) (openstack.Credentials, []byte, error) {
+		asks := controller.Driver.Cloud
+		secret := &corev1.Secret{}
+		if err := controller.Live.Get(ctx, client.ObjectKey{Namespace: controller.Namespace, Name: asks.Secret}, secret); err != nil {
+			return openstack.Credentials{}, nil, fmt.Errorf("read Secret %s: %w", asks.Secret, err)
+		}
+		credentials, err := openstack.Parse(secret.Data[openstack.CloudsKey])
+		if err != nil {
+			return credentials, nil, err
+		}
+		roots := secret.Data[openstack.CACertKey]
+		config := &corev1.ConfigMap{}
+		if err := controller.Client.Get(ctx, asks.CA, config); client.IgnoreNotFound(err) != nil {
+			return credentials, nil, fmt.Errorf("read ConfigMap %s: %w", asks.CA, err)
+		}
+		if certificates := config.Data[driver.CloudCAKey]; certificates != "" {
+			roots = []byte(certificates)
+		}
+		return credentials, roots, nil
+	}
+}
+
+// wake says that there is something new. One event is as good as many.
+func (c *cloud) wake() {
+	select {
+	case c.changed <- event.GenericEvent{}:
+	default:
+	}
+}
+
+// Facts are the last answer.
+func (c *cloud) Facts() driver.CloudFacts {
+	facts := c.poller.Facts()
+	if !facts.Known() {
+		return driver.CloudFacts{}
+	}
+	found := driver.CloudFacts{Known: true, ComputeZones: facts.ComputeZones, VolumeZones: facts.VolumeZones}
+	if !c.asks.ShareTypes {
+		return found
+	}
+	if found.NoService = !facts.HasManila; found.NoService {
+		return found
+	}
+	found.Repeated = facts.Repeated()
+	for _, one := range facts.ShareTypes {
+		found.ShareTypes = append(found.ShareTypes, one.Name)
+	}
+	return found
+}
+
+// Trouble says why the cloud does not answer.
+func (c *cloud) Trouble() clustercsidriver.CloudTrouble {
+	facts := c.poller.Facts()
+	if facts.Err == nil {
+		return clustercsidriver.CloudTrouble{}
+	}
+	return clustercsidriver.CloudTrouble{
+		Reason: string(openstack.ReasonOf(facts.Err)), Message: facts.Problem(), Since: facts.FailingSince,
+	}
+}
+
+// Follow says which credentials there are.
+func (c *cloud) Follow(hash string) { c.poller.Follow(hash) }
+
+// Changed has an event whenever Facts or Trouble say something else.
+func (c *cloud) Changed() <-chan event.GenericEvent { return c.changed }

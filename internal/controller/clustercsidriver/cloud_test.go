@@ -1,0 +1,228 @@
+package clustercsidriver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// cannedCloud answers what a test says.
+type cannedCloud struct {
+	facts    driver.CloudFacts
+	trouble  CloudTrouble
+	followed []string
+}
+
+func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
+func (c *cannedCloud) Trouble() CloudTrouble              { return c.trouble }
+func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
+func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
+
+// disabling is a driver that asks a cloud, and for which there is nothing to drive where the cloud lacks a service.
+func disabling() driver.Driver {
+	d := disk()
+	d.Removable = false
+	d.Cloud = &driver.Cloud{Secret: "disk-keys", CA: client.ObjectKey{Namespace: here, Name: "cloud"}, ShareTypes: true}
+	d.Disabled = func(cfg driver.Config) string {
+		if cfg.Cloud.NoService {
+			return "this cloud has no disks"
+		}
+		return ""
+	}
+	return d
+}
+
+func cloudedTrip(t *testing.T, asked *cannedCloud, objects ...client.Object) *trip {
+	t.Helper()
+	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
+	cr.Spec.ManagementState = operatorv1.Managed
+	s := newTrip(t, disabling(), append(objects, cr, infrastructure())...)
+	s.Cloud = asked
+	return s
+}
+
+func (s *trip) reconcile(t *testing.T) map[string]string {
+	t.Helper()
+	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
+		t.Fatal(err)
+	}
+	written := s.written(t)
+	if written == nil {
+		t.Fatal("no status is written")
+	}
+	return texts(written.Conditions)
+}
+
+// A cloud that does not answer is not one that lacks something.
+func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) {
+	const message = "OpenStack: log in: no connection. The last answer is of 2026-11-01T11:00:00Z"
+	trouble := func(since time.Duration) CloudTrouble {
+		return CloudTrouble{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
+	}
+	for name, tc := range map[string]struct {
+		facts   driver.CloudFacts
+		trouble CloudTrouble
+		cloud   string
+		// disabled and degraded are the conditions of the driver.
+		disabled, degraded string
+	}{
+		"it answers": {facts: driver.CloudFacts{Known: true, Repeated: true}, cloud: "False AsExpected", disabled: "False AsExpected"},
+		"trouble begins": {
+			facts: driver.CloudFacts{Known: true}, trouble: trouble(time.Minute), cloud: "False Retrying: " + message, disabled: "False AsExpected",
+		},
+		"trouble lasts": {
+			facts: driver.CloudFacts{Known: true}, trouble: trouble(2 * time.Minute), cloud: "True CloudUnreachable: " + message, disabled: "False AsExpected",
+			degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
+		},
+		"trouble since the start": {
+			trouble: trouble(time.Hour), cloud: "True CloudUnreachable: " + message, disabled: "False AsExpected",
+			degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
+		},
+		"no service": {
+			facts: driver.CloudFacts{Known: true, NoService: true}, cloud: "False AsExpected", disabled: "True DriverDisabled: this cloud has no disks",
+			degraded: "False AsExpected",
+		},
+		"no service, and then trouble": {
+			facts: driver.CloudFacts{Known: true, NoService: true}, trouble: trouble(time.Hour), cloud: "True CloudUnreachable: " + message,
+			disabled: "True DriverDisabled: this cloud has no disks", degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
+		},
+	} {
+		said := cloudedTrip(t, &cannedCloud{facts: tc.facts, trouble: tc.trouble}).reconcile(t)
+		if said["DiskDriverCloudDegraded"] != tc.cloud || said["DiskDriverDisabled"] != tc.disabled || tc.degraded != "" && said["Degraded"] != tc.degraded {
+			t.Errorf("%s:\n cloud %s\n disabled %s\n degraded %s", name, said["DiskDriverCloudDegraded"], said["DiskDriverDisabled"], said["Degraded"])
+		}
+	}
+}
+
+// The queue comes again when trouble begins to count, although no event may come.
+func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
+	c, now := clocked()
+	c.driver = disabling()
+	if _, again := c.cloudCondition(CloudTrouble{Reason: "CloudFailed", Since: *now}); again != 2*time.Minute {
+		t.Errorf("again in %s", again)
+	}
+	*now = now.Add(2 * time.Minute)
+	if condition, again := c.cloudCondition(CloudTrouble{Reason: "CloudFailed", Since: began}); again != 0 || condition.Status != operatorv1.ConditionTrue {
+		t.Errorf("again in %s, %v", again, condition)
+	}
+}
+
+// Neither the same answer nor trouble that goes on is news.
+func TestACloudThatSaysTheSameCausesNoWrite(t *testing.T) {
+	asked := &cannedCloud{
+		facts:   driver.CloudFacts{Known: true, NoService: true},
+		trouble: CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500", Since: began.Add(-time.Hour)},
+	}
+	s := cloudedTrip(t, asked)
+	s.reconcile(t)
+	for _, object := range s.cluster.Objects {
+		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
+			cr.Status.OperatorStatus = *s.written(t)
+		}
+	}
+	before := len(s.cluster.Sent())
+	for range 3 {
+		s.now = s.now.Add(time.Hour)
+		if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sent := s.cluster.Sent()[before:]; len(sent) != 0 {
+		t.Errorf("writes: %v", sent)
+	}
+}
+
+func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
+	follow := func(objects ...client.Object) string {
+		asked := &cannedCloud{facts: driver.CloudFacts{Known: true, NoService: true}}
+		cloudedTrip(t, asked, objects...).reconcile(t)
+		if len(asked.followed) != 1 {
+			t.Errorf("followed %d times", len(asked.followed))
+		}
+		return asked.followed[0]
+	}
+	keys := func(content string) client.Object {
+		return secret(nil, map[string][]byte{"clouds.yaml": []byte(content)})
+	}
+	ca := func(content string) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "cloud"}, Data: map[string]string{driver.CloudCAKey: content}}
+	}
+	seen := map[string]string{}
+	for name, objects := range map[string][]client.Object{
+		"no Secret": nil, "a Secret": {keys("a")}, "another Secret": {keys("b")}, "with a CA": {keys("a"), ca("c")}, "with another CA": {keys("a"), ca("d")},
+	} {
+		hash := follow(objects...)
+		if other, found := seen[hash]; found || (hash == "") != (name == "no Secret") {
+			t.Errorf("%s: hash %q, which is also that of %q", name, hash, other)
+		}
+		if seen[hash] = name; follow(objects...) != hash {
+			t.Errorf("%s: another hash each time", name)
+		}
+	}
+	if got := follow(ca("c")); got != "" {
+		t.Errorf("a CA without a Secret: %q", got)
+	}
+}
+
+func TestWithoutAClusterCSIDriverNobodyIsAsked(t *testing.T) {
+	asked := &cannedCloud{}
+	s := newTrip(t, disabling(), infrastructure())
+	s.Cloud = asked
+	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{""}, asked.followed); diff != "" {
+		t.Errorf("followed (-want +got):\n%s", diff)
+	}
+}
+
+func TestShareTypesThatComeAndGoAreEvents(t *testing.T) {
+	heard := &canned.Events{}
+	c, now := clocked()
+	r := &reporter{conditioner: c, events: heard, now: func() time.Time { return *now }}
+	many := []string{"gold", "new"}
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("type-%02d", i))
+	}
+	for step, tc := range []struct {
+		facts driver.CloudFacts
+		want  []string
+	}{
+		{driver.CloudFacts{}, nil},
+		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "slow"}}, nil},
+		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "slow"}}, nil},
+		{driver.CloudFacts{Known: true, ShareTypes: []string{"gold", "new"}}, []string{
+			"Normal ShareTypeAppeared: the cloud offers share types that it did not offer before: new",
+			"Normal ShareTypeGone: the cloud does not offer these share types any more: slow",
+		}},
+		{driver.CloudFacts{Known: true, NoService: true}, nil},
+		{driver.CloudFacts{}, nil},
+		{driver.CloudFacts{Known: true, ShareTypes: many}, []string{
+			"Normal ShareTypeAppeared: the cloud offers share types that it did not offer before: " +
+				"type-00, type-01, type-02, type-03, type-04 and 15 more",
+		}},
+	} {
+		heard.Said = nil
+		r.emitOffers(&operatorv1.ClusterCSIDriver{}, tc.facts)
+		if diff := cmp.Diff(tc.want, heard.Said); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", step, diff)
+		}
+	}
+	heard.Said = nil
+	r.emitOffers(&operatorv1.ClusterCSIDriver{}, driver.CloudFacts{Known: true, ShareTypes: append(many, strings.Repeat("x", 10000))})
+	if len(heard.Said) != 1 || len(heard.Said[0]) > 1100 {
+		t.Errorf("an event of a hostile name: %d events", len(heard.Said))
+	}
+}

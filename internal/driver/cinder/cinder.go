@@ -1,0 +1,47 @@
+// Package cinder is the OpenStack Cinder CSI driver, cinder.csi.openstack.org.
+package cinder
+
+import (
+	"embed"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/openstack"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const credentials = "openstack-cloud-credentials"
+
+// Driver returns the Cinder CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
+// pkg/driver/openstack-cinder/openstack_cinder.go.
+func Driver() driver.Driver {
+	access := openstack.Credentials("controller.yaml", "openstack-cinder-csi-driver-operator", credentials, "OpenStackCinderCloudCredentials")
+	// The driver reads it at its start. What is derived of it holds nothing of it, so that node pods stay when it is rotated.
+	access.Workload = driver.Controller
+	cloud := openstack.Cloud(credentials)
+	cloud.Zones = true
+	return driver.Driver{
+		Name: "cinder.csi.openstack.org", Operator: "openstack-cinder-csi-driver-operator", Platform: configv1.OpenStackPlatformType,
+		Prefix: "openstack-cinder-csi-driver", ShortPrefix: "openstack-cinder", ConditionPrefix: "OpenStackCinder",
+		DaemonSet: "openstack-cinder-csi-driver-node", Deployment: "openstack-cinder-csi-driver-controller",
+		Payload: &driver.Payload{Title: "OpenStack Cinder", Variable: "OPENSTACK_CINDER_DRIVER"},
+		Assets:  assets,
+		Metrics: map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 8202, Port: 9202}},
+		Sidecars: driver.BlockSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10304, Metrics: 8203},
+			Provisioner: []string{"--timeout=3m"},
+			Attacher:    []string{"--timeout=3m"},
+		}),
+		Credentials: []driver.Credentials{access},
+		Derived:     cloudConfig(),
+		Cloud:       cloud,
+		Mutations:   []driver.Mutation{openstack.NameCluster("--cluster")},
+		// Its pods mounted what its operator made of the configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/util/const.go).
+		Obsolete: driver.Obsolete{ConfigMaps: []string{"cloud-conf", openstack.PredecessorCloudConfig}},
+		LegacyConditions: append(driver.PredecessorConditions("OpenStackCinder"), "ConfigSyncDegraded",
+			"OpenStackCinderDriverConditionalStaticResourcesControllerDegraded"),
+	}
+}

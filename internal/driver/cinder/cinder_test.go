@@ -1,0 +1,23 @@
+package cinder
+
+import (
+	"testing"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+)
+
+func TestRenderMatchesReviewedFiles(t *testing.T) {
+	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+		"derived": func(cfg *driver.Config) {
+			cfg.DependencyHashes = map[driver.Workload]map[string]string{}
+			for _, workload := range Driver().Derived.Workloads {
+				cfg.DependencyHashes[workload] = map[string]string{Driver().Derived.Name: "9abc"}
+			}
+		},
+		// What the cloud says decides what is derived, and nothing that is rendered.
+		"zones": func(cfg *driver.Config) {
+			cfg.Cloud = driver.CloudFacts{Known: true, ComputeZones: []string{"nova"}, VolumeZones: []string{"nova"}}
+		},
+	})
+}

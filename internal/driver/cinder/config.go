@@ -1,0 +1,120 @@
+package cinder
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/openstack"
+)
+
+// The keys of the Secret that pods mount. The configuration of node pods has no credentials: their part of the driver calls no cloud
+// (cloud-provider-openstack c453fb7c9, cmd/cinder-csi-plugin/main.go handle), but would not start without what it names.
+const (
+	controllerConf = "cloud.conf"
+	nodeConf       = "node.conf"
+	enableTopology = "enable_topology"
+)
+
+// usersConfig is the ConfigMap of the administrator, with the configuration under its key config.
+const (
+	usersConfig    = "cinder-csi-config"
+	usersConfigKey = "config"
+)
+
+// blockStorage is the one section that is kept of a configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/config/configsync.go).
+const blockStorage = "BlockStorage"
+
+// cloudConfig is the Secret with the configuration of the driver.
+func cloudConfig() *driver.Derived {
+	return &driver.Derived{
+		Name: "openstack-cinder-csi-driver-cloud-config", Workloads: []driver.Workload{driver.Controller, driver.Node},
+		ConfigMaps: []driver.DerivedConfigMap{
+			{ObjectKey: client.ObjectKey{Namespace: "openshift-config", Name: usersConfig}, Optional: true}, openstack.InstallersConfig(),
+		},
+		FromCloud: true,
+		Build:     build,
+	}
+}
+
+// build makes the configuration: of the administrator's if there is one, else of the installer's.
+func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
+	if err := openstack.CheckClouds(inputs, credentials); err != nil {
+		return nil, err
+	}
+	certificates, err := openstack.CA(inputs, credentials)
+	if err != nil {
+		return nil, err
+	}
+	source, err := sourceOf(inputs)
+	if err != nil {
+		return nil, err
+	}
+	section, err := openstack.SectionOf(source.text, blockStorage)
+	if err != nil {
+		return nil, fmt.Errorf("the %s can't be followed: its text %w: correct it", source.name, err)
+	}
+	// The driver does not know it any more.
+	kept := section.Without("trust-device-path").Write(blockStorage)
+	topology, err := source.hasTopology(inputs)
+	if err != nil {
+		return nil, err
+	}
+	global := openstack.Section{
+		{Key: "use-clouds", Value: "true"}, {Key: "clouds-file", Value: "/etc/kubernetes/secret/" + openstack.CloudsYAML},
+		{Key: "cloud", Value: openstack.CloudName},
+	}
+	content := map[string][]byte{nodeConf: []byte(kept), enableTopology: []byte(strconv.FormatBool(topology))}
+	if certificates != "" {
+		global = append(global, openstack.Pair{Key: "ca-file", Value: openstack.CAFile})
+		content[driver.CloudCAKey] = []byte(certificates)
+	}
+	content[controllerConf] = []byte(kept + global.Write("Global"))
+	return content, nil
+}
+
+// source is the configuration of which the driver's is made.
+type source struct {
+	// name is how messages call it, text the INI file, and topology what it says of zones; empty if it leaves that to the cloud.
+	name, text, topology string
+}
+
+func sourceOf(inputs driver.DerivedInputs) (source, error) {
+	if users := inputs.ConfigMaps[usersConfig]; users != nil {
+		name := "ConfigMap openshift-config/" + usersConfig
+		text, found := users[usersConfigKey]
+		if !found {
+			return source{}, fmt.Errorf("%s has no key %s: add it, or delete the ConfigMap", name, usersConfigKey)
+		}
+		return source{name, text, users[enableTopology]}, nil
+	}
+	text, all := openstack.InstallersConf(inputs)
+	return source{"ConfigMap " + openstack.InstallersConfig().String(), text, all[enableTopology]}, nil
+}
+
+// hasTopology tells whether volumes are made in the zone of the node that uses them first. That works where each zone of Nova is also one of
+// Cinder. While the cloud has not said so, it stays as it is.
+func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
+	if s.topology != "" {
+		enabled, err := strconv.ParseBool(s.topology)
+		if err != nil {
+			return false, fmt.Errorf("key %s of the %s must be \"true\" or \"false\": correct it, or remove it and the driver looks at the zones of the cloud",
+				enableTopology, s.name)
+		}
+		return enabled, nil
+	}
+	facts := inputs.Cloud
+	if !facts.Known || len(facts.ComputeZones) == 0 || len(facts.VolumeZones) == 0 {
+		if before, err := strconv.ParseBool(string(inputs.Previous[enableTopology])); err == nil {
+			return before, nil
+		}
+		if !facts.Known {
+			return false, driver.ErrCloudUnknown
+		}
+		return false, nil
+	}
+	return !slices.ContainsFunc(facts.ComputeZones, func(zone string) bool { return !slices.Contains(facts.VolumeZones, zone) }), nil
+}

@@ -1,0 +1,148 @@
+package manila
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const (
+	// classPrefix starts the names of StorageClasses.
+	classPrefix = "csi-manila-"
+	// typeParameter has the name of the share type.
+	typeParameter = "type"
+	// hashLength is that of the suffix of names, in characters; longHash where a share type is called as such a name, and fills a label.
+	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
+)
+
+// classes are a StorageClass for each share type, and those that are there and that nothing is known to speak against. Their names and
+// parameters are those of OpenShift's operator (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
+func classes(cfg driver.Config) []*storagev1.StorageClass {
+	made := map[string]*storagev1.StorageClass{}
+	wanted := wantedTypes(cfg)
+	for _, class := range cfg.Classes {
+		if !isMade(class) {
+			continue
+		}
+		shareType := class.Parameters[typeParameter]
+		isWanted := slices.Contains(wanted, shareType)
+		if isWanted || !cfg.Cloud.Known || !cfg.Cloud.Repeated || cfg.ClassesInUse[class.Name] {
+			made[class.Name] = classOf(class.Name, shareType)
+		}
+	}
+	for _, shareType := range wanted {
+		if hasClass(made, shareType) {
+			continue
+		}
+		names := candidates(shareType)
+		if free := slices.IndexFunc(names, func(name string) bool { return !isTaken(cfg, made, name) }); free >= 0 {
+			made[names[free]] = classOf(names[free], shareType)
+		}
+	}
+	sorted := make([]*storagev1.StorageClass, 0, len(made))
+	for _, class := range made {
+		sorted = append(sorted, class)
+	}
+	slices.SortFunc(sorted, func(a, b *storagev1.StorageClass) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted
+}
+
+// wantedTypes are the share types of the cloud. Those whose class has their very name come first: they get it if names collide.
+func wantedTypes(cfg driver.Config) []string {
+	if !cfg.Cloud.Known {
+		return nil
+	}
+	types := slices.DeleteFunc(slices.Clone(cfg.Cloud.ShareTypes), func(shareType string) bool { return shareType == "" })
+	slices.SortFunc(types, func(a, b string) int {
+		isExact := func(shareType string) int {
+			if plainName(shareType) == classPrefix+shareType {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(isExact(a), isExact(b)), cmp.Compare(a, b))
+	})
+	return slices.Compact(types)
+}
+
+// isMade tells whether a StorageClass was made for a share type. Nobody else makes one of such a name that names the driver's Secret.
+func isMade(class driver.Class) bool {
+	shareType := class.Parameters[typeParameter]
+	return class.Provisioner == driverName && shareType != "" && class.Parameters[secretParameter("provisioner", "name")] == secrets &&
+		slices.Contains(candidates(shareType), class.Name)
+}
+
+// candidates are the names that the class of a share type may have, the best first. The last one is nobody else's.
+func candidates(shareType string) []string {
+	names := []string{plainName(shareType), hashedName(shareType), withHash(shareType, longHash)}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// hasClass tells whether there is a class for a share type. A type keeps the name that it has.
+func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
+	for _, class := range made {
+		if class.Parameters[typeParameter] == shareType {
+			return true
+		}
+	}
+	return false
+}
+
+// isTaken tells whether somebody else's class has a name, or that of another share type.
+func isTaken(cfg driver.Config, made map[string]*storagev1.StorageClass, name string) bool {
+	return made[name] != nil || slices.ContainsFunc(cfg.Classes, func(class driver.Class) bool {
+		return class.Kind == "StorageClass" && class.Name == name && !isMade(class)
+	})
+}
+
+// plainName is the name that OpenShift's operator gives to the class of a share type; empty if no class can have it.
+func plainName(shareType string) string {
+	name := classPrefix + strings.ToLower(strings.ReplaceAll(shareType, "_", "-"))
+	isLongHash := len(name) == validation.DNS1123LabelMaxLength && strings.Trim(name[len(classPrefix):], "0123456789abcdef") == ""
+	if isLongHash || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	return name
+}
+
+// hashedName is the usual other name of the class of a share type.
+func hashedName(shareType string) string { return withHash(shareType, hashLength) }
+
+// withHash is a name with as much of the share type as can be in one, and so many characters of a hash.
+func withHash(shareType string, length int) string {
+	readable := strings.Map(func(r rune) rune {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(strings.ToValidUTF8(shareType, "-")))
+	// It can be read as a label of a domain, which leaves room for the hash.
+	readable = readable[:min(len(readable), validation.DNS1123LabelMaxLength-len(classPrefix)-min(length+1, longHash))]
+	if readable = strings.Trim(readable, "-"); readable != "" {
+		readable += "-"
+	}
+	return classPrefix + readable + fmt.Sprintf("%x", sha256.Sum256([]byte(shareType)))[:length]
+}
+
+func secretParameter(of, what string) string { return "csi.storage.k8s.io/" + of + "-secret-" + what }
+
+func classOf(name, shareType string) *storagev1.StorageClass {
+	parameters := map[string]string{typeParameter: shareType}
+	for _, of := range []string{"provisioner", "node-stage", "node-publish", "controller-expand"} {
+		parameters[secretParameter(of, "name")], parameters[secretParameter(of, "namespace")] = secrets, namespace
+	}
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driverName, Parameters: parameters,
+		ReclaimPolicy: new(corev1.PersistentVolumeReclaimDelete), VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: new(true),
+	}
+}

@@ -1,0 +1,129 @@
+// Package manila is the OpenStack Manila CSI driver, manila.csi.openstack.org.
+package manila
+
+import (
+	"embed"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/openstack"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const (
+	driverName  = "manila.csi.openstack.org"
+	namespace   = "openshift-manila-csi-driver"
+	credentials = "manila-cloud-credentials"
+	// secrets is the Secret that the classes name.
+	secrets = "csi-manila-secrets"
+	// fsGroupPolicy is the variable with CSIDriver.spec.fsGroupPolicy.
+	fsGroupPolicy = "CSI_FSGROUP_POLICY"
+)
+
+// Driver returns the Manila CSI driver. Names, ports and limits are those of openshift/csi-operator f7f9dc59,
+// pkg/driver/openstack-manila/openstack_manila.go.
+func Driver() driver.Driver {
+	cloud := openstack.Cloud(credentials)
+	cloud.ShareTypes = true
+	pods := func(component string) map[string]string {
+		return map[string]string{"app": "openstack-manila-csi", "component": component}
+	}
+	return driver.Driver{
+		Name: driverName, Operator: "manila-csi-driver-operator", Platform: configv1.OpenStackPlatformType, Namespace: namespace,
+		Prefix: "manila-csi-driver", ShortPrefix: "openstack-manila", ConditionPrefix: "OpenStackManila",
+		DaemonSet: "openstack-manila-csi-nodeplugin", Deployment: "openstack-manila-csi-controllerplugin",
+		// Node pods have the driver, and the pods of the other DaemonSet mount. The former become ready with the latter: they ask them.
+		DaemonSets: []string{"csi-nodeplugin-nfsplugin"},
+		Selectors:  map[driver.Workload]map[string]string{driver.Controller: pods("controllerplugin"), driver.Node: pods("nodeplugin")},
+		Payload: &driver.Payload{
+			Title: "OpenStack Manila", Variable: "MANILA_DRIVER", Condition: "Manila", Image: "csi-driver-manila",
+		},
+		Assets: assets,
+		// Nothing is attached (CSIDriver.spec.attachRequired is false), and a share can be reached from all zones.
+		Sidecars: driver.FileSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10306, Node: 10305, Registrar: 10307, Metrics: 8213},
+			Provisioner: []string{"--timeout=120s"},
+			Resizer:     []string{"--timeout=240s", "--handle-volume-inuse-error=false"},
+		}),
+		Credentials:      []driver.Credentials{openstack.Credentials("driver.yaml", "manila-csi-drivers", credentials, "OpenStackManilaCloudCredentials")},
+		Derived:          cloudConfig(),
+		Cloud:            cloud,
+		CloudClasses:     &driver.CloudClasses{IsMade: isMade, Make: classes},
+		Disabled:         nothingToDrive,
+		Settings:         []driver.Setting{{Variable: fsGroupPolicy, Default: string(storagev1.NoneFSGroupPolicy), Check: checkPolicy}},
+		Mutations:        []driver.Mutation{openstack.NameCluster("--cluster-id"), driver.Mutate(setPolicy)},
+		Obsolete:         driver.Obsolete{ConfigMaps: []string{openstack.PredecessorCloudConfig}},
+		LegacyConditions: append(driver.PredecessorConditions("OpenStackManila"), legacyConditions()...),
+	}
+}
+
+// legacyConditions are those of OpenShift's operator that nobody writes any more: of its copy of the certificates, of the second DaemonSet, and
+// of an outage that it took for a cloud without Manila.
+func legacyConditions() []string {
+	types := []string{
+		"ResourceSyncControllerDegraded", "ManilaDriverConditionalStaticResourcesControllerDegraded", "CSIControllerDisabled",
+	}
+	for _, kind := range []string{"Available", "Progressing", "Degraded"} {
+		types = append(types, "NFSDriverNodeServiceController"+kind)
+	}
+	return types
+}
+
+// nothingToDrive says why a cluster does not get the driver.
+func nothingToDrive(cfg driver.Config) string {
+	switch {
+	case !cfg.Cloud.Known:
+		return ""
+	case cfg.Cloud.NoService:
+		return "the service catalogue of the cloud has no Manila (type shared-file-system), so that there is nothing to drive"
+	case len(cfg.Cloud.ShareTypes) == 0:
+		return "Manila shows no share types to the project of the cluster: the driver is installed when there is one"
+	default:
+		return ""
+	}
+}
+
+func checkPolicy(value string) error {
+	switch storagev1.FSGroupPolicy(value) {
+	case storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
+		return nil
+	default:
+		return fmt.Errorf("must be %s, %s or %s", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	}
+}
+
+func setPolicy(cfg driver.Config, object *storagev1.CSIDriver) error {
+	policy := storagev1.FSGroupPolicy(cfg.Settings[fsGroupPolicy])
+	object.Spec.FSGroupPolicy = &policy
+	return nil
+}
+
+// cloudConfig is the Secret that the classes name, and that sidecars and kubelets hand to the driver. It says where the credentials are in its
+// pods (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and has the CA certificates of the cloud, which pods mount.
+func cloudConfig() *driver.Derived {
+	return &driver.Derived{
+		Name: secrets, Workloads: []driver.Workload{driver.Controller, driver.Node},
+		ConfigMaps: []driver.DerivedConfigMap{openstack.InstallersConfig()},
+		Build: func(inputs driver.DerivedInputs) (map[string][]byte, error) {
+			if err := openstack.CheckClouds(inputs, credentials); err != nil {
+				return nil, err
+			}
+			certificates, err := openstack.CA(inputs, credentials)
+			if err != nil {
+				return nil, err
+			}
+			content := map[string][]byte{
+				"os-cloud": []byte(openstack.CloudName), "os-useClouds": []byte("true"), "os-cloudsFile": []byte("/etc/openstack/" + openstack.CloudsYAML),
+			}
+			if certificates != "" {
+				content[driver.CloudCAKey], content["os-certAuthorityPath"] = []byte(certificates), []byte(openstack.CAFile)
+			}
+			return content, nil
+		},
+	}
+}

@@ -1,0 +1,125 @@
+package openstack
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Section is a section of an INI file: keys and values in the order of the file.
+type Section []Pair
+
+// Pair is a key with its value.
+type Pair struct{ Key, Value string }
+
+// longestConf bounds what is parsed, in bytes. The files of installers have some hundred.
+const longestConf = 64 << 10
+
+// SectionOf reads one section of a configuration in the form that the drivers parse with gcfg (cloud-provider-openstack c453fb7c9,
+// pkg/csi/cinder/openstack/openstack.go GetConfigFromFiles). It is strict: what could be read in two ways is refused. An error names lines and
+// keys, and no values: other sections may have passwords.
+func SectionOf(text, name string) (Section, error) {
+	if len(text) > longestConf {
+		return nil, fmt.Errorf("has %d bytes, and may have %d", len(text), longestConf)
+	}
+	var section Section
+	inside, any := false, false
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		problem := oddities(line)
+		switch {
+		case problem != "":
+		case line == "" || line[0] == ';' || line[0] == '#':
+		case line[0] == '[':
+			header := patterns().header.FindStringSubmatch(line)
+			if header == nil {
+				problem = "is no header of a section"
+				break
+			}
+			any, inside = true, strings.EqualFold(header[1], name) && header[2] == ""
+		case !any:
+			problem = "belongs to no section"
+		case inside:
+			problem = section.add(line)
+		}
+		if problem != "" {
+			return nil, fmt.Errorf("line %d %s", i+1, problem)
+		}
+	}
+	return section, nil
+}
+
+// oddities says why a line may mean something else than it seems.
+func oddities(line string) string {
+	switch {
+	case strings.ContainsFunc(line, func(r rune) bool {
+		return (r < ' ' && r != '\t') || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\ufeff'
+	}):
+		return "has characters that nobody sees"
+	case strings.HasSuffix(line, `\`):
+		return `ends with \, which would continue it`
+	case strings.Contains(line, `"""`):
+		return `has """, which would continue it`
+	default:
+		return ""
+	}
+}
+
+type linePatterns struct{ header, key, value *regexp.Regexp }
+
+func patterns() linePatterns {
+	return linePatterns{
+		header: regexp.MustCompile(`^\[\s*([A-Za-z][A-Za-z0-9-]*)\s*("[^"\\]*")?\s*\]\s*([;#].*)?$`),
+		key:    regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`),
+		value:  regexp.MustCompile(`^[A-Za-z0-9._:/@,+-]+( [A-Za-z0-9._:/@,+-]+)*$`),
+	}
+}
+
+// add adds a line. The last value of a key counts.
+func (s *Section) add(line string) (problem string) {
+	key, value, hasValue := strings.Cut(line, "=")
+	key = strings.TrimSpace(key)
+	if !hasValue {
+		// A key alone is true, for gcfg.
+		key, value = strings.TrimSpace(uncommented(key)), "true"
+	}
+	if !patterns().key.MatchString(key) {
+		return "has no key that a driver could have"
+	}
+	value = strings.TrimSpace(uncommented(value))
+	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	if !patterns().value.MatchString(value) {
+		return fmt.Sprintf("has a value of %s that no driver takes", key)
+	}
+	*s = slices.DeleteFunc(*s, func(pair Pair) bool { return strings.EqualFold(pair.Key, key) })
+	*s = append(*s, Pair{key, value})
+	return ""
+}
+
+// uncommented is a text without the comment at its end. No value that is accepted has one of its characters.
+func uncommented(text string) string {
+	if at := strings.IndexAny(text, ";#"); at >= 0 {
+		return text[:at]
+	}
+	return text
+}
+
+// Without is the section without a key.
+func (s Section) Without(key string) Section {
+	return slices.DeleteFunc(slices.Clone(s), func(pair Pair) bool { return strings.EqualFold(pair.Key, key) })
+}
+
+// Write is the text of the section; empty if it has no keys.
+func (s Section) Write(name string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	text := "[" + name + "]\n"
+	for _, pair := range s {
+		text += pair.Key + " = " + pair.Value + "\n"
+	}
+	return text
+}

@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
+)
+
+// The CSI names of the drivers of OpenStack.
+const (
+	cinderName = "cinder.csi.openstack.org"
+	manilaName = "manila.csi.openstack.org"
+)
+
+// ofOpenStack are what the drivers repeat of what OpenStack says (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
+// pkg/csi/manila/share.go; the texts of the services are those of cinder/exception.py, manila/exception.py and keystone).
+func ofOpenStack() []symptom {
+	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
+	return []symptom{{
+		drivers: both,
+		words:   []string{"due to exceeded quota", "limitexceeded", "quota exceeded", "quotas exceeded", "maximum number of", "overlimit"},
+		cause:   "The quota of the cluster's project in OpenStack has no room.",
+		do:      "Delete what nobody needs, or ask for a larger quota.",
+		command: "openstack quota show --volume",
+		page:    pageCinderTrouble, topic: "event/cloudquota/DRIVER", effects: []string{"provision"},
+	}, {
+		drivers: both,
+		words:   []string{"failed to authenticate", "authentication failed", "the request you have made requires authentication", "invalid credentials"},
+		cause:   "OpenStack refuses the credentials of driver DRIVER.",
+		do:      "Make the Secret with its credentials anew; rotate those of the whole cluster if they have expired.",
+		command: "oc describe clustercsidriver DRIVER",
+		page:    pageCinderTrouble, topic: "event/clouds/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
+	}, {
+		drivers: both,
+		words:   []string{"x509:", "failed to verify certificate"},
+		cause:   "Driver DRIVER does not trust the certificate of OpenStack.",
+		do:      "Put the CA certificates of the cloud into key ca-bundle.pem of ConfigMap cloud-provider-config.",
+		command: "oc -n openshift-config get configmap cloud-provider-config -o yaml",
+		page:    pageCinderTrouble, topic: "event/cloudca/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
+	}, {
+		drivers: manila,
+		words:   []string{"share type"},
+		cause:   "Manila does not have the share type of the StorageClass any more.",
+		do:      "Use a StorageClass of a share type that is there, or make the share type again.",
+		command: "openstack share type list",
+		page:    pageManilaTypes, topic: "event/sharetype", effects: []string{"provision"},
+	}, {
+		drivers: manila,
+		words:   []string{"share server", "share network", "share-network"},
+		cause:   "The share type needs a share server, and Manila can't make one or was told no share network.",
+		do:      "Name a share network in a StorageClass of your own, or look at the share server in OpenStack.",
+		command: "openstack share network list",
+		page:    pageManilaTypes, topic: "event/shareserver", effects: []string{"provision", "event/mount"},
+	}, {
+		drivers: manila,
+		words:   []string{"is in error state", "invalid share status"},
+		cause:   "Manila has made the share, and could not bring it up.",
+		do:      "Look at the messages of the share in OpenStack.",
+		command: "openstack share message list",
+		page:    pageManilaTrouble, topic: "event/share", effects: []string{"provision", "event/mount"},
+	}, {
+		drivers: both,
+		words:   []string{"no valid host", "no valid backend", "no weighed backends"},
+		cause:   "No backend of OpenStack can hold the volume: by its type, its zone or its size.",
+		do:      "Compare the StorageClass with the types, zones and free space of the cloud.",
+		command: "openstack volume type list --long",
+		page:    pageCinderTrouble, topic: "event/backend/DRIVER", effects: []string{"provision"},
+	}, {
+		drivers: cinder,
+		words:   []string{"availability zone"},
+		cause:   "Cinder has no zone of the name that the node is in.",
+		do:      `Set enable_topology to "false" in ConfigMap openshift-config/cinder-csi-config, or name a zone in the StorageClass.`,
+		command: "openstack availability zone list --volume",
+		page:    pageCinderZones, topic: "event/zones", effects: []string{"provision", "event/attach"},
+	}}
+}
+
+// cloudLacks finds a driver whose operator says that there is nothing to drive, where somebody wants volumes of it.
+func cloudLacks(f *facts) []Finding {
+	return f.each(func(d survey.Driver) *Finding {
+		if d.CR == nil {
+			return nil
+		}
+		at := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
+			return strings.HasSuffix(one.Type, "DriverDisabled") && one.Status == operatorv1.ConditionTrue
+		})
+		class := ""
+		for _, one := range f.classes.items {
+			if one.Provisioner == d.Name {
+				class = one.Name
+			}
+		}
+		if at < 0 || (class == "" && f.subject == nil) {
+			return nil
+		}
+		return &Finding{
+			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(d.CR.Status.Conditions[at].Message),
+			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud has nothing that it could drive.", d.Name),
+			Do:    "Add the service to the cloud, or use another driver.", Command: "openstack catalog list",
+			topic: topicOf("disabled", d.Name), level: ofCloud, effects: ofDriver(d.Name),
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWhatIsSecretIsRedactedAndTheRestStays(t *testing.T) {
+	for text, want := range map[string]string{
+		"password=hunter2":                          "password=[redacted]",
+		`"password": "a b c", "user": "x"`:          `"password": [redacted], "user": "x"`,
+		`{\"password\":\"abc\",\"user\":\"x\"}`:     `{\"password\":[redacted],\"user\":\"x\"}`,
+		"AWS_SECRET_ACCESS_KEY=abc/+def= and more":  "AWS_SECRET_ACCESS_KEY=[redacted] and more",
+		"aws_secret_access_key = abc":               "aws_secret_access_key = [redacted]",
+		"key AKIAABCDEFGHIJKLMNOP used":             "key [redacted] used",
+		"key ASIAGOOD used":                         "key [redacted] used",
+		"GET /?X-Amz-Signature=ab1&X-Amz-Date=1":    "GET /?X-Amz-Signature=[redacted]&X-Amz-Date=1",
+		"GET /?X-Amz-Credential=AKIAGOOD%2Fx&b=1":   "GET /?X-Amz-Credential=[redacted]%2Fx&b=1",
+		`{"aws_secret_access_key":"wJalr/X","a":1}`: `{"aws_secret_access_key":[redacted],"a":1}`,
+		"Authorization: Bearer abcdef.ghi":          "Authorization: [redacted] [redacted]",
+		"sent eyJhbGciOi.eyJzdWIi.c2ln on":          "sent [redacted] on",
+		"login with sha256~abcdefghijklmnopqrstuvw": "login with [redacted]",
+		"AccountName=a;AccountKey=abc==;x=y":        "AccountName=a;AccountKey=[redacted];x=y",
+		"https://user:pass@example.com/a":           "https://[redacted]example.com/a",
+		"GET /a?X-Amz-Security-Token=abc&b=c":       "GET /a?X-Amz-Security-Token=[redacted]&b=c",
+		"started with --token abc --v 2":            "started with --token [redacted] --v 2",
+		"--password=abc":                            "--password=[redacted]",
+		"clientSecret: abc":                         "clientSecret: [redacted]",
+		"client-key-data: LS0t":                     "client-key-data: [redacted]",
+		"failed to get secret: not found":           "failed to get secret: not found",
+		"secretName: aws-efs-cloud-credentials":     "secretName: aws-efs-cloud-credentials",
+		"tokenExpirationSeconds: 3600":              "tokenExpirationSeconds: 3600",
+		"volume fs-1234cdef::fsap-01234567 mounted": "volume fs-1234cdef::fsap-01234567 mounted",
+		"serviceAccountToken:":                      "serviceAccountToken:",
+	} {
+		if got := New().Line(text); got != want {
+			t.Errorf("%s\nbecomes %s\nwant    %s", text, got, want)
+		}
+	}
+}
+
+func TestAPrivateKeyGoesAsAWhole(t *testing.T) {
+	var out bytes.Buffer
+	text := "a\nkey: -----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\nb\n-----BEGIN CERTIFICATE-----\nMIID\n" +
+		"x=\"-----BEGIN PRIVATE KEY-----\\nMII\\n-----END PRIVATE KEY-----\"\nlast"
+	r := New()
+	if err := r.Text(&out, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	want := "a\nkey: [redacted]\nb\n-----BEGIN CERTIFICATE-----\nMIID\nx=\"[redacted]\nlast"
+	if diff := cmp.Diff(want, out.String()); diff != "" || r.Count != 2 {
+		t.Errorf("%d redacted (-want +got):\n%s", r.Count, diff)
+	}
+	broken := errors.New("broken")
+	if err := r.Text(&out, iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestFieldsAndVariablesWithSecretNamesAreRedacted(t *testing.T) {
+	object := map[string]any{
+		"metadata": map[string]any{
+			"managedFields": []any{"x"},
+			"annotations":   map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "all of it", "example.com/token": "abc", "a": "b"},
+		},
+		"spec": map[string]any{"secretName": "s", "env": []any{
+			map[string]any{"name": "DB_PASSWORD", "value": "abc"}, map[string]any{"name": "HOME", "value": "/"},
+			map[string]any{"name": "EMPTY_TOKEN", "value": ""},
+		}},
+	}
+	r := New()
+	r.Object(object)
+	want := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"example.com/token": Hidden, "a": "b"}},
+		"spec": map[string]any{"secretName": "s", "env": []any{
+			map[string]any{"name": "DB_PASSWORD", "value": Hidden}, map[string]any{"name": "HOME", "value": "/"},
+			map[string]any{"name": "EMPTY_TOKEN", "value": ""},
+		}},
+	}
+	if diff := cmp.Diff(want, object); diff != "" || r.Count != 2 {
+		t.Errorf("%d redacted (-want +got):\n%s", r.Count, diff)
+	}
+}
+
+func TestATextOfSeveralLinesIsRedacted(t *testing.T) {
+	text := "a\ntoken=abc\n-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- x\nb"
+	if got, want := String(text), "a\ntoken=[redacted]\n[redacted]\nb"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Whatever stands around it, what was planted is nowhere afterwards.
+func FuzzNothingPlantedIsLeft(f *testing.F) {
+	const planted = "pl4nted"
+	f.Add("GET /", " rest")
+	f.Add("\"a\": \"b\", ", "\n-----BEGIN RSA PRIVATE KEY-----")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		if strings.Contains(before+after, planted) || strings.Contains(before, "'") || strings.Contains(before, "\"") {
+			// An open quote may begin another value.
+			return
+		}
+		for _, form := range []string{"\npassword: %s\n", "\nAWS_SECRET_ACCESS_KEY=%s\n", "\nAuthorization: Bearer %s\n", "\n--client-secret %s \n", "\nhttps://me:%s@host/\n"} {
+			if got := String(before + strings.ReplaceAll(form, "%s", planted) + after); strings.Contains(got, planted) {
+				t.Errorf("%q", got)
+			}
+		}
+	})
+}
