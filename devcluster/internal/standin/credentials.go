@@ -3,11 +3,13 @@ package standin
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +31,11 @@ const (
 // rootSecret holds the keys that the administrator gave to an AWS cluster.
 func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
+}
+
+// openStackRoot is the same of a cluster in OpenStack.
+func openStackRoot() client.ObjectKey {
+	return client.ObjectKey{Namespace: "kube-system", Name: "openstack-credentials"}
 }
 
 // mode is how the cluster hands out credentials, as its configuration says.
@@ -55,8 +62,9 @@ func (s *credentials) setup(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("credentials").
 		For(newRequest()).
-		// A minted Secret that is lost is made again.
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(requestOfSecret)).
+		// A minted Secret that is lost is made again. The administrator's is copied anew when it changes (cloud-credential-operator b187feee6,
+		// pkg/operator/credentialsrequest/credentialsrequest_controller.go:216-231).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(s.requestsOfSecret)).
 		// The namespace of the Secret may come later than the request.
 		Watches(&corev1.Namespace{}, all).
 		// These two hold the mode.
@@ -103,7 +111,7 @@ func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest,
 		return nil
 	}
 	root := &corev1.Secret{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "openstack-credentials"}, root)
+	err := s.client.Get(ctx, openStackRoot(), root)
 	if err == nil {
 		data.content, data.isRoot = root.Data, true
 	}
@@ -252,6 +260,19 @@ func (s *credentials) allRequests(ctx context.Context, _ client.Object) []reconc
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
+}
+
+// requestsOfSecret returns the request that a minted Secret belongs to, or all if it is the administrator's.
+func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object) []reconcile.Request {
+	switch client.ObjectKeyFromObject(object) {
+	case rootSecret(), openStackRoot():
+		return s.allRequests(ctx, object)
+	}
+	namespace, name, found := strings.Cut(object.GetAnnotations()[requestAnnotation], "/")
+	if !found {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
 // optimistic makes a patch that fails if somebody else has changed the object: a list of finalizers is replaced as a whole.

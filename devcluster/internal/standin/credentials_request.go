@@ -1,7 +1,6 @@
 package standin
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -14,9 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // missingNamespace is the condition of a request whose Secret has no namespace to be in.
@@ -214,13 +210,4 @@ func minted(kind, id, secret string) map[string][]byte {
 			"credentials":           fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", id, secret),
 		}
 	}
-}
-
-// requestOfSecret returns the request that a minted Secret belongs to.
-func requestOfSecret(_ context.Context, object client.Object) []reconcile.Request {
-	namespace, name, found := strings.Cut(object.GetAnnotations()[requestAnnotation], "/")
-	if !found {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
