@@ -20,6 +20,9 @@ type Cloud struct {
 	CA client.ObjectKey
 	// Zones asks Nova and Cinder for their availability zones, ShareTypes asks Manila for its share types.
 	Zones, ShareTypes bool
+	// VCenters asks the vCenters that ConfigMap Config names, whose keys of Secret are SERVER.username and SERVER.password.
+	VCenters bool
+	Config   client.ObjectKey
 }
 
 // CloudFacts is what a cloud has answered, as far as Cloud asks for it. It is complete, or not Known: what is not known removes nothing.
@@ -35,6 +38,14 @@ type CloudFacts struct {
 	ShareTypes []string
 	// Repeated means that there were two answers: what ShareTypes lacks was in neither.
 	Repeated bool
+	// Refused says why the vCenters do not let the driver be installed, a sentence; empty if nothing speaks against it.
+	Refused string
+	// StoragePolicy is the name of the cluster's storage policy; empty while there is none.
+	StoragePolicy string
+	// DatastoreURL is that of the datastore of the volumes that Kubernetes' own vSphere plugin has made; empty if there is none, or if it is not known.
+	DatastoreURL string
+	// ManyVolumes means that every ESXi host of a node lets a VM have more than 59 volumes.
+	ManyVolumes bool
 }
 
 // CloudClasses are the StorageClasses of a driver that follow from what the cloud has answered. Their names are not known before.
