@@ -57,6 +57,8 @@ func previewer(
 		controller.Namespace = manager.DefaultNamespace
 	}
 	moves.Namespace = controller.Namespace
+	held := controller.Credentials
+	held.Client, held.Namespace, held.Kinds = controller.Client, controller.Namespace, controller.Kinds
 	for _, names := range d.Predecessors {
 		moves.Predecessors = append(moves.Predecessors, &migration.Predecessor{
 			Predecessor: names, Reader: controller.Client, May: source.may, Driver: d, Namespace: controller.Namespace,

@@ -41,7 +41,7 @@ func (r *Reconciler) cloudFacts(ctx context.Context, live live) (driver.CloudFac
 	if r.Cloud == nil {
 		return driver.CloudFacts{}, nil
 	}
-	hash := live.secrets[r.Driver.Cloud.Secret].hash
+	hash := live.credentials.Secrets[r.Driver.Cloud.Secret].Hash
 	if hash != "" {
 		certificates, err := r.cloudCAIn(ctx, r.Driver.Cloud.CA)
 		if err != nil {

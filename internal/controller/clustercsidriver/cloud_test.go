@@ -154,7 +154,7 @@ func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
 		return asked.followed[0]
 	}
 	keys := func(content string) client.Object {
-		return secret(nil, map[string][]byte{"clouds.yaml": []byte(content)})
+		return secret(map[string][]byte{"clouds.yaml": []byte(content)})
 	}
 	ca := func(content string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "cloud"}, Data: map[string]string{driver.CloudCAKey: content}}

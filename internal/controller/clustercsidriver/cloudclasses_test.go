@@ -185,14 +185,11 @@ func TestADerivedSecretFollowsTheLastAnswerOfTheCloud(t *testing.T) {
 	derive := func(facts driver.CloudFacts, objects ...client.Object) derived {
 		t.Helper()
 		s := newTrip(t, facing(), objects...)
-		found := seen{live: live{secrets: map[string]foundSecret{}}}
-		keys, err := s.secret(t.Context(), "disk-keys")
+		credentials, err := s.Credentials.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		found.live.secrets["disk-keys"] = keys
-		found.config.Cloud = facts
-		made, err := s.derive(t.Context(), found.live, facts)
+		made, err := s.derive(t.Context(), live{credentials: credentials}, facts)
 		if err != nil {
 			t.Fatal(err)
 		}

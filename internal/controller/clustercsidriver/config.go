@@ -36,7 +36,7 @@ func (r *Reconciler) config(
 		return cfg, nil, err
 	}
 	cfg.CredentialsMode, cfg.Proxy, cfg.TLS = cluster.CredentialsMode, cluster.Proxy, cluster.TLS.Profile
-	cfg.Minting = r.minting(cfg.CredentialsMode, live)
+	cfg.Minting = live.credentials.Minting(r.Driver, cfg)
 	cfg.FeatureGates = r.featureGates(cluster.FeatureGate)
 	if err := r.infrastructure(cluster.Infrastructure, &cfg); err != nil {
 		return cfg, nil, err

@@ -49,7 +49,7 @@ func (r *Reconciler) derive(ctx context.Context, live live, facts driver.CloudFa
 			last.hash = content
 		}
 	}
-	if last.waits, last.problem = r.missingKeys(live); last.waits != "" {
+	if last.waits, last.problem = live.credentials.Missing(r.Driver, r.Namespace); last.waits != "" {
 		return last, nil
 	}
 	inputs, missing, err := r.derivedConfigMaps(ctx)
@@ -65,22 +65,6 @@ func (r *Reconciler) derive(ctx context.Context, live live, facts driver.CloudFa
 		return last, nil
 	}
 	return r.build(ctx, inputs, from, last)
-}
-
-// missingKeys says which Secret among the inputs is not there or of no use, and what else is wrong with it.
-func (r *Reconciler) missingKeys(live live) (waits, problem string) {
-	for _, credentials := range r.Driver.Credentials {
-		found := live.secrets[credentials.Secret]
-		if credentials.Usable(found.keys) {
-			continue
-		}
-		waits = "Secret " + r.Namespace + "/" + credentials.Secret
-		if found.hash != "" {
-			problem = fmt.Sprintf("%s has keys [%s], but needs %s", waits, strings.Join(found.keys, " "), credentials.WantedKeys())
-		}
-		return waits, problem
-	}
-	return "", ""
 }
 
 // withFacts adds what the cloud has answered to the hash of the other inputs. What is not known changes nothing: while these are the same, it is
@@ -142,7 +126,7 @@ func (r *Reconciler) inputsHash(configMaps map[string]map[string]string, live li
 		}
 	}
 	for _, credentials := range r.Driver.Credentials {
-		text += " " + live.secrets[credentials.Secret].hash
+		text += " " + live.credentials.Secrets[credentials.Secret].Hash
 	}
 	return apply.Digest(text)
 }

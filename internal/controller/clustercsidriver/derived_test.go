@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
@@ -43,7 +44,7 @@ func cloudConfig(cloud string) *corev1.ConfigMap {
 }
 
 func diskKeys(value string) *corev1.Secret {
-	return secret(nil, map[string][]byte{"credentials": []byte(value)})
+	return secret(map[string][]byte{"credentials": []byte(value)})
 }
 
 // made is the Secret as the cache has it when it was made of these.
@@ -63,13 +64,10 @@ func made(t *testing.T, objects ...client.Object) *corev1.Secret {
 // observeDerived is the part of a trip that reads the inputs.
 func (s *trip) observeDerived(t *testing.T) seen {
 	t.Helper()
-	found := seen{live: live{secrets: map[string]foundSecret{}}}
-	keys, err := s.secret(t.Context(), "disk-keys")
-	if err != nil {
+	var found seen
+	var err error
+	if found.live.credentials, err = s.Credentials.Read(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	if keys.hash != "" {
-		found.live.secrets["disk-keys"] = keys
 	}
 	delete(s.Kinds, openshift.ProxyKind())
 	if err := s.inputs(t.Context(), &found); err != nil {
@@ -111,7 +109,7 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 		"one that broke":              {[]client.Object{cloudConfig(""), diskKeys(plain), current}, "", hash, "key cloud is empty: fill it in" + goesOn, ""},
 		"no keys":                     {[]client.Object{cloudConfig("a")}, "", "", "", waitForKeys},
 		"no keys any more":            {[]client.Object{cloudConfig("a"), current}, "", hash, "", ""},
-		"keys that are of no use":     {[]client.Object{cloudConfig("a"), secret(nil, map[string][]byte{"id": nil}), current}, "", hash, unusable + goesOn, ""},
+		"keys that are of no use":     {[]client.Object{cloudConfig("a"), secret(map[string][]byte{"id": nil}), current}, "", hash, unusable + goesOn, ""},
 		"changed by hand, no keys":    {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.Data["conf"] = []byte("x") })}, "", "", "", waitForKeys},
 		"somebody elses, no keys":     {[]client.Object{cloudConfig("a"), changed(func(s *corev1.Secret) { s.ManagedFields = nil })}, "", "", "", waitForKeys},
 		"immutable":                   {[]client.Object{cloudConfig("a"), diskKeys(plain), changed(func(s *corev1.Secret) { s.Immutable = new(true) })}, "a " + plain, hash, "", ""},
@@ -165,14 +163,14 @@ func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 	} {
 		s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 		s.cluster.Refuse(errors.New("no route"), request)
-		_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
+		_, err := s.derive(t.Context(), live{credentials: credential.Found{Secrets: map[string]credential.Secret{"disk-keys": {Hash: "a", Keys: []string{"credentials"}}}}}, driver.CloudFacts{})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 	s.cluster.Refuse(errors.New("no route"), "get Secret "+here+"/disk-keys")
-	_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
+	_, err := s.derive(t.Context(), live{credentials: credential.Found{Secrets: map[string]credential.Secret{"disk-keys": {Hash: "a", Keys: []string{"credentials"}}}}}, driver.CloudFacts{})
 	if err == nil || err.Error() != "read Secret disk-keys: no route" {
 		t.Error(err)
 	}

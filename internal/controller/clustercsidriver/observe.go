@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -49,11 +49,9 @@ type live struct {
 	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
 	predecessors bool
 	// pods tells which workload has any, whoever has made it; unready are those that are not ready, with the reason.
-	pods    map[driver.Workload]bool
-	unready map[driver.Workload][]string
-	// requests are all CredentialsRequests, by name, and secrets the Secrets of the driver that exist.
-	requests map[string]*cloudcredentialv1.CredentialsRequest
-	secrets  map[string]foundSecret
+	pods        map[driver.Workload]bool
+	unready     map[driver.Workload][]string
+	credentials credential.Found
 }
 
 // observe reads what rendering, migrating and reporting depend on.
@@ -105,12 +103,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 
 // readLive reads what there is of the driver, all from the cache.
 func (r *Reconciler) readLive(ctx context.Context) (live, error) {
-	found := live{
-		pods:     map[driver.Workload]bool{},
-		unready:  map[driver.Workload][]string{},
-		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
-		secrets:  map[string]foundSecret{},
-	}
+	found := live{pods: map[driver.Workload]bool{}, unready: map[driver.Workload][]string{}}
 	if err := r.readWorkloads(ctx, &found); err != nil {
 		return found, err
 	}
@@ -122,26 +115,9 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)
 	}
-	for _, credentials := range r.Driver.Credentials {
-		secret, err := r.secret(ctx, credentials.Secret)
-		if err != nil {
-			return found, err
-		}
-		if secret.hash != "" {
-			found.secrets[credentials.Secret] = secret
-		}
-	}
-	if !r.Kinds[driver.CredentialsRequestKind()] {
-		return found, nil
-	}
-	requests := &cloudcredentialv1.CredentialsRequestList{}
-	if err := r.Client.List(ctx, requests); err != nil {
-		return found, fmt.Errorf("list CredentialsRequests: %w", err)
-	}
-	for i := range requests.Items {
-		found.requests[requests.Items[i].Name] = &requests.Items[i]
-	}
-	return found, nil
+	var err error
+	found.credentials, err = r.Credentials.Read(ctx)
+	return found, err
 }
 
 // addPredecessors fills in workloads of a predecessor that the cache does not show, and that go on serving while ours are held or while

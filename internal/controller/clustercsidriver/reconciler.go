@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -60,10 +60,9 @@ type Reconciler struct {
 	// Namespace is where the operator runs and its operands go.
 	Namespace string
 	// Kinds are the optional kinds that the cluster serves.
-	Kinds map[schema.GroupKind]bool
-	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
-	Secrets     map[string]cache.Cache
+	Kinds       map[schema.GroupKind]bool
 	Environment Environment
+	Credentials *credential.Source
 	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
 	Cloud     Cloud
 	Process   Process

@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			}
 		}})
 	}
-	for _, secret := range r.Secrets {
+	for _, secret := range r.Credentials.Secrets {
 		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.applier.Wake(r.request())))
 	}
 	for _, predecessor := range r.Migration.Predecessors {
