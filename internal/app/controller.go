@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -39,7 +40,8 @@ func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clu
 	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
 	return &clustercsidriver.Reconciler{
 		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
-		Credentials: &credential.Source{Driver: d}, Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
+		Credentials: &credential.Source{Driver: d}, Derived: &derived.Source{Driver: d, Version: environment.Version},
+		Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
 	}, err
 }
 
@@ -54,8 +56,10 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
 	controller.Process.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
-	held := controller.Credentials
-	held.Client, held.Namespace, held.Kinds, held.Secrets = controller.Client, namespace, kinds, secrets
+	keys := controller.Credentials
+	keys.Client, keys.Namespace, keys.Kinds, keys.Secrets = controller.Client, namespace, kinds, secrets
+	inputs := controller.Derived
+	inputs.Client, inputs.Live, inputs.Namespace, inputs.Kinds = controller.Client, controller.Live, namespace, kinds
 	moves := controller.Migration
 	moves.Client, moves.Live, moves.Events = controller.Client, controller.Live, controller.Events
 	moves.Namespace, moves.Now = namespace, time.Now

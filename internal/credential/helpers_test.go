@@ -55,8 +55,8 @@ func secret(annotations map[string]string, data map[string][]byte) *corev1.Secre
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-keys", Annotations: annotations}, Data: data}
 }
 
-// held is what decides about the conditions.
-type held struct {
+// scene is what decides about the conditions.
+type scene struct {
 	found        Found
 	driver       driver.Driver
 	cfg          driver.Config
@@ -64,8 +64,8 @@ type held struct {
 }
 
 // everything is a cluster in mint mode that has all credentials of the driver.
-func everything() *held {
-	return &held{
+func everything() *scene {
+	return &scene{
 		found: Found{
 			Requests: map[string]*cloudcredentialv1.CredentialsRequest{
 				"disk-request": request("disk-request"), "disk-node-request": request("disk-node-request"),
@@ -79,7 +79,7 @@ func everything() *held {
 }
 
 // texts are the conditions as "Status Reason: message", by their types.
-func (c *held) texts() map[string]string {
+func (c *scene) texts() map[string]string {
 	texts := map[string]string{}
 	for _, credentials := range c.driver.Credentials {
 		available, progressing := c.found.State(c.driver, c.cfg, credentials, c.predecessors)

@@ -14,32 +14,32 @@ import (
 // Each case says what is there of credentials, and which conditions about them differ from those of credentials that work.
 func TestCredentialsInEveryState(t *testing.T) {
 	const request, nodeRequest = "disk-request", "disk-node-request"
-	type change func(c *held)
+	type change func(c *scene)
 	without := func(secrets ...string) change {
-		return func(c *held) {
+		return func(c *scene) {
 			for _, name := range secrets {
 				delete(c.found.Secrets, name)
 			}
 		}
 	}
-	manual := func(c *held) { c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }
+	manual := func(c *scene) { c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }
 	for name, tc := range map[string]struct {
 		change change
 		want   map[string]string
 	}{
-		"a Secret with other keys": {func(c *held) {
+		"a Secret with other keys": {func(c *scene) {
 			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id", "token"}}
 		}, map[string]string{
 			"KeysAvailable":   "False SecretUnusable: Secret storage-system/disk-keys has keys [id token], but needs key credentials, or keys id and key",
 			"KeysProgressing": "False SecretUnusable",
 		}},
-		"an optional Secret with other keys": {func(c *held) {
+		"an optional Secret with other keys": {func(c *scene) {
 			c.found.Secrets["disk-node-keys"] = Secret{Hash: "a", Keys: []string{"id"}}
 		}, map[string]string{
 			"NodeKeysAvailable":   "True SecretUnusable: Secret storage-system/disk-node-keys has keys [id], but needs key credentials",
 			"NodeKeysProgressing": "False SecretUnusable",
 		}},
-		"a request that nobody has followed yet": {func(c *held) {
+		"a request that nobody has followed yet": {func(c *scene) {
 			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{}
 			delete(c.found.Secrets, "disk-keys")
 		}, map[string]string{
@@ -48,7 +48,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
-		"a request that can't be followed": {func(c *held) {
+		"a request that can't be followed": {func(c *scene) {
 			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{Conditions: []cloudcredentialv1.CredentialsRequestCondition{
 				{Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not"},
 				{Type: "Ignored", Status: corev1.ConditionFalse, Message: "no"},
@@ -62,19 +62,19 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
 				"CredentialsProvisionFailure: no user",
 		}},
-		"a request that was changed": {func(c *held) { c.found.Requests[request].Generation = 2 }, map[string]string{
+		"a request that was changed": {func(c *scene) { c.found.Requests[request].Generation = 2 }, map[string]string{
 			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
-		"a request that is not made yet": {func(c *held) { delete(c.found.Requests, request) }, map[string]string{
+		"a request that is not made yet": {func(c *scene) { delete(c.found.Requests, request) }, map[string]string{
 			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
-		"an optional request that nobody has followed yet": {func(c *held) {
+		"an optional request that nobody has followed yet": {func(c *scene) {
 			delete(c.found.Requests, nodeRequest)
 			delete(c.found.Secrets, "disk-node-keys")
 		}, map[string]string{
@@ -93,7 +93,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys has gone, waiting for the " +
 				"cloud-credential-operator to make it again",
 		}},
-		"manual mode": {func(c *held) {
+		"manual mode": {func(c *scene) {
 			manual(c)
 			without("disk-keys", "disk-node-keys")(c)
 		}, map[string]string{
@@ -106,11 +106,11 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"manual mode with Secrets": {func(c *held) { manual(c) }, map[string]string{
+		"manual mode with Secrets": {func(c *scene) { manual(c) }, map[string]string{
 			"KeysAvailable":     "True AsExpected: manual mode: Secret storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
 		}},
-		"manual mode with roles": {func(c *held) {
+		"manual mode with roles": {func(c *scene) {
 			manual(c)
 			c.cfg.RoleARNs = map[string]string{"ROLEARN": "arn:aws:iam::1:role/a", "NODE_ROLEARN": "arn:aws:iam::1:role/b"}
 			without("disk-node-keys")(c)
@@ -121,7 +121,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysProgressing": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys has gone, waiting for " +
 				"the cloud-credential-operator to make it again",
 		}},
-		"passthrough mode": {func(c *held) {
+		"passthrough mode": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough
 			without("disk-node-keys")(c)
 		}, map[string]string{
@@ -131,7 +131,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"default mode, of which nothing is known": {func(c *held) {
+		"default mode, of which nothing is known": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
 			without("disk-node-keys")(c)
 		}, map[string]string{
@@ -142,7 +142,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"default mode that mints": {func(c *held) {
+		"default mode that mints": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.Mints
 		}, map[string]string{
 			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
@@ -150,7 +150,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
 				"storage-system/disk-node-keys is there",
 		}},
-		"default mode that passes the cluster's keys through": {func(c *held) {
+		"default mode that passes the cluster's keys through": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
 			without("disk-node-keys")(c)
 		}, map[string]string{
@@ -162,7 +162,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"the cluster's own keys for the nodes": {func(c *held) {
+		"the cluster's own keys for the nodes": {func(c *scene) {
 			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
 			c.found.Secrets["disk-node-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, PassedThrough: true}
 		}, map[string]string{
@@ -175,7 +175,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",
 		}},
-		"no cloud-credential-operator": {func(c *held) {
+		"no cloud-credential-operator": {func(c *scene) {
 			c.cfg.Kinds = nil
 			without("disk-keys", "disk-node-keys")(c)
 		}, map[string]string{
@@ -188,7 +188,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"\"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsDisabled",
 		}},
-		"credentials of the payload": {func(c *held) {
+		"credentials of the payload": {func(c *scene) {
 			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
 			c.driver.Credentials[0].Payload = true
 			without("disk-keys")(c)
@@ -201,8 +201,8 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
 				"storage-system/disk-node-keys is there",
 		}},
-		"credentials of the payload in mint mode": {func(c *held) { c.driver.Credentials[0].Payload = true }, map[string]string{}},
-		"a predecessor's driver without a Secret": {func(c *held) {
+		"credentials of the payload in mint mode": {func(c *scene) { c.driver.Credentials[0].Payload = true }, map[string]string{}},
+		"a predecessor's driver without a Secret": {func(c *scene) {
 			c.predecessors, c.found.Requests = true, nil
 			without("disk-keys")(c)
 		}, map[string]string{

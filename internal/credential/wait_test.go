@@ -96,7 +96,7 @@ func TestWhichHashOfASecretCounts(t *testing.T) {
 func TestHowLongPodsWaitForASecret(t *testing.T) {
 	const keys, nodeKeys = "waiting for Secret storage-system/disk-keys", "waiting for Secret storage-system/disk-node-keys"
 	for name, tc := range map[string]struct {
-		change func(c *held)
+		change func(c *scene)
 		of     int
 		now    time.Duration
 		want   string
@@ -105,8 +105,8 @@ func TestHowLongPodsWaitForASecret(t *testing.T) {
 		"one that the pods need":       {of: 0, now: time.Hour, want: keys},
 		"an optional one":              {of: 1, now: time.Minute, want: nodeKeys, wait: time.Minute},
 		"an optional one, for long":    {of: 1, now: 2 * time.Minute},
-		"one that is not asked for":    {change: func(c *held) { c.cfg.Kinds = nil }, of: 1},
-		"one whose request is not yet": {change: func(c *held) { clear(c.found.Requests) }, of: 1, now: time.Hour, want: nodeKeys, wait: 2 * time.Minute},
+		"one that is not asked for":    {change: func(c *scene) { c.cfg.Kinds = nil }, of: 1},
+		"one whose request is not yet": {change: func(c *scene) { clear(c.found.Requests) }, of: 1, now: time.Hour, want: nodeKeys, wait: 2 * time.Minute},
 	} {
 		c := everything()
 		if tc.change != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -215,13 +216,14 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 		Environment: Environment{Images: map[string]string{}, Version: "1.2.3"},
 		Process:     Process{SetLogLevel: func(operatorv1.LogLevel) {}},
 		Credentials: &credential.Source{Client: made.cluster, Driver: d, Namespace: here, Secrets: map[string]cache.Cache{}},
+		Derived:     &derived.Source{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Version: "1.2.3"},
 		Migration: &migration.Migration{
 			Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Events: made.events, Now: clock,
 		},
 		Nodes:   &nodes.Updater{Client: made.cluster, Live: made.cluster, Driver: d.Name, Now: clock},
 		Pending: &pending.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
 	}
-	made.Credentials.Kinds = made.Kinds
+	made.Credentials.Kinds, made.Derived.Kinds = made.Kinds, made.Kinds
 	for _, credentials := range d.Credentials {
 		made.Credentials.Secrets[credentials.Secret] = secretCache{secrets: made.cluster}
 	}

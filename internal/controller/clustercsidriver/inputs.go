@@ -1,8 +1,11 @@
 package clustercsidriver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +27,7 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	cfg, before, has := &found.config, found.live.inputsOf(), found.live.credentials
 	found.holds = driver.Holds{}
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
-	if err := r.addDerived(ctx, found); err != nil {
+	if err := r.addDerived(ctx, found, before); err != nil {
 		return err
 	}
 	for _, credentials := range r.Driver.Credentials {
@@ -62,6 +65,54 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 		}
 	}
 	return nil
+}
+
+// addDerived fills in what pods are to read of the Secret of Driver.Derived, and which of them wait for it. Before are the hashes of what they
+// have.
+func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
+	if r.Driver.Derived == nil {
+		return nil
+	}
+	last := ""
+	for _, workload := range r.Driver.Derived.Workloads {
+		last = cmp.Or(last, before[workload][r.Driver.Derived.Name])
+	}
+	var err error
+	if found.derived, err = r.Derived.Secret(ctx, found.live.credentials, found.config.Cloud, last); err != nil {
+		return err
+	}
+	if problem := found.derived.Problem; problem != "" {
+		if found.derived.Hash != "" {
+			problem += "; the driver goes on with its previous configuration"
+		}
+		found.problems = append(slices.Clone(found.problems), problem)
+	}
+	for _, workload := range r.Driver.Derived.Workloads {
+		switch {
+		case found.derived.Hash != "":
+			found.config.DependencyHashes[workload][r.Driver.Derived.Name] = found.derived.Hash
+		case found.holds[workload] == "":
+			found.holds[workload] = cmp.Or(found.derived.Problem, "waiting for "+found.derived.Waits)
+		}
+	}
+	return nil
+}
+
+// setDerived applies the Secret of Driver.Derived. Where that fails, the workloads that mount it wait: their pods would start with the content
+// before, and nobody would restart them.
+func (r *Reconciler) setDerived(ctx context.Context, seen seen) (apply.ChangeSet, driver.Holds) {
+	if seen.derived.Object == nil {
+		return nil, seen.holds
+	}
+	changes := r.applier.Set(ctx, []client.Object{seen.derived.Object})
+	if len(changes.With(apply.Failed, apply.Terminating)) == 0 {
+		return changes, seen.holds
+	}
+	holds := maps.Clone(seen.holds)
+	for _, workload := range r.Driver.Derived.Workloads {
+		holds[workload] = changes[0].Subject.String() + " can't be applied"
+	}
+	return changes, holds
 }
 
 // trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.

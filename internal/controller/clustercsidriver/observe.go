@@ -15,10 +15,15 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
+
+// classInterval is how soon to look again whether the last PersistentVolume has gone of a StorageClass that the cloud speaks against. They are
+// not watched.
+const classInterval = 30 * time.Minute
 
 // seen is what a reconcile has read, each object once.
 type seen struct {
@@ -31,10 +36,10 @@ type seen struct {
 	// undecided means that the cloud has not said yet whether there is; nothing is applied before it does.
 	undecided bool
 	// trouble is why the cloud does not answer.
-	trouble CloudTrouble
+	trouble derived.CloudTrouble
 	// holds say which workload is not applied for the moment, and why.
 	holds   driver.Holds
-	derived derived
+	derived derived.Secret
 	// pending says which PVCs wait for what nobody else names.
 	pending   string
 	migration migration.State
@@ -56,7 +61,7 @@ type live struct {
 
 // observe reads what rendering, migrating and reporting depend on.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (seen, error) {
-	found := seen{live: live, trouble: r.cloudTrouble()}
+	found := seen{live: live, trouble: r.Derived.Trouble()}
 	var failure, err error
 	found.migration, failure = r.Migration.Observe(ctx, cr, live.daemonSet)
 	found.config, found.problems, err = r.config(ctx, cr, live, found.migration)
@@ -95,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // look reads what the report needs, and no more.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
-	found := seen{live: live, trouble: r.cloudTrouble()}
+	found := seen{live: live, trouble: r.Derived.Trouble()}
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, live, migration.State{})
 	return found.outcome(errors.Join(err, r.addPredecessors(ctx, cr, &found)))

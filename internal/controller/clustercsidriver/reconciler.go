@@ -22,6 +22,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -63,14 +64,13 @@ type Reconciler struct {
 	Kinds       map[schema.GroupKind]bool
 	Environment Environment
 	Credentials *credential.Source
-	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
-	Cloud     Cloud
-	Process   Process
-	Migration *migration.Migration
-	Pending   *pending.PVCs
-	Nodes     *nodes.Updater
-	Events    events.EventRecorder
-	Now       func() time.Time
+	Derived     *derived.Source
+	Process     Process
+	Migration   *migration.Migration
+	Pending     *pending.PVCs
+	Nodes       *nodes.Updater
+	Events      events.EventRecorder
+	Now         func() time.Time
 
 	applier  *apply.Applier
 	reporter *reporter
@@ -281,9 +281,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
 func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
-	if r.Cloud != nil {
-		r.Cloud.Follow("")
-	}
+	r.Derived.Forget()
 	r.reporter.forget()
 	r.Migration.Forget()
 	r.Pending.Forget()
