@@ -212,8 +212,8 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 	made := &trip{cluster: newCluster(t, objects...), events: &canned.Events{}, now: began, registry: prometheus.NewRegistry()}
 	clock := func() time.Time { return made.now }
 	made.Reconciler = &Reconciler{
-		Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Kinds: allKinds(), Events: made.events, Now: clock,
-		Environment: Environment{Images: map[string]string{}, Version: "1.2.3"},
+		Client: made.cluster, Live: made.cluster, Driver: d, Events: made.events, Now: clock,
+		Environment: Environment{Namespace: here, Kinds: allKinds(), Images: map[string]string{}, Version: "1.2.3"},
 		Process:     Process{SetLogLevel: func(operatorv1.LogLevel) {}},
 		Credentials: &credential.Source{Client: made.cluster, Driver: d, Namespace: here, Secrets: map[string]cache.Cache{}},
 		Derived:     &derived.Source{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Version: "1.2.3"},
