@@ -38,7 +38,7 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 	token := cmp.Or(lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), tokenFile)
 	systems := &efshealth.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
-		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
+		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Credentials.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
 		Off:  drivers.Environment.Settings[awsefs.CheckAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,

@@ -27,7 +27,11 @@ const registrationPath = "--kubelet-registration-path="
 // registration stands in for the part of the kubelet that registers CSI drivers: each node has a CSINode, which lists those that have a pod on
 // the node which is ready, and a driver leaves it with its pod (Kubernetes v1.36, pkg/volume/csi/nodeinfomanager/nodeinfomanager.go,
 // InstallCSIDriver and UninstallCSIDriver). It stands for the nodes that nobody else runs: what another program writes there is left alone.
-type registration struct{ client client.Client }
+type registration struct {
+	client client.Client
+	// live reads CSINodes: nothing wakes this controller when a cache that still has a driver catches up.
+	live client.Reader
+}
 
 func (s *registration) setup(manager ctrl.Manager) error {
 	isPlugin := predicate.NewPredicateFuncs(func(object client.Object) bool {
@@ -62,14 +66,12 @@ func (s *registration) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 		}
 	}
 	have := &storagev1.CSINode{}
-	err := s.client.Get(ctx, request.NamespacedName, have)
+	err := s.live.Get(ctx, request.NamespacedName, have)
 	if apierrors.IsNotFound(err) {
 		have = &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		}}
-		if err = s.client.Create(ctx, have); apierrors.IsAlreadyExists(err) {
-			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // The cache is behind.
-		}
+		err = s.client.Create(ctx, have)
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("CSINode %s: %w", node.Name, err)

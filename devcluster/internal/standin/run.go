@@ -60,7 +60,7 @@ func Run(ctx context.Context, args []string) error {
 		&serviceCABundle{client: owned(manager, "service-ca-bundle"), bundle: string(serviceCA.Cert)},
 		&trustedCABundle{client: owned(manager, "trusted-ca-bundle"), system: string(systemCA)},
 		&pullSecrets{client: owned(manager, "pull-secrets")},
-		&registration{client: owned(manager, "registration")},
+		&registration{client: owned(manager, "registration"), live: manager.GetAPIReader()},
 	}
 	for _, s := range standIns {
 		if err := s.setup(manager); err != nil {

@@ -53,7 +53,7 @@ func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
 		"no OpenShift": {unserved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Kinds: allKinds()}
+			r := &Reconciler{Environment: Environment{Kinds: allKinds()}}
 			if tc.unserved {
 				r.Kinds = nil
 			}

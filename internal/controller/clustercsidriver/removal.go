@@ -85,7 +85,6 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		if len(left) == 0 {
 			continue
 		}
-		left.Log(ctx)
 		pods, err := r.leaving(ctx)
 		return outcome{
 			changes: left, again: removalInterval,
