@@ -104,8 +104,8 @@ func (v *standIn) poll() vsphere.VCenter {
 	return one
 }
 
-func (v *standIn) fail(what string, reason vsphere.Reason, format string, args ...any) error {
-	return &vsphere.Error{Server: v.base.Server, What: what, Reason: reason, Why: fmt.Sprintf(format, args...)}
+func (v *standIn) fail(what string, reason vsphere.Reason, why string) error {
+	return &vsphere.Error{Server: v.base.Server, What: what, Reason: reason, Why: why}
 }
 
 // write is one change, with the fault that is due.
@@ -213,14 +213,19 @@ func (v *standIn) Detach(ctx context.Context, tagID string, objects []vsphere.Re
 	})
 }
 
-func (v *standIn) Attached(ctx context.Context, tagID string) (objects []vsphere.Ref, err error) {
+func (v *standIn) Attached(_ context.Context, tagID string) (objects []vsphere.Ref, err error) {
 	v.reads++
+	if v.fault != nil {
+		if err, _ := v.fault("ask what has", vsphere.Ref{}); err != nil {
+			return nil, err
+		}
+	}
 	for _, one := range v.attached {
 		if one.TagID == tagID {
 			objects = append(objects, one.Object)
 		}
 	}
-	return objects, ctx.Err()
+	return objects, nil
 }
 
 func (v *standIn) CreatePolicy(ctx context.Context, one vsphere.Policy) (string, error) {

@@ -35,7 +35,7 @@ type Deed struct {
 
 // Keeper makes, changes and removes the policy.
 type Keeper struct {
-	// Tell is called for each deed, after it was done. A deed whose answer was lost is not told.
+	// Tell is called for each deed, after it was done. Nobody hears of a deed whose answer was lost.
 	Tell func(Deed)
 	Now  func() time.Time
 

@@ -45,7 +45,7 @@ func tagOf(id, categoryID string) vsphere.Tag {
 	return vsphere.Tag{Name: TagName(id), Description: description, CategoryID: categoryID}
 }
 
-// policyOf has no description, as that of the predecessor: who has made it is told by its rule.
+// policyOf has no description, as that of the predecessor: its rule says whose it is.
 func policyOf(id string) vsphere.Policy {
 	return vsphere.Policy{Name: Name(id), Tags: []vsphere.PolicyTags{{Category: CategoryName(id), Names: []string{TagName(id)}}}}
 }
@@ -75,7 +75,7 @@ func allows(have []string, wanted ...string) bool {
 
 // ownsPolicy tells whether a policy is the cluster's: it has the name, and places by the cluster's tag and by nothing else.
 //
-// A policy that somebody has given another rule is not ours any more. It can't be told from one that an administrator made under this name,
+// A policy that somebody has given another rule is not ours any more. It looks like one that an administrator made under this name,
 // because a restart forgets what was seen, and nothing in a vCenter says who made a policy. To write over it could move volumes, so the operator
 // only reports it. With the old rule again, or under another name, it is out of the way, and the next poll goes on.
 func ownsPolicy(one vsphere.Policy, id string) bool {

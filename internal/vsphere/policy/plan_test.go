@@ -36,9 +36,9 @@ func with(change ...func(*vsphere.VCenter)) vsphere.Snapshot {
 	return snapshot(vcenter(vc1, append([]func(*vsphere.VCenter){complete(ds1)}, change...)...))
 }
 
-func addPolicy(name, category, tag string) func(*vsphere.VCenter) {
+func addPolicy(name, category string) func(*vsphere.VCenter) {
 	return func(one *vsphere.VCenter) {
-		one.Policies = append(one.Policies, vsphere.Policy{ID: "px", Name: name, Tags: []vsphere.PolicyTags{{Category: category, Names: []string{tag}}}})
+		one.Policies = append(one.Policies, vsphere.Policy{ID: "px", Name: name, Tags: []vsphere.PolicyTags{{Category: category, Names: []string{tagName}}}})
 	}
 }
 
@@ -92,7 +92,7 @@ func TestPlanKeepsThePolicy(t *testing.T) {
 			with(attach(ds2)), wanting(domain("a", vc1, "ds1"), domain("b", vc1, "ds9")), nil,
 		},
 		"no datastore loses it while another policy places by it": {
-			with(attach(ds2), addPolicy("gold", categoryName, tagName)), onDS1, nil,
+			with(attach(ds2), addPolicy("gold", categoryName)), onDS1, nil,
 		},
 		"the found datastores get the tag while another is missing": {
 			snapshot(vcenter(vc1)), wanting(domain("a", vc1, "ds1"), domain("b", vc1, "ds9")), everything,
@@ -105,7 +105,7 @@ func TestPlanKeepsThePolicy(t *testing.T) {
 		},
 		"server names are compared without case": {snapshot(vcenter(vc1)), wanting(domain("a", "VC1.Example.com", "ds1")), everything},
 		"nothing beside a policy of other rules": {
-			snapshot(vcenter(vc1, addPolicy(policyName, "openshift-zone", tagName))), onDS1, nil,
+			snapshot(vcenter(vc1, addPolicy(policyName, "openshift-zone"))), onDS1, nil,
 		},
 		"nothing beside a category that is somebody else's": {
 			snapshot(vcenter(vc1, func(one *vsphere.VCenter) {
@@ -158,7 +158,7 @@ func TestPlanRemovesWhatIsTheClustersOnly(t *testing.T) {
 			[]Step{policy, untag, tag},
 		},
 		"tagged datastores stay where another policy places by the tag": {
-			with(addPolicy("gold", categoryName, tagName)), []Step{policy},
+			with(addPolicy("gold", categoryName)), []Step{policy},
 		},
 		"a policy of other rules stays": {
 			with(func(one *vsphere.VCenter) { one.Policies[0].Other = true }), nil,
@@ -180,7 +180,10 @@ func TestPlanRemovesWhatIsTheClustersOnly(t *testing.T) {
 		},
 		"a tag that a linked vCenter has attached stays":    {linked(attach(vm)), []Step{policy, untag}},
 		"a tag of a linked vCenter without an answer stays": {linked(silent), []Step{policy, untag}},
-		"a tag stays while a vCenter never answered":        {snapshot(with().VCenters[0], vsphere.VCenter{Server: vc2}), []Step{policy, untag}},
+		"an unlinked vCenter without an answer keeps nothing": {
+			snapshot(with().VCenters[0], vcenter(vc2, silent)), []Step{policy, untag, tag, category},
+		},
+		"a tag stays while a vCenter never answered": {snapshot(with().VCenters[0], vsphere.VCenter{Server: vc2}), []Step{policy, untag}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.plan, Plan(test.seen, onDS1, true)); diff != "" {
@@ -235,6 +238,13 @@ func TestPlanTakesTheDefaultDatastoreWithoutFailureDomains(t *testing.T) {
 	}
 	if plan := Plan(seen, wanting(domain("a", vc2, "ds2")), false); len(plan) != 4 || plan[0].Server != vc2 || plan[2].Datastore != ds2 {
 		t.Errorf("a failure domain did not count more than the default: %+v", plan)
+	}
+}
+
+func TestPlanFindsADatastoreWhereTheDatacenterIsNotListed(t *testing.T) {
+	one := vcenter(vc1, func(one *vsphere.VCenter) { one.Datacenters = nil })
+	if diff := cmp.Diff(everything, Plan(snapshot(one), wanting(domain("a", vc1, "ds1")), false)); diff != "" {
+		t.Error(diff)
 	}
 }
 

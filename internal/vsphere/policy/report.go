@@ -48,40 +48,37 @@ type report struct {
 // report says how things are after what was done.
 func (r *run) report(all, lost []place) report {
 	next := report{name: Name(r.id), removed: r.removed, problems: r.problems, waits: r.waits}
+	add := func(reason, format string, args ...any) {
+		next.problems = append(next.problems, problem{reason: reason, message: fmt.Sprintf(format, args...)})
+	}
 	switch {
 	case r.id == "":
-		next.name, next.pending = "", true
-		next.problems = append(next.problems, problem{reason: NoInfrastructureName, message: "The Infrastructure cluster has no status.infrastructureName, " +
-			"which names the storage policy: see whether the installation has finished"})
+		next.name = ""
+		add(NoInfrastructureName, "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: see whether the "+
+			"installation has finished")
 		return next
 	case len(r.sites) == 0:
 		next.waits = append(next.waits, "The cloud configuration names no vCenter, so nobody knows where the storage policy is")
-	case !r.removed && len(all) == 0:
-		next.problems = append(next.problems, problem{reason: NoDatastore, message: "Neither the failure domains of the Infrastructure cluster nor " +
-			"the cloud configuration name a datastore: add a failure domain"})
-	}
-	for _, one := range lost {
-		if !r.removed {
-			next.problems = append(next.problems, problem{reason: VCenterNotConfigured, message: fmt.Sprintf(
-				"%s is in vCenter %s, which the cloud configuration lacks: add the vCenter there, or correct the failure domain", one, one.server)})
+	case r.removed:
+	case len(all) == 0:
+		add(NoDatastore, "Neither the failure domains of the Infrastructure cluster nor the cloud configuration name a datastore: add a failure domain")
+	default:
+		for _, one := range lost {
+			add(VCenterNotConfigured, "%s is in vCenter %s, which the cloud configuration lacks: add the vCenter there, or correct the failure domain",
+				one, one.server)
 		}
 	}
 	for _, s := range r.sites {
 		next.pending = next.pending || len(s.plan(r.removed)) > 0
-		if r.removed {
-			next.waitFor(s)
-			continue
+		switch {
+		case !r.removed:
+			next.problems = append(next.problems, s.problems()...)
+		case !s.answers():
+			next.waits = append(next.waits, fmt.Sprintf("vCenter %s has to answer, so that the storage policy can be deleted there%s",
+				s.Server, s.silence()))
 		}
-		next.problems = append(next.problems, s.problems()...)
 	}
 	return next
-}
-
-// waitFor adds what keeps the removal from going on in a vCenter whose last poll failed.
-func (r *report) waitFor(s *site) {
-	if !s.answers() {
-		r.waits = append(r.waits, fmt.Sprintf("vCenter %s has to answer, so that the storage policy can be deleted there%s", s.Server, s.silence()))
-	}
 }
 
 // silence is why the vCenter does not answer.
@@ -97,7 +94,6 @@ func (s *site) problems() (all []problem) {
 	add := func(reason, format string, args ...any) {
 		all = append(all, problem{reason: reason, message: fmt.Sprintf(format, args...)})
 	}
-	wanted, missing := s.wanted()
 	answered := *s
 	answered.Err = nil
 	switch {
@@ -123,23 +119,23 @@ func (s *site) problems() (all []problem) {
 		add(CategoryWithoutDatastores, "Tags of the category %s of vCenter %s can't be attached to datastores: add Datastore to its associable "+
 			"object types", category.Name, s.Server)
 	}
+	_, missing := s.wanted()
 	for _, one := range missing {
 		add(DatastoreNotFound, "%s names the datastore %q in the datacenter %q, which vCenter %s does not show: correct the name, or give the user %q "+
 			"System.Read on the datastore", one, one.datastore, one.datacenter, s.Server, s.User)
 	}
-	if extra := s.surplus(); len(extra) > 0 && len(missing) == 0 && len(wanted) > 0 && !s.blocked() {
-		if why := s.keeps(); why != "" {
-			add(DatastoreStillTagged, "No failure domain names %s of vCenter %s. They keep the tag %s, and get new volumes, as long as %s. Detach "+
-				"the tag there if they should not", s.paths(extra), s.Server, TagName(s.id), why)
-			all[len(all)-1].note = true
-		}
+	if why := s.keeps(); len(all) == 0 && why != "" {
+		add(DatastoreStillTagged, "No failure domain names the datastores %s of vCenter %s. They keep the tag %s, and get new volumes, as long as %s. "+
+			"Detach the tag there if they should not", s.paths(s.surplus()), s.Server, TagName(s.id), why)
+		all[0].note = true
 	}
 	return all
 }
 
-// keeps is why datastores that no failure domain names keep the tag; empty if they do not.
+// keeps is why datastores that no failure domain names keep the tag; empty if there is none.
 func (s *site) keeps() string {
 	switch needed := s.needed(); {
+	case len(s.surplus()) == 0:
 	case len(needed) > 0:
 		return fmt.Sprintf("other policies place by it (%s)", quoted(needed))
 	case s.inUse:
@@ -154,7 +150,7 @@ func (s *site) paths(refs []vsphere.Ref) string {
 		paths = append(paths, s.pathOf(ref))
 	}
 	slices.Sort(paths)
-	return "the datastores " + quoted(paths)
+	return quoted(paths)
 }
 
 // quoted lists names, of which any character may be part.
@@ -184,19 +180,19 @@ func (r report) state(before State, now time.Time) State {
 	} else {
 		next.Ready = !r.pending && len(serious) == 0
 	}
-	told := serious
-	if len(told) == 0 {
-		told = r.problems
+	shown := serious
+	if len(shown) == 0 {
+		shown = r.problems
 	}
-	if len(told) == 0 {
+	if len(shown) == 0 {
 		return next
 	}
-	next.Reason, next.Since = told[0].reason, now
-	if slices.ContainsFunc(told, func(one problem) bool { return one.reason == before.Reason }) {
+	next.Reason, next.Since = shown[0].reason, now
+	if slices.ContainsFunc(shown, func(one problem) bool { return one.reason == before.Reason }) {
 		next.Reason, next.Since = before.Reason, before.Since
 	}
 	var sentences []string
-	for _, one := range told {
+	for _, one := range shown {
 		sentences = append(sentences, one.message)
 	}
 	next.Message = strings.Join(sentences, ". ")

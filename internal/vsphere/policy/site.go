@@ -71,9 +71,8 @@ func needsLinked(other vsphere.VCenter, tagID string) bool {
 	if other.Answered.IsZero() {
 		return true
 	}
-	shared := (&site{VCenter: other}).hasTag(tagID)
 	attached := slices.ContainsFunc(other.Attachments, func(one vsphere.Attachment) bool { return one.TagID == tagID })
-	return shared && (attached || other.Err != nil)
+	return attached || other.Err != nil && (&site{VCenter: other}).hasTag(tagID)
 }
 
 func (s *site) hasTag(id string) bool {

@@ -58,7 +58,8 @@ func (s Step) deed(id string) Deed {
 	case Detach:
 		return Deed{eventDatastoreUntagged, fmt.Sprintf("Detached the tag %s from the datastore %q of vCenter %s", TagName(id), s.Name, s.Server)}
 	case DeleteTag:
-		return Deed{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s of vCenter %s, which no object had", s.Name, CategoryName(id), s.Server)}
+		return Deed{eventTagRemoved, fmt.Sprintf("Deleted the tag %s of the category %s of vCenter %s, which no object had",
+			s.Name, CategoryName(id), s.Server)}
 	default:
 		return Deed{eventCategoryRemoved, fmt.Sprintf("Deleted the tag category %s of vCenter %s, which had no other tag", s.Name, s.Server)}
 	}
