@@ -16,8 +16,6 @@ type Snapshot struct {
 	Taken time.Time
 	// VCenters are those of the configuration, in its order.
 	VCenters []VCenter
-	// Workspace is that of the configuration: the one place of a cluster without failure domains.
-	Workspace Workspace
 }
 
 // VCenter is what one vCenter has said. With Err, everything but Server and Insecure is of the last poll that worked, at Answered.

@@ -279,8 +279,6 @@ type bench struct {
 	all   []*standIn
 	deeds []Deed
 	now   time.Time
-	// workspace is that of the configuration.
-	workspace vsphere.Workspace
 }
 
 func newBench(want vsphere.Want, all ...*standIn) *bench {
@@ -297,7 +295,6 @@ func (b *bench) restart() {
 // sync polls, and acts.
 func (b *bench) sync(ctx context.Context) (again bool) {
 	seen, writers := snapshot(), map[string]vsphere.Writer{}
-	seen.Workspace = b.workspace
 	for _, one := range b.all {
 		polled := one.poll()
 		seen.VCenters = append(seen.VCenters, polled)

@@ -37,6 +37,8 @@ type Deed struct {
 type Keeper struct {
 	// Tell is called for each deed, after it was done. Nobody hears of a deed whose answer was lost.
 	Tell func(Deed)
+	// Wake, if set, is called when the state says something else. It must not block.
+	Wake func()
 	Now  func() time.Time
 
 	mutex   sync.Mutex
@@ -87,9 +89,6 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 			r.work(ctx, s)
 		}
 	}
-	if ctx.Err() != nil || len(all) == 0 && !removed {
-		return false
-	}
 	for step := range r.unsure {
 		// A step whose answers are always lost is tried at the pace of the schedule.
 		again = again || !k.unsure[step]
@@ -98,16 +97,24 @@ func (k *Keeper) Sync(ctx context.Context, seen vsphere.Snapshot, want vsphere.W
 	for _, s := range all {
 		k.inUse[s.Server] = s.inUse
 	}
-	return k.publish(removed, r.report(places(seen, want), lost)) || again || r.changed
+	again = again || r.changed
+	if ctx.Err() != nil || len(all) == 0 && !removed {
+		return again
+	}
+	return k.publish(removed, r.report(places(want), lost)) || again
 }
 
 // publish keeps a state, unless it answers what is asked no more. Then it returns true.
 func (k *Keeper) publish(removed bool, next report) (outdated bool) {
 	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	if k.removed != removed {
-		return true
+	before := k.state
+	if outdated = k.removed != removed; !outdated {
+		k.state = next.state(before, k.Now())
 	}
-	k.state = next.state(k.state, k.Now())
-	return false
+	changed := k.state != before
+	k.mutex.Unlock()
+	if changed && k.Wake != nil {
+		k.Wake()
+	}
+	return outdated
 }

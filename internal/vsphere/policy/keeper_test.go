@@ -62,7 +62,7 @@ func TestThePolicyIsMadeAsThePredecessorMakesIt(t *testing.T) {
 	if diff := cmp.Diff(vsphere.VCenter{
 		Categories: []vsphere.Category{{
 			ID: made.Categories[0].ID, Name: categoryName, Description: "Added by openshift-install do not remove", Cardinality: "SINGLE",
-			Types: []string{"urn:vim25:Datastore", "urn:vim25:Folder", "urn:vim25:ResourcePool", "urn:vim25:StoragePod", "urn:vim25:VirtualMachine"},
+			Types: []string{"Datastore", "Folder", "ResourcePool", "StoragePod", "VirtualMachine"},
 		}},
 		Tags: []vsphere.Tag{{
 			ID: made.Tags[0].ID, Name: tagName, Description: "Added by openshift-install do not remove", CategoryID: made.Categories[0].ID,
@@ -241,5 +241,29 @@ func TestAnEndingOperatorChangesNothing(t *testing.T) {
 	cancel()
 	if b.sync(ctx) || b.writes() != 0 || b.State() != (State{}) {
 		t.Errorf("%d writes, %+v", b.writes(), b.State())
+	}
+}
+
+func TestAPollThatEndsInBetweenIsRepeatedSoon(t *testing.T) {
+	b := newBench(onDS1, newStandIn(vcenter(vc1), nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	b.Tell = func(Deed) { cancel() }
+	if !b.sync(ctx) || b.writes() != 1 || b.State() != (State{}) {
+		t.Errorf("%d writes, %+v", b.writes(), b.State())
+	}
+}
+
+func TestWhoNeedsTheStateIsWokenWhenItChanges(t *testing.T) {
+	b := newBench(onDS1, newStandIn(vcenter(vc1), nil))
+	woken := 0
+	b.Wake = func() {
+		if b.State().Ready {
+			woken++
+		}
+	}
+	b.settle(t)
+	b.settle(t)
+	if woken != 1 {
+		t.Errorf("woken %d times", woken)
 	}
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
@@ -12,10 +11,8 @@ import (
 // The installer makes category and tag of the same names for VMs and folders, and finds by them what it deletes with a cluster.
 const (
 	// description is what both write on category and tag. It is compared, so it has to be the same to the letter.
-	description = "Added by openshift-install do not remove"
-	single      = "SINGLE"
-	// typePrefix is before the names of types in some answers, and not in others.
-	typePrefix    = "urn:vim25:"
+	description   = "Added by openshift-install do not remove"
+	single        = "SINGLE"
 	datastoreType = "Datastore"
 )
 
@@ -34,11 +31,7 @@ func types() []string {
 }
 
 func categoryOf(id string) vsphere.Category {
-	one := vsphere.Category{Name: CategoryName(id), Description: description, Cardinality: single}
-	for _, kind := range types() {
-		one.Types = append(one.Types, typePrefix+kind)
-	}
-	return one
+	return vsphere.Category{Name: CategoryName(id), Description: description, Cardinality: single, Types: types()}
 }
 
 func tagOf(id, categoryID string) vsphere.Tag {
@@ -66,7 +59,7 @@ func takesDatastores(one vsphere.Category) bool {
 
 func allows(have []string, wanted ...string) bool {
 	for _, kind := range wanted {
-		if !slices.ContainsFunc(have, func(one string) bool { return strings.TrimPrefix(one, typePrefix) == kind }) {
+		if !slices.Contains(have, kind) {
 			return false
 		}
 	}

@@ -230,17 +230,6 @@ func TestPlanFindsDatastoresByTheNamesThatPeopleWrite(t *testing.T) {
 	}
 }
 
-func TestPlanTakesTheDefaultDatastoreWithoutFailureDomains(t *testing.T) {
-	seen := snapshot(vcenter(vc1), vcenter(vc2))
-	seen.Workspace = vsphere.Workspace{Server: vc1, Datacenter: "dc1", Datastore: "ds1"}
-	if diff := cmp.Diff(everything, Plan(seen, wanting(), false)); diff != "" {
-		t.Error(diff)
-	}
-	if plan := Plan(seen, wanting(domain("a", vc2, "ds2")), false); len(plan) != 4 || plan[0].Server != vc2 || plan[2].Datastore != ds2 {
-		t.Errorf("a failure domain did not count more than the default: %+v", plan)
-	}
-}
-
 func TestPlanFindsADatastoreWhereTheDatacenterIsNotListed(t *testing.T) {
 	one := vcenter(vc1, func(one *vsphere.VCenter) { one.Datacenters = nil })
 	if diff := cmp.Diff(everything, Plan(snapshot(one), wanting(domain("a", vc1, "ds1")), false)); diff != "" {

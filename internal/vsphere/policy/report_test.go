@@ -24,7 +24,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			message: "The Infrastructure cluster has no status.infrastructureName, which names the storage policy: see whether the installation has finished",
 		},
 		"no datastore": {
-			want: wanting(), reason: "NoDatastore",
+			want: wanting(domain("", vc1, "")), reason: "NoDatastore",
 			message: "Neither the failure domains of the Infrastructure cluster nor the cloud configuration name a datastore: add a failure domain",
 		},
 		"no such vCenter": {
@@ -43,7 +43,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 				`types are. Rename or delete it, or set its description to "Added by openshift-install do not remove"`,
 		},
 		"a category without datastores": {
-			change: func(one *vsphere.VCenter) { one.Categories[0].Types = []string{"urn:vim25:VirtualMachine"} }, want: onDS1,
+			change: func(one *vsphere.VCenter) { one.Categories[0].Types = []string{"VirtualMachine"} }, want: onDS1,
 			reason: "TagCategoryWithoutDatastores",
 			message: "Tags of the category openshift-ci-7x2kq of vCenter vc1.example.com can't be attached to datastores: add Datastore to its " +
 				"associable object types",
@@ -99,7 +99,7 @@ func TestTheStateSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 
 func TestTheDefaultDatastoreThatIsMissingIsNamed(t *testing.T) {
 	b, _ := installed(t)
-	b.want, b.workspace = wanting(), vsphere.Workspace{Server: vc1, Datacenter: "dc1", Datastore: "ds9"}
+	b.want = wanting(domain("", vc1, "ds9"))
 	b.sync(t.Context())
 	if got, want := b.State().Message, `The default of the cloud configuration names the datastore "ds9" in the datacenter "dc1", `; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, not %s", got, want)

@@ -135,7 +135,7 @@ func (r *run) unattached(ctx context.Context, step Step) (bool, error) {
 // failed notes why a step was not done, and the privilege that is needed if that is why.
 func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, err error) vsphere.Reason {
 	reason := vsphere.ReasonOf(err)
-	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason == vsphere.InvalidAnswer {
+	if ctx.Err() != nil || r.changed && (step.Verb == CreateCategory || step.Verb == CreateTag) && reason != vsphere.NotAuthorized {
 		// In linked mode, it was just created through another vCenter: the next poll shows it.
 		return reason
 	}
@@ -147,9 +147,9 @@ func (r *run) failed(ctx context.Context, s *site, step Step, privilege string, 
 	return reason
 }
 
-// mayBeDone tells whether a change that failed so may have been made all the same.
+// mayBeDone tells whether a change that failed so may have been made all the same, or the last poll may be outdated.
 func mayBeDone(reason vsphere.Reason) bool {
-	return reason == vsphere.Timeout || reason == vsphere.NoConnection || reason == vsphere.InvalidAnswer
+	return reason != vsphere.NotAuthorized && reason != vsphere.LoginRefused && reason != vsphere.Overloaded
 }
 
 // why is the last part of an error, whose first parts say where it was.

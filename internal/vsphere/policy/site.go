@@ -10,7 +10,7 @@ import (
 
 // place is where a failure domain has its volumes.
 type place struct {
-	// domain is the name of the failure domain; empty for the default of the configuration.
+	// domain is the name of the failure domain. That of the configuration's default has none.
 	domain                        string
 	server, datacenter, datastore string
 }
@@ -41,7 +41,7 @@ func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place)
 		}
 		all = append(all, s)
 	}
-	for _, one := range places(seen, want) {
+	for _, one := range places(want) {
 		at := slices.IndexFunc(all, func(s *site) bool { return strings.EqualFold(s.Server, one.server) })
 		if at < 0 {
 			lost = append(lost, one)
@@ -52,15 +52,14 @@ func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place)
 	return all, lost
 }
 
-// places are those of all failure domains. Without any, the default of the configuration is the only one.
-func places(seen vsphere.Snapshot, want vsphere.Want) (all []place) {
+// places are those of all failure domains.
+func places(want vsphere.Want) (all []place) {
 	for _, domain := range want.FailureDomains {
-		all = append(all, place{
-			domain: domain.Name, server: domain.Server, datacenter: domain.Topology.Datacenter, datastore: domain.Topology.Datastore,
-		})
-	}
-	if len(all) == 0 && seen.Workspace.Datastore != "" {
-		all = append(all, place{server: seen.Workspace.Server, datacenter: seen.Workspace.Datacenter, datastore: seen.Workspace.Datastore})
+		if domain.Topology.Datastore != "" {
+			all = append(all, place{
+				domain: domain.Name, server: domain.Server, datacenter: domain.Topology.Datacenter, datastore: domain.Topology.Datastore,
+			})
+		}
 	}
 	return all
 }
