@@ -116,7 +116,7 @@ func (s *site) blocked() bool {
 
 // surplus are the datastores that have the tag, and that no failure domain names. They lose it only if every failure domain's datastore was
 // found, because a list that lacks one may lack more. They keep it while anything uses the policy: a vCenter does not say on which datastore that
-// is. It would then violate its policy, and administrators tag a second datastore of a failure domain by hand.
+// is. It would then violate its policy, and an administrator may have tagged a second datastore by hand.
 func (s *site) surplus() []vsphere.Ref {
 	wanted, _ := s.wanted()
 	tagged, _ := s.tagged()
