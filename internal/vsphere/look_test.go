@@ -197,29 +197,31 @@ func TestGroupsOfHostsAreReadWhereAFailureDomainIsOne(t *testing.T) {
 	}
 }
 
-// fill adds VMs that are copies of one. Making each would take a minute.
-func (c *center) fill(t *testing.T, count int) {
-	t.Helper()
+// fill adds hosts and VMs that are copies of one. Making each would take a minute.
+func (c *center) fill(hosts, machines int) {
 	context := c.model.Service.Context
-	folder, is := context.Map.Any("Datacenter").(*simulator.Datacenter)
-	if !is {
-		t.Fatal("no datacenter")
+	cluster := context.Map.Any("ClusterComputeResource").(*simulator.ClusterComputeResource)
+	host := context.Map.Get(cluster.Host[0]).(*simulator.HostSystem)
+	vm := context.Map.Get(host.Vm[0]).(*simulator.VirtualMachine)
+	for i := range hosts {
+		made := *host
+		made.Self.Value, made.Name, made.Vm = fmt.Sprintf("host-1%04d", i), fmt.Sprintf("copy-%d", i), nil
+		context.Map.PutEntity(cluster, &made)
+		cluster.Host = append(cluster.Host, made.Self)
 	}
-	one := context.Map.Any("VirtualMachine").(*simulator.VirtualMachine)
-	for i := range count {
-		vm, configuration := *one, *one.Config
-		vm.Self.Value = fmt.Sprintf("vm-1%04d", i)
+	folder := context.Map.Get(*vm.Parent).(*simulator.Folder)
+	for i := range machines {
+		made, configuration := *vm, *vm.Config
+		made.Self.Value, made.Name, made.Config = fmt.Sprintf("vm-1%04d", i), fmt.Sprintf("copy-%d", i), &configuration
 		configuration.Uuid = fmt.Sprintf("11111111-0000-0000-0000-%012d", i)
-		vm.Config, vm.Name = &configuration, fmt.Sprintf("copy-%d", i)
-		context.Map.PutEntity(context.Map.Get(folder.VmFolder).(mo.Entity), &vm)
-		parent := context.Map.Get(folder.VmFolder).(*simulator.Folder)
-		parent.ChildEntity = append(parent.ChildEntity, vm.Self)
+		context.Map.PutEntity(folder, &made)
+		folder.ChildEntity = append(folder.ChildEntity, made.Self)
 	}
 }
 
 func TestALargeVCenterCostsFewRequests(t *testing.T) {
-	c := startCenter(t, 1, func(model *simulator.Model) { model.Host, model.ClusterHost, model.Machine = 0, 200, 1 })
-	c.fill(t, 1999)
+	c := startCenter(t, 1, func(model *simulator.Model) { model.Host, model.ClusterHost, model.Machine = 0, 1, 1 })
+	c.fill(199, 1999)
 	s := newScene(t, c)
 	s.want.UUIDs = c.machines()
 	if len(s.want.UUIDs) != 2000 {
