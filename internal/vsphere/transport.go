@@ -70,6 +70,16 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // failed makes a sentence of it, and needs its type.
 	}
 	t.count(response.StatusCode)
+	// SOAP has its faults in answers with status 500. What another status means, govmomi does not tell.
+	soap := !strings.HasPrefix(request.URL.Path, restPath)
+	if soap && response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
+		_ = response.Body.Close()
+		failure := statusError(response.StatusCode)
+		if failure.Reason == Conflict {
+			failure.Reason = InvalidAnswer
+		}
+		return nil, failure
+	}
 	response.Body = &bounded{ReadCloser: response.Body, left: maxAnswer}
 	return response, nil
 }
