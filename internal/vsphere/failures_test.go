@@ -177,6 +177,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 	body := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 	}
+	c := startCenter(t, 1, nil)
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		reason vsphere.Reason
@@ -213,34 +214,30 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 			}
 		}, vsphere.Timeout, "in time", true, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := startCenter(t, 1, nil)
-			for asked, wanted := range map[string]bool{"CreateContainerView": tc.soap, "PbmQueryProfile": tc.soap, "GET /tagging/category": tc.rest, "Login": tc.soap} {
-				if !wanted {
-					continue
-				}
-				s := newScene(t, c)
-				if name == "slow" {
-					s.Timeout = 300 * time.Millisecond
-				}
-				c.setFault(func(w http.ResponseWriter, r *http.Request, now string) bool {
-					if strings.TrimSpace(now) != asked {
-						return false
-					}
-					tc.answer(w, r)
-					return true
-				})
-				failure := s.fails()
-				text := fmt.Sprintf("%v %+v %#v %q", failure, failure, failure, failure)
-				if failure.Reason != tc.reason || !strings.Contains(text, tc.says) || strings.Contains(text, "secret text") || strings.Contains(text, "s3cret") {
-					t.Errorf("%s: %s, want %s: %s", asked, failure.Reason, tc.reason, text)
-				}
-				if failure.Server != c.host || failure.What == "" {
-					t.Errorf("%s: %+v", asked, text)
-				}
+		for asked, wanted := range map[string]bool{"CreateContainerView": tc.soap, "PbmQueryProfile": tc.soap, "GET /tagging/category": tc.rest, "Login": tc.soap} {
+			if !wanted {
+				continue
 			}
-		})
+			s := newScene(t, c)
+			if name == "slow" {
+				s.Timeout = 300 * time.Millisecond
+			}
+			c.setFault(func(w http.ResponseWriter, r *http.Request, now string) bool {
+				if strings.TrimSpace(now) != asked {
+					return false
+				}
+				tc.answer(w, r)
+				return true
+			})
+			failure := s.fails()
+			text := fmt.Sprintf("%v %+v %#v %q", failure, failure, failure, failure)
+			if failure.Reason != tc.reason || !strings.Contains(text, tc.says) || strings.Contains(text, "secret text") || strings.Contains(text, "s3cret") {
+				t.Errorf("%s of %s: %s, want %s: %s", name, asked, failure.Reason, tc.reason, text)
+			}
+			if failure.Server != c.host || failure.What == "" {
+				t.Errorf("%s of %s: %s", name, asked, text)
+			}
+		}
 	}
 }
 
