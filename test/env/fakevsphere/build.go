@@ -82,12 +82,17 @@ func (v *VCenter) addCluster(ctx *simulator.Context, folder *object.Folder, data
 		}
 		v.place(at+"/Resources/"+name, child.Reference())
 	}
+	var tasks []*object.Task
 	for _, host := range cluster.Hosts {
 		task, err := made.AddHost(ctx, types.HostConnectSpec{HostName: host.Name}, true, nil, nil)
 		if err != nil {
 			return fmt.Errorf("host %s: %w", host.Name, err)
 		}
-		info, err := task.WaitForResult(ctx, nil)
+		tasks = append(tasks, task)
+	}
+	// Waiting for each before the next would take 20 ms more each.
+	for i, host := range cluster.Hosts {
+		info, err := tasks[i].WaitForResult(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("host %s: %w", host.Name, err)
 		}
@@ -115,7 +120,14 @@ func swap[T any, P interface {
 }
 
 // with is a list and one more.
-func with[T any](list []T, one T) []T { return append(slices.Clone(list), one) }
+func with(list []types.ManagedObjectReference, one types.ManagedObjectReference) []types.ManagedObjectReference {
+	return append(slices.Clone(list), one)
+}
+
+// without is a list and one less.
+func without(list []types.ManagedObjectReference, one types.ManagedObjectReference) []types.ManagedObjectReference {
+	return slices.DeleteFunc(slices.Clone(list), func(other types.ManagedObjectReference) bool { return other == one })
+}
 
 // SetVersion changes version, build and API version of the vCenter itself.
 func (v *VCenter) SetVersion(version, build, api string) {

@@ -76,7 +76,7 @@ type Groups struct {
 type Rule struct{ Name, VMs, Hosts string }
 
 // place is where a VM is, to replace it.
-type place struct{ cluster, datacenter string }
+type place struct{ cluster string }
 
 // Small is an inventory of one datacenter dc1 with a cluster cluster1: hosts esx1 to esx3, datastores ds1 and ds2, a folder infra-x1 with VMs
 // node1 to node3, and a resource pool pool1.
@@ -110,7 +110,7 @@ func Large(hosts, vms int) []Datacenter {
 	return []Datacenter{dc}
 }
 
-// UUID is that of a VM without one of its own.
+// uuid is that of something at a path that has none of its own.
 func (v *VCenter) uuid(path string) string {
 	sum := sha256.Sum256([]byte(v.Server + path))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
@@ -166,9 +166,14 @@ func (v *VCenter) place(path string, object types.ManagedObjectReference) {
 	v.set(func() { v.objects[path], v.places[object] = object, path })
 }
 
+// displace forgets an object, and takes its tags from it as a vCenter does.
 func (v *VCenter) displace(path string) {
 	v.set(func() {
+		for _, objects := range v.attached {
+			delete(objects, v.objects[path])
+		}
 		delete(v.places, v.objects[path])
 		delete(v.objects, path)
+		delete(v.vms, path)
 	})
 }

@@ -33,21 +33,33 @@ func (v *VCenter) AddVM(cluster string, vm VM) (path string) {
 	ref, folder := made.Self, v.Ref(in)
 	made.Parent = &folder
 	v.place(path, ref)
-	v.set(func() { v.vms[path] = place{cluster: cluster, datacenter: datacenter} })
+	v.set(func() { v.vms[path] = place{cluster: cluster} })
 	v.configure(&made.VirtualMachine, path, vm)
 	v.registry.Put(made)
 	swap(v, folder, func(f *simulator.Folder) { f.ChildEntity = with(f.ChildEntity, ref) })
-	swap(v, *made.Runtime.Host, func(h *simulator.HostSystem) { h.Vm = with(h.Vm, ref) })
-	swap(v, *made.ResourcePool, func(p *simulator.ResourcePool) { p.Vm = with(p.Vm, ref) })
+	v.enlist(made, with)
 	return path
 }
 
-// SetVM changes the VM at a path: all but its name, its folder and its place in the cluster's lists.
+// SetVM changes the VM at a path: all but its name and its folder. UUID, host and pool stay where they are empty.
 func (v *VCenter) SetVM(path string, vm VM) {
 	v.placing.Lock()
 	defer v.placing.Unlock()
-	vm.Name = path[strings.LastIndex(path, "/")+1:]
-	swap(v, v.Ref(path), func(m *simulator.VirtualMachine) { v.configure(&m.VirtualMachine, path, vm) })
+	old, found := v.machine(path)
+	if !found {
+		return
+	}
+	vm.Name = old.Name
+	swap(v, old.Self, func(m *simulator.VirtualMachine) { v.configure(&m.VirtualMachine, path, vm) })
+	changed, _ := v.machine(path)
+	v.enlist(old, without)
+	v.enlist(changed, with)
+}
+
+// enlist changes the lists of VMs that the host and the pool of one have.
+func (v *VCenter) enlist(vm *simulator.VirtualMachine, change func(list []types.ManagedObjectReference, one types.ManagedObjectReference) []types.ManagedObjectReference) {
+	swap(v, *vm.Runtime.Host, func(h *simulator.HostSystem) { h.Vm = change(h.Vm, vm.Self) })
+	swap(v, *vm.ResourcePool, func(p *simulator.ResourcePool) { p.Vm = change(p.Vm, vm.Self) })
 }
 
 // RemoveVM removes the VM at a path.
@@ -58,12 +70,8 @@ func (v *VCenter) RemoveVM(path string) {
 	if !found {
 		return
 	}
-	gone := func(list []types.ManagedObjectReference) []types.ManagedObjectReference {
-		return slices.DeleteFunc(slices.Clone(list), func(one types.ManagedObjectReference) bool { return one == vm.Self })
-	}
-	swap(v, *vm.Parent, func(f *simulator.Folder) { f.ChildEntity = gone(f.ChildEntity) })
-	swap(v, *vm.Runtime.Host, func(h *simulator.HostSystem) { h.Vm = gone(h.Vm) })
-	swap(v, *vm.ResourcePool, func(p *simulator.ResourcePool) { p.Vm = gone(p.Vm) })
+	swap(v, *vm.Parent, func(f *simulator.Folder) { f.ChildEntity = without(f.ChildEntity, vm.Self) })
+	v.enlist(vm, without)
 	v.registry.Remove(&simulator.Context{Map: v.registry}, vm.Self)
 	v.displace(path)
 }
@@ -84,11 +92,17 @@ func (v *VCenter) hostOf(cluster, name string) types.ManagedObjectReference {
 func (v *VCenter) configure(made *mo.VirtualMachine, path string, vm VM) {
 	var at place
 	v.set(func() { at = v.vms[path] })
-	host, pool := v.hostOf(at.cluster, vm.Host), v.Ref(at.cluster+"/Resources")
-	if vm.Pool != "" {
-		pool = v.Ref(at.cluster + "/Resources/" + vm.Pool)
-	}
+	host, pool := v.hostOf(at.cluster, vm.Host), v.Ref(strings.TrimSuffix(at.cluster+"/Resources/"+vm.Pool, "/"))
 	uuid, version := cmp.Or(vm.UUID, v.uuid(path)), fmt.Sprintf("vmx-%02d", cmp.Or(vm.Hardware, 19))
+	if made.Config != nil {
+		uuid = cmp.Or(vm.UUID, made.Config.Uuid)
+		if vm.Host == "" {
+			host = *made.Runtime.Host
+		}
+		if vm.Pool == "" {
+			pool = *made.ResourcePool
+		}
+	}
 	settings := map[string]string{"disk.enableUUID": "TRUE"}
 	if vm.DiskUUIDOff {
 		settings["disk.enableUUID"] = "FALSE"

@@ -2,6 +2,7 @@ package fakevsphere
 
 import (
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/vpx"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -47,9 +48,10 @@ func (c *collector) RetrieveProperties(ctx *simulator.Context, r *types.Retrieve
 	return body
 }
 
+// of is the vCenter that a call reached. The collector of a session is made without one.
 func of(ctx *simulator.Context) *VCenter {
-	here, _ := ctx.Map.Get(selfReference()).(*self)
-	return here.vcenter
+	manager, _ := ctx.Map.Get(*vpx.ServiceContent.AuthorizationManager).(*authorization)
+	return manager.vcenter
 }
 
 // readable is what a session may read.

@@ -11,17 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// self leads from a request to its vCenter.
-type self struct{ vcenter *VCenter }
-
-// selfReference is where a registry has it.
-func selfReference() types.ManagedObjectReference {
-	return types.ManagedObjectReference{Type: "Fake", Value: "vcenter"}
-}
-
-// Reference is what the registry asks.
-func (*self) Reference() types.ManagedObjectReference { return selfReference() }
-
 // admit decides before each SOAP call whether it is carried out. The simulator calls it.
 //
 // Without a session a vCenter answers NotAuthenticated to everything but the service content and the login, also to reads of properties,

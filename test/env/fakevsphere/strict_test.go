@@ -1,17 +1,19 @@
 package fakevsphere
 
 import (
-	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vmware/govmomi/object"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -156,4 +158,200 @@ func TestNamesOfPoliciesCategoriesAndTagsAreTakenOnce(t *testing.T) {
 	}
 }
 
-var _ = []any{http.StatusOK, rest.Path, context.Canceled}
+// Who deletes a policy and looks at the error alone takes a refusal for a success.
+func TestAPolicyInUseStaysAndOneThatIsNotIsChangedAndDeleted(t *testing.T) {
+	v := start(t, Options{})
+	c, ctx := signIn(t, v), t.Context()
+	v.Tag("openshift-x1", "x1", "/dc1/datastore/ds1")
+	v.Tag("openshift-x1", "x2")
+	made, err := c.policies.CreateProfile(ctx, policySpec("openshift-storage-policy-x1", "openshift-x1", "x1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []pbmtypes.PbmProfileId{*made}
+	v.SetInUse("openshift-storage-policy-x1", "6000c29a", "6000c29b")
+	users, err := c.policies.QueryAssociatedEntities(ctx, ids)
+	if err != nil || len(users) != 2 || users[0].Object.Key != "6000c29a" {
+		t.Errorf("%+v, %v", users, err)
+	}
+	if one, err := c.policies.QueryAssociatedEntity(ctx, *made, "virtualMachine"); err != nil || len(one) != 0 {
+		t.Errorf("VMs: %+v, %v", one, err)
+	}
+	outcomes, err := c.policies.DeleteProfile(ctx, ids)
+	if err != nil || len(outcomes) != 1 || outcomes[0].Fault == nil {
+		t.Fatalf("%+v, %v", outcomes, err)
+	}
+	if _, inUse := outcomes[0].Fault.Fault.(pbmtypes.PbmResourceInUse); !inUse {
+		t.Errorf("%T", outcomes[0].Fault.Fault)
+	}
+	update := pbmtypes.PbmCapabilityProfileUpdateSpec{Description: "of x1", Constraints: byTag("openshift-x1", "x1", "x2")}
+	if err := c.policies.UpdateProfile(ctx, *made, update); err != nil {
+		t.Error(err)
+	}
+	want := Policy{
+		ID: made.UniqueId, Name: "openshift-storage-policy-x1", Description: "of x1", Generation: 1,
+		Tags: []PolicyTags{{Category: "openshift-x1", Names: []string{"x1", "x2"}}},
+	}
+	if diff := cmp.Diff(want, v.Policies()["openshift-storage-policy-x1"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"category openshift-x1", "policy openshift-storage-policy-x1", "tag openshift-x1/x1", "tag openshift-x1/x1 on /dc1/datastore/ds1",
+		"tag openshift-x1/x2",
+	}, v.Left("x1")); diff != "" {
+		t.Error(diff)
+	}
+	other, err := c.policies.CreateProfile(ctx, policySpec("other", "openshift-x1", "x1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.policies.UpdateProfile(ctx, *other, pbmtypes.PbmCapabilityProfileUpdateSpec{Name: "openshift-storage-policy-x1"})
+	if _, refused := fault(err).(pbmtypes.PbmDuplicateName); !refused {
+		t.Errorf("a policy gets the name of another: %v", err)
+	}
+	v.SetInUse("openshift-storage-policy-x1")
+	if outcomes, err := c.policies.DeleteProfile(ctx, ids); err != nil || outcomes[0].Fault != nil || len(v.Policies()) != 1 {
+		t.Errorf("%+v, %v, left are %v", outcomes, err, v.Policies())
+	}
+	outcomes, err = c.policies.DeleteProfile(ctx, ids)
+	if _, absent := outcomes[0].Fault.Fault.(pbmtypes.PbmFaultNotFound); err != nil || !absent {
+		t.Errorf("once more: %+v, %v", outcomes, err)
+	}
+	if _, err := c.policies.RetrieveContent(ctx, ids); err == nil {
+		t.Error("a policy that is not there was read")
+	}
+	all, err := c.policies.QueryProfile(ctx, pbmtypes.PbmProfileResourceType{ResourceType: "STORAGE"}, "REQUIREMENT")
+	if err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestWhoLacksAPrivilegeIsToldSoAndRefused(t *testing.T) {
+	v := start(t, Options{})
+	v.SetUser("all@vsphere.local", "b")
+	c, ctx := signIn(t, v), t.Context()
+	manager := object.NewAuthorizationManager(c.soap)
+	datastore := v.Ref("/dc1/datastore/ds1")
+	v.Tag("c", "t")
+	tagID := v.Tags()["c/t"].ID
+	v.Deny(v.User, "/", "InventoryService.Tagging.CreateTag", "StorageProfile.Update")
+	v.Deny(v.User, "/dc1/datastore/ds1", "Datastore.FileManagement", "InventoryService.Tagging.ObjectAttachable")
+	asked := []string{"Datastore.FileManagement", "Datastore.Browse"}
+	for user, want := range map[string][]bool{v.User: {false, true}, `VSPHERE.LOCAL\all`: {true, true}, "nobody@vsphere.local": {false, false}} {
+		got, err := manager.HasUserPrivilegeOnEntities(ctx, []ref{datastore}, user, asked)
+		if err != nil || len(got) != 1 || len(got[0].PrivAvailability) != 2 {
+			t.Fatalf("%s: %+v, %v", user, got, err)
+		}
+		for i, one := range got[0].PrivAvailability {
+			if one.PrivId != asked[i] || one.IsGranted != want[i] {
+				t.Errorf("%s: %+v", user, one)
+			}
+		}
+		listed, err := manager.FetchUserPrivilegeOnEntities(ctx, []ref{datastore}, user)
+		if err != nil || slices.Contains(listed[0].Privileges, asked[0]) != want[0] || slices.Contains(listed[0].Privileges, asked[1]) != want[1] {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if _, err := manager.FetchUserPrivilegeOnEntities(ctx, []ref{{Type: "Datastore", Value: "datastore-0"}}, v.User); fault(err) == nil {
+		t.Error("privileges on an object that is not there")
+	}
+	_, err := c.tags.CreateTag(ctx, &tags.Tag{Name: "u", CategoryID: "c"})
+	if !rest.IsStatusError(err, http.StatusForbidden) {
+		t.Errorf("a tag: %v", err)
+	}
+	if err := c.tags.AttachTag(ctx, tagID, datastore); !rest.IsStatusError(err, http.StatusForbidden) {
+		t.Errorf("attach it: %v", err)
+	}
+	if err := c.tags.AttachTag(ctx, tagID, v.Ref("/dc1/datastore/ds2")); err != nil {
+		t.Errorf("attach it to another: %v", err)
+	}
+	_, err = c.policies.CreateProfile(ctx, policySpec("p", "c", "t"))
+	if got, refused := fault(err).(types.NoPermission); !refused || got.PrivilegeId != "StorageProfile.Update" {
+		t.Errorf("a policy: %v", err)
+	}
+	v.Deny(v.User, "TaskManager", "System.View")
+	tasks, err := view.NewManager(c.soap).CreateTaskView(ctx, c.soap.ServiceContent.TaskManager)
+	if err == nil {
+		err = tasks.Collect(ctx, func([]types.TaskInfo) {})
+	}
+	if _, refused := fault(err).(types.NoPermission); !refused {
+		t.Errorf("tasks: %v", err)
+	}
+	v.Allow(v.User)
+	if _, err := c.policies.CreateProfile(ctx, policySpec("p", "c", "t")); err != nil {
+		t.Errorf("with all privileges: %v", err)
+	}
+}
+
+func TestTagsGoOnlyWhereTheirCategoryLetsThem(t *testing.T) {
+	v := start(t, Options{})
+	c, ctx := signIn(t, v), t.Context()
+	id, err := c.tags.CreateCategory(ctx, &tags.Category{Name: "c", Cardinality: "SINGLE", AssociableTypes: []string{"urn:vim25:Datastore"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for _, name := range []string{"a", "b"} {
+		tag, err := c.tags.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, tag)
+	}
+	const one, invalid = "/dc1/datastore/ds1", "invalid_argument"
+	if err := c.tags.AttachTag(ctx, made[0], v.Ref(one)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a second tag of a category of one": {c.tags.AttachTag(ctx, made[1], v.Ref(one)), invalid},
+		"an object of another type":         {c.tags.AttachTag(ctx, made[1], v.Ref("/dc1")), invalid},
+		"an object that is not there":       {c.tags.AttachTag(ctx, made[1], ref{Type: "Datastore", Value: "datastore-0"}), "403"},
+		"a tag that is not there":           {c.tags.AttachTag(ctx, "urn:vmomi:InventoryServiceTag:x:GLOBAL", v.Ref(one)), "404"},
+		"a category of no cardinality":      {second(c.tags.CreateCategory(ctx, &tags.Category{Name: "d"})), invalid},
+		"a tag of no category":              {second(c.tags.CreateTag(ctx, &tags.Tag{Name: "d", CategoryID: "urn:vmomi:InventoryServiceCategory:x:GLOBAL"})), "404"},
+		"fewer types":                       {c.tags.UpdateCategory(ctx, &tags.Category{ID: id, AssociableTypes: []string{"Folder"}}), invalid},
+		"what the simulator takes":          {c.tags.AttachMultipleTagsToObject(ctx, made, v.Ref(one)), "404"},
+	} {
+		if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, tc.err)
+		}
+	}
+	// The status is 200, also where nothing was attached: the answer must be read.
+	request := c.rest.Resource("/com/vmware/cis/tagging/tag-association").WithID(made[1]).WithAction("attach-tag-to-multiple-objects")
+	objects := map[string]any{"object_ids": []moid{{"Datastore", v.Ref(one).Value}, {"Datastore", v.Ref("/dc1/datastore/ds2").Value}}}
+	var batch struct {
+		Success bool `json:"success"`
+		Errors  []struct {
+			ID string `json:"id"`
+		} `json:"error_messages"`
+	}
+	if err := c.rest.Do(ctx, request.Request(http.MethodPost, objects), &batch); err != nil || batch.Success || len(batch.Errors) != 1 {
+		t.Errorf("%+v, %v", batch, err)
+	}
+	want := map[string][]string{"c/a": {one}, "c/b": {"/dc1/datastore/ds2"}}
+	if diff := cmp.Diff(want, v.Attachments()); diff != "" {
+		t.Error(diff)
+	}
+	listed, err := c.tags.ListAttachedObjectsOnTags(ctx, made)
+	if err != nil || len(listed) != 2 || listed[1].ObjectIDs[0].Reference() != v.Ref("/dc1/datastore/ds2") {
+		t.Errorf("%+v, %v", listed, err)
+	}
+	on, err := c.tags.ListAttachedTagsOnObjects(ctx, []mo.Reference{v.Ref(one), v.Ref("/dc1")})
+	if err != nil || len(on) != 2 || len(on[0].TagIDs) != 1 || len(on[1].TagIDs) != 0 {
+		t.Errorf("%+v, %v", on, err)
+	}
+	if tagsOf, err := c.tags.ListTagsForCategory(ctx, id); err != nil || len(tagsOf) != 2 {
+		t.Errorf("%v, %v", tagsOf, err)
+	}
+	if err := c.tags.DetachTag(ctx, made[0], v.Ref(one)); err != nil || len(v.Attachments()) != 1 {
+		t.Errorf("%v, %v", v.Attachments(), err)
+	}
+	if err := c.tags.DeleteCategory(ctx, &tags.Category{ID: id}); err != nil || len(v.Tags())+len(v.Attachments())+len(v.Categories()) != 0 {
+		t.Errorf("%v, %v are left, %v", v.Tags(), v.Attachments(), err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -128,7 +128,6 @@ func (v *VCenter) build(options Options) error {
 	// The simulator asks ValidLogin only if somebody is named here. Whether the password is right, admit has found out before.
 	v.service.Listen = &url.URL{Scheme: "https", Host: v.Server, Path: "/sdk", User: url.User("nobody")}
 	v.registry.SessionManager().ValidLogin = func(*types.Login) bool { return true }
-	v.registry.Put(&self{vcenter: v})
 	content := instance.Content
 	v.place("/", content.RootFolder)
 	v.place("TaskManager", *content.TaskManager)
