@@ -26,11 +26,15 @@ func (v *VCenter) populate(ctx *simulator.Context, datacenters []Datacenter) err
 		return fmt.Errorf("client: %w", err)
 	}
 	for _, dc := range datacenters {
-		made, err := object.NewRootFolder(client).CreateDatacenter(ctx, dc.Name)
+		parent, at, err := v.folder(ctx, object.NewRootFolder(client), "", dc.Folder)
+		if err != nil {
+			return fmt.Errorf("folder of datacenter %s: %w", dc.Name, err)
+		}
+		made, err := parent.CreateDatacenter(ctx, dc.Name)
 		if err != nil {
 			return fmt.Errorf("datacenter %s: %w", dc.Name, err)
 		}
-		at := "/" + dc.Name
+		at += "/" + dc.Name
 		v.place(at, made.Reference())
 		folders, err := made.Folders(ctx)
 		if err != nil {
@@ -40,14 +44,16 @@ func (v *VCenter) populate(ctx *simulator.Context, datacenters []Datacenter) err
 		v.place(at+"/host", folders.HostFolder.Reference())
 		v.place(at+"/datastore", folders.DatastoreFolder.Reference())
 		for _, name := range dc.Folders {
-			folder, err := folders.VmFolder.CreateFolder(ctx, name)
-			if err != nil {
+			if _, _, err := v.folder(ctx, folders.VmFolder, at+"/vm", name); err != nil {
 				return fmt.Errorf("folder %s: %w", name, err)
 			}
-			v.place(at+"/vm/"+name, folder.Reference())
 		}
 		for _, cluster := range dc.Clusters {
-			if err := v.addCluster(ctx, folders.HostFolder, at, cluster); err != nil {
+			parent, in, err := v.folder(ctx, folders.HostFolder, at+"/host", cluster.Folder)
+			if err != nil {
+				return fmt.Errorf("folder of cluster %s: %w", cluster.Name, err)
+			}
+			if err := v.addCluster(ctx, parent, in, cluster); err != nil {
 				return fmt.Errorf("cluster %s: %w", cluster.Name, err)
 			}
 		}
@@ -56,19 +62,36 @@ func (v *VCenter) populate(ctx *simulator.Context, datacenters []Datacenter) err
 		}
 		for _, cluster := range dc.Clusters {
 			for _, vm := range cluster.VMs {
-				v.AddVM(at+"/host/"+cluster.Name, vm)
+				v.AddVM(at+strings.TrimSuffix("/host/"+cluster.Folder, "/")+"/"+cluster.Name, vm)
 			}
 		}
 	}
 	return nil
 }
 
-func (v *VCenter) addCluster(ctx *simulator.Context, folder *object.Folder, datacenter string, cluster Cluster) error {
+// folder is one in another, made if there is none; the other itself if the name is empty. It returns the path too.
+func (v *VCenter) folder(ctx *simulator.Context, in *object.Folder, at, name string) (*object.Folder, string, error) {
+	if name == "" {
+		return in, at, nil
+	}
+	at += "/" + name
+	if there := v.Ref(at); there.Value != "" {
+		return object.NewFolder(in.Client(), there), at, nil
+	}
+	made, err := in.CreateFolder(ctx, name)
+	if err != nil {
+		return nil, "", fmt.Errorf("create: %w", err)
+	}
+	v.place(at, made.Reference())
+	return made, at, nil
+}
+
+func (v *VCenter) addCluster(ctx *simulator.Context, folder *object.Folder, in string, cluster Cluster) error {
 	made, err := folder.CreateCluster(ctx, cluster.Name, types.ClusterConfigSpecEx{})
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	at := datacenter + "/host/" + cluster.Name
+	at := in + "/" + cluster.Name
 	v.place(at, made.Reference())
 	pool, err := made.ResourcePool(ctx)
 	if err != nil {
@@ -175,7 +198,7 @@ func (v *VCenter) AddDatastore(datacenter string, datastore Datastore) {
 	v.describe(&made.Datastore, datacenter, datastore)
 	for _, cluster := range v.Paths("ClusterComputeResource") {
 		at, name, _ := strings.Cut(cluster, "/host/")
-		if at != datacenter || len(datastore.Clusters) > 0 && !slices.Contains(datastore.Clusters, name) {
+		if at != datacenter || len(datastore.Clusters) > 0 && !slices.Contains(datastore.Clusters, name[strings.LastIndex(name, "/")+1:]) {
 			continue
 		}
 		swap(v, v.Ref(cluster), func(c *simulator.ClusterComputeResource) {
@@ -243,7 +266,7 @@ func (v *VCenter) SetGroups(cluster string, groups Groups) {
 	}
 	for i, rule := range groups.Rules {
 		config.Rule = append(config.Rule, &types.ClusterVmHostRuleInfo{
-			ClusterRuleInfo: types.ClusterRuleInfo{Key: int32(i + 1), Name: rule.Name, Enabled: types.NewBool(true)}, //nolint:gosec // A few rules.
+			ClusterRuleInfo: types.ClusterRuleInfo{Key: int32(i + 1), Name: rule.Name, Enabled: types.NewBool(true)},
 			VmGroupName:     rule.VMs, AffineHostGroupName: rule.Hosts,
 		})
 	}

@@ -20,16 +20,13 @@ func INI(insecure bool, vcenters ...*VCenter) string {
 		line("insecure-flag", "1")
 	}
 	for i, v := range vcenters {
-		datacenters := v.Paths("Datacenter")
-		for j := range datacenters {
-			datacenters[j] = strings.TrimPrefix(datacenters[j], "/")
-		}
+		datacenters := v.datacenters()
 		if i == 0 {
 			text.WriteString("\n[Workspace]\n")
 			line("server", v.Server)
 			line("datacenter", datacenters[0])
 			line("default-datastore", v.first("Datastore", "/datastore/"))
-			line("folder", "/"+datacenters[0]+"/vm/"+v.first("Folder", "/"+datacenters[0]+"/vm/"))
+			line("folder", "/"+strings.Trim(datacenters[0], "/")+"/vm/"+v.first("Folder", "/vm/"))
 			line("resourcepool-path", v.Paths("ResourcePool")[0])
 		}
 		fmt.Fprintf(text, "\n[VirtualCenter %q]\n", v.Server)
@@ -49,8 +46,8 @@ func YAML(insecure bool, vcenters ...*VCenter) string {
 	fmt.Fprintf(text, "  insecureFlag: %t\nvcenter:\n", insecure)
 	for _, v := range vcenters {
 		fmt.Fprintf(text, "  %q:\n    server: %q\n    port: %d\n    insecureFlag: %t\n    datacenters:\n", v.Server, v.Server, v.Port, insecure)
-		for _, path := range v.Paths("Datacenter") {
-			fmt.Fprintf(text, "    - %q\n", strings.TrimPrefix(path, "/"))
+		for _, name := range v.datacenters() {
+			fmt.Fprintf(text, "    - %q\n", name)
 		}
 	}
 	text.WriteString("labels:\n  region: openshift-region\n  zone: openshift-zone\n")
@@ -74,6 +71,17 @@ func Roots(vcenters ...*VCenter) []byte {
 		all = append(all, v.CA)
 	}
 	return slices.Concat(all...)
+}
+
+// datacenters are names, and paths of those in folders.
+func (v *VCenter) datacenters() []string {
+	all := v.Paths("Datacenter")
+	for i, path := range all {
+		if strings.Count(path, "/") == 1 {
+			all[i] = path[1:]
+		}
+	}
+	return all
 }
 
 // first is the name of the first object of a type that is in a folder; empty if there is none.

@@ -47,15 +47,14 @@ func TestEachFaultIsSeenAsOftenAsItWasAskedFor(t *testing.T) {
 			tc.fault.After, tc.fault.Times = 1, 2
 			v.SetFault(kind, tc.fault)
 			for i := range 4 {
-				patience := time.Minute
-				if tc.fault.Hang || tc.fault.Latency > 0 {
-					// Long enough for the two that are answered.
-					patience = time.Second
+				wanted, patience := i == 1 || i == 2, time.Minute
+				if wanted && (tc.fault.Hang || tc.fault.Latency > 0) {
+					patience = 50 * time.Millisecond
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := ask(ctx)
 				cancel()
-				if wanted := i == 1 || i == 2; wanted && !tc.seen(err) || !wanted && err != nil {
+				if wanted && !tc.seen(err) || !wanted && err != nil {
 					t.Errorf("%s of %s, request %d: %v", name, kind, i, err)
 				}
 			}
@@ -66,8 +65,6 @@ func TestEachFaultIsSeenAsOftenAsItWasAskedFor(t *testing.T) {
 	}
 }
 
-// net/http asks again by itself if a connection that it has used before ends without an answer and the request is one that may be repeated. POST
-// is none.
 func TestALostAnswerLeavesWhatWasDone(t *testing.T) {
 	v := start(t, Options{})
 	c := signIn(t, v)
@@ -131,6 +128,9 @@ func TestAVCenterThatWasAwayIsTheSameAgain(t *testing.T) {
 	if err := v.Back(); err != nil || v.URL().Host != before {
 		t.Fatalf("back at %s, was at %s: %v", v.URL().Host, before, err)
 	}
+	// govmomi gives every request a body that can't be sent again, so that the first one on a connection that was cut fails.
+	c.soap.CloseIdleConnections()
+	c.rest.CloseIdleConnections()
 	if all, err := c.tags.ListTags(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("the session is kept: %v, %v", all, err)
 	}

@@ -10,7 +10,9 @@ import (
 
 // Datacenter is one with all that is in it.
 type Datacenter struct {
-	Name       string
+	Name string
+	// Folder is one that it is in, if any.
+	Folder     string
 	Clusters   []Cluster
 	Datastores []Datastore
 	// Folders are those of VMs, such as "infra-x1".
@@ -19,8 +21,10 @@ type Datacenter struct {
 
 // Cluster is a compute cluster.
 type Cluster struct {
-	Name  string
-	Hosts []Host
+	Name string
+	// Folder is one that it is in, if any.
+	Folder string
+	Hosts  []Host
 	// Pools are resource pools in the one that each cluster has, "Resources".
 	Pools []string
 	VMs   []VM

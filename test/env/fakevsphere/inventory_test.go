@@ -3,7 +3,6 @@ package fakevsphere
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmware/govmomi/object"
@@ -188,16 +187,47 @@ func TestPropertiesComeInPagesAndWithoutWhatAUserMayNotRead(t *testing.T) {
 	}
 }
 
-// The figure is what tests with 200 hosts and 2,000 VMs cost before they begin.
-func TestALargeInventoryIsMadeInSeconds(t *testing.T) {
-	begin := time.Now()
-	v := start(t, Options{Datacenters: Large(200, 2000)})
-	took := time.Since(begin)
-	if hosts, vms := len(v.Paths("HostSystem")), len(v.Paths("VirtualMachine")); hosts != 200 || vms != 2000 {
-		t.Errorf("%d hosts, %d VMs", hosts, vms)
+func TestALargeInventoryIsSpreadOverItsClusters(t *testing.T) {
+	v := start(t, Options{Datacenters: Large(45, 300)})
+	c := signIn(t, v)
+	if clusters, hosts, vms := len(v.Paths("ClusterComputeResource")), len(v.Paths("HostSystem")), len(v.ProviderIDs()); clusters != 3 || hosts != 45 || vms != 300 {
+		t.Errorf("%d clusters, %d hosts, %d VMs", clusters, hosts, vms)
 	}
-	if took > 30*time.Second {
-		t.Errorf("it took %v", took)
+	for _, path := range v.Paths("HostSystem") {
+		if host := read[mo.HostSystem](t, c, v, path, "vm", "datastore"); len(host.Vm) < 5 || len(host.Vm) > 20 || len(host.Datastore) != 2 {
+			t.Errorf("%s has %d VMs and %v", path, len(host.Vm), host.Datastore)
+		}
 	}
-	t.Log(took)
+}
+
+func TestDatacentersAndClustersMayBeInFolders(t *testing.T) {
+	v := start(t, Options{Datacenters: []Datacenter{{
+		Name: "dc1", Folder: "infra", Datastores: []Datastore{{Name: "ds1", Clusters: []string{"c1"}}}, Clusters: []Cluster{
+			{Name: "c1", Folder: "zone-a", Hosts: []Host{{Name: "h1"}}, VMs: []VM{{Name: "node1"}}}, {Name: "c2", Folder: "zone-a", Hosts: []Host{{Name: "h2"}}},
+		},
+	}}})
+	c := signIn(t, v)
+	if diff := cmp.Diff([]string{"/infra/dc1/host/zone-a/c1", "/infra/dc1/host/zone-a/c2"}, v.Paths("ClusterComputeResource")); diff != "" {
+		t.Error(diff)
+	}
+	ancestors, err := mo.Ancestors(t.Context(), c.soap, c.soap.ServiceContent.PropertyCollector, v.Ref("/infra/dc1/host/zone-a/c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, one := range ancestors {
+		names = append(names, one.Name)
+	}
+	if diff := cmp.Diff([]string{"Datacenters", "infra", "dc1", "host", "zone-a", "c1"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if one := read[mo.Datastore](t, c, v, "/infra/dc1/datastore/ds1", "host"); len(one.Host) != 1 || one.Host[0].Key != v.Ref("/infra/dc1/host/zone-a/c1/h1") {
+		t.Errorf("%+v", one.Host)
+	}
+	if vm := read[mo.VirtualMachine](t, c, v, "/infra/dc1/vm/node1", "runtime.host"); *vm.Runtime.Host != v.Ref("/infra/dc1/host/zone-a/c1/h1") {
+		t.Errorf("%v", vm.Runtime.Host)
+	}
+	if got := v.datacenters(); cmp.Diff([]string{"/infra/dc1"}, got) != "" {
+		t.Error(got)
+	}
 }

@@ -78,13 +78,10 @@ func (v *VCenter) RemoveVM(path string) {
 
 // hostOf is the host of a VM: by name, or the first of the cluster.
 func (v *VCenter) hostOf(cluster, name string) types.ManagedObjectReference {
-	if name != "" {
-		return v.Ref(cluster + "/" + name)
+	if name == "" {
+		name = v.first("HostSystem", cluster+"/")
 	}
-	if c, ok := v.registry.Get(v.Ref(cluster)).(*simulator.ClusterComputeResource); ok && len(c.Host) > 0 {
-		return c.Host[0]
-	}
-	return types.ManagedObjectReference{}
+	return v.Ref(cluster + "/" + name)
 }
 
 // configure makes a VM what it is to be. disk.enableUUID is in the flags and in the advanced settings, ctkEnabled too, as a vCenter has them
@@ -137,7 +134,7 @@ func disks(vm VM) []types.BaseVirtualDevice {
 	all := []types.BaseVirtualDevice{&types.ParaVirtualSCSIController{VirtualSCSIController: types.VirtualSCSIController{
 		VirtualController: types.VirtualController{VirtualDevice: types.VirtualDevice{Key: controller}}, SharedBus: types.VirtualSCSISharingNoSharing,
 	}}}
-	for i := range int32(vm.Disks) { //nolint:gosec // A few disks.
+	for i := range int32(vm.Disks) {
 		all = append(all, &types.VirtualDisk{CapacityInBytes: 120 << 30, CapacityInKB: 120 << 20, VirtualDevice: types.VirtualDevice{
 			Key: 2000 + i, ControllerKey: controller, UnitNumber: types.NewInt32(i), Backing: &types.VirtualDiskFlatVer2BackingInfo{
 				DiskMode:                     string(types.VirtualDiskModePersistent),

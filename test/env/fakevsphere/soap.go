@@ -23,7 +23,8 @@ func (v *VCenter) admit(ctx *simulator.Context, method *simulator.Method) (mo.Re
 	}
 	switch body := method.Body.(type) {
 	case *types.Login:
-		if !v.login(body.UserName, body.Password) {
+		// Who has a session can't log in once more with it (vSphere API reference, SessionManager.Login).
+		if ctx.Session != nil || !v.login(body.UserName, body.Password) {
 			return nil, &types.InvalidLogin{}
 		}
 		name, domain, _ := strings.Cut(canonical(body.UserName), "@")
@@ -101,9 +102,14 @@ func (v *VCenter) login(user, password string) bool {
 
 // Deny takes privileges on an object from a user, who has all others: paths are such as "/dc1/datastore/ds1", "/" is the vCenter itself, and
 // "TaskManager" has the tasks. Without System.View nobody sees the object, without System.Read nobody reads it. Nothing is inherited.
+// A path where nothing is changes nothing.
 func (v *VCenter) Deny(user, path string, privileges ...string) {
 	v.set(func() {
-		object, who := v.objects[path], canonical(user)
+		object, there := v.objects[path]
+		who := canonical(user)
+		if !there {
+			return
+		}
 		if v.denied[who] == nil {
 			v.denied[who] = map[types.ManagedObjectReference]map[string]bool{}
 		}

@@ -138,7 +138,9 @@ func (v *VCenter) Tag(category, tag string, paths ...string) {
 			v.tags[id], v.attached[id] = Tag{ID: id, Name: tag, CategoryID: in}, map[types.ManagedObjectReference]bool{}
 		}
 		for _, path := range paths {
-			v.attached[id][v.objects[path]] = true
+			if object, there := v.objects[path]; there {
+				v.attached[id][object] = true
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package fakevsphere
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +36,14 @@ func TestWhoHasNoSessionGetsNothing(t *testing.T) {
 			t.Errorf("%s without a session: %v", name, err)
 		}
 	}
+	if session, err := c.sessions.UserSession(t.Context()); session != nil || err != nil {
+		t.Errorf("the session of who has none: %+v, %v", session, err)
+	}
 	if err, err2 := c.login(t.Context(), v.User, v.Password); err != nil || err2 != nil {
 		t.Fatal(err, err2)
+	}
+	if err := c.sessions.Login(t.Context(), url.UserPassword(v.User, v.Password)); fault(err) == nil {
+		t.Error("a second login within a session")
 	}
 	for name, err := range reads() {
 		if err != nil {
@@ -181,7 +188,7 @@ func TestAPolicyInUseStaysAndOneThatIsNotIsChangedAndDeleted(t *testing.T) {
 	if err != nil || len(outcomes) != 1 || outcomes[0].Fault == nil {
 		t.Fatalf("%+v, %v", outcomes, err)
 	}
-	if _, inUse := outcomes[0].Fault.Fault.(pbmtypes.PbmResourceInUse); !inUse {
+	if _, inUse := outcomes[0].Fault.Fault.(*pbmtypes.PbmResourceInUse); !inUse {
 		t.Errorf("%T", outcomes[0].Fault.Fault)
 	}
 	update := pbmtypes.PbmCapabilityProfileUpdateSpec{Description: "of x1", Constraints: byTag("openshift-x1", "x1", "x2")}
@@ -214,7 +221,7 @@ func TestAPolicyInUseStaysAndOneThatIsNotIsChangedAndDeleted(t *testing.T) {
 		t.Errorf("%+v, %v, left are %v", outcomes, err, v.Policies())
 	}
 	outcomes, err = c.policies.DeleteProfile(ctx, ids)
-	if _, absent := outcomes[0].Fault.Fault.(pbmtypes.PbmFaultNotFound); err != nil || !absent {
+	if _, absent := outcomes[0].Fault.Fault.(*pbmtypes.PbmFaultNotFound); err != nil || !absent {
 		t.Errorf("once more: %+v, %v", outcomes, err)
 	}
 	if _, err := c.policies.RetrieveContent(ctx, ids); err == nil {

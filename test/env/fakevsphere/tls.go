@@ -4,7 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // A thumbprint of vSphere is a SHA-1.
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -60,10 +60,10 @@ func newCertificate(address string, selfSigned bool) (certificate, error) {
 	}, nil
 }
 
-// thumbprint is such as "0F:2B:...".
+// thumbprint is the SHA-1, such as "0F:2B:...".
 func thumbprint(der []byte) string {
 	var parts []string
-	for _, one := range sha1.Sum(der) { //nolint:gosec // A thumbprint of vSphere is a SHA-1.
+	for _, one := range sha1.Sum(der) {
 		parts = append(parts, fmt.Sprintf("%02X", one))
 	}
 	return strings.Join(parts, ":")
