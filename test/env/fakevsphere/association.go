@@ -74,13 +74,9 @@ func (v *VCenter) detach(c call) (any, refusal) {
 	return nil, v.remove(c, c.body.Object.ref())
 }
 
-func (v *VCenter) attachMany(c call) (any, refusal) { return v.batch(c, v.put) }
-
-func (v *VCenter) detachMany(c call) (any, refusal) { return v.batch(c, v.remove) }
-
-// batch does what it can, and answers with status 200 what it could not do (vSphere Automation API reference, TagAssociation.BatchResult). The
-// simulator answers nothing, and does not know how to detach.
-func (v *VCenter) batch(c call, do func(call, types.ManagedObjectReference) refusal) (any, refusal) {
+// attachMany does what it can, and answers with status 200 what it could not do (vSphere Automation API reference, TagAssociation.BatchResult).
+// The simulator answers nothing.
+func (v *VCenter) attachMany(c call) (any, refusal) {
 	found := false
 	v.set(func() { _, found = v.tags[c.id] })
 	if !found {
@@ -88,7 +84,7 @@ func (v *VCenter) batch(c call, do func(call, types.ManagedObjectReference) refu
 	}
 	problems := []map[string]any{}
 	for _, one := range c.body.Objects {
-		if refused := do(c, one.ref()); refused != "" {
+		if refused := v.put(c, one.ref()); refused != "" {
 			problems = append(problems, map[string]any{
 				"id": "cis.tagging." + string(refused), "default_message": "The object " + one.ID + " was refused.", "args": []string{one.ID},
 			})
@@ -107,17 +103,6 @@ func (v *VCenter) objectsOf(tag string) []moid {
 	return all
 }
 
-func (v *VCenter) attachedObjects(c call) (value any, refused refusal) {
-	v.set(func() {
-		if _, found := v.tags[c.id]; !found {
-			refused = notFound
-			return
-		}
-		value = v.objectsOf(c.id)
-	})
-	return value, refused
-}
-
 func (v *VCenter) attachedObjectsOnTags(c call) (value any, refused refusal) {
 	v.set(func() {
 		list := []map[string]any{}
@@ -130,34 +115,4 @@ func (v *VCenter) attachedObjectsOnTags(c call) (value any, refused refusal) {
 		value = list
 	})
 	return value, refused
-}
-
-// tagsOn are the tags of an object; the mutex is held.
-func (v *VCenter) tagsOn(object types.ManagedObjectReference) []string {
-	all := []string{}
-	for _, id := range keys(v.attached) {
-		if v.attached[id][object] {
-			all = append(all, id)
-		}
-	}
-	return all
-}
-
-func (v *VCenter) attachedTags(c call) (value any, refused refusal) {
-	if c.body.Object == nil {
-		return nil, invalidArgument
-	}
-	v.set(func() { value = v.tagsOn(c.body.Object.ref()) })
-	return value, ""
-}
-
-func (v *VCenter) attachedTagsOnObjects(c call) (value any, refused refusal) {
-	v.set(func() {
-		list := []map[string]any{}
-		for _, one := range c.body.Objects {
-			list = append(list, map[string]any{"object_id": one, "tag_ids": v.tagsOn(one.ref())})
-		}
-		value = list
-	})
-	return value, ""
 }

@@ -235,18 +235,3 @@ func (m *policyManager) PbmQueryAssociatedEntities(r *pbmtypes.PbmQueryAssociate
 	})
 	return body
 }
-
-// PbmQueryAssociatedEntity lists the objects of one policy.
-func (m *policyManager) PbmQueryAssociatedEntity(r *pbmtypes.PbmQueryAssociatedEntity) soap.HasFault {
-	body := &methods.PbmQueryAssociatedEntityBody{}
-	m.set(func() {
-		users, fault := m.users(r.Profile.UniqueId)
-		if body.Fault_ = fault; fault != nil {
-			return
-		}
-		body.Res = &pbmtypes.PbmQueryAssociatedEntityResponse{Returnval: slices.DeleteFunc(users, func(one pbmtypes.PbmServerObjectRef) bool {
-			return r.EntityType != "" && r.EntityType != one.ObjectType
-		})}
-	})
-	return body
-}

@@ -44,15 +44,11 @@ func (r refusal) status() int {
 // restHandler routes the automation API by what operation tells.
 func (v *VCenter) restHandler() http.Handler {
 	routes := map[string]func(call) (any, refusal){
-		"category.list": v.categoryList, "category.get": v.categoryGet, "category.create": v.categoryCreate, "category.update": v.categoryUpdate,
-		"category.delete": v.categoryDelete,
-		"tag.list":        v.tagList, "tag.get": v.tagGet, "tag.create": v.tagCreate, "tag.update": v.tagUpdate, "tag.delete": v.tagDelete,
-		"tag.list-tags-for-category":                     v.tagsForCategory,
-		"tag-association.attach":                         v.attach,
-		"tag-association.detach":                         v.detach,
-		"tag-association.attach-tag-to-multiple-objects": v.attachMany, "tag-association.detach-tag-from-multiple-objects": v.detachMany,
-		"tag-association.list-attached-objects": v.attachedObjects, "tag-association.list-attached-objects-on-tags": v.attachedObjectsOnTags,
-		"tag-association.list-attached-tags": v.attachedTags, "tag-association.list-attached-tags-on-objects": v.attachedTagsOnObjects,
+		"category.list": v.categoryList, "category.get": v.categoryGet, "category.create": v.categoryCreate, "category.delete": v.categoryDelete,
+		"tag.list": v.tagList, "tag.get": v.tagGet, "tag.create": v.tagCreate, "tag.delete": v.tagDelete,
+		"tag.list-tags-for-category": v.tagsForCategory,
+		"tag-association.attach":     v.attach, "tag-association.attach-tag-to-multiple-objects": v.attachMany, "tag-association.detach": v.detach,
+		"tag-association.list-attached-objects-on-tags": v.attachedObjectsOnTags,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, id := operation(r)
@@ -83,7 +79,7 @@ func (v *VCenter) restHandler() http.Handler {
 			return
 		}
 		in := call{user: user, id: id}
-		if r.Method == http.MethodPost || r.Method == http.MethodPatch {
+		if r.Method == http.MethodPost {
 			// Fields that the API does not have are refused, as a vCenter does. Some have no body.
 			decoder := json.NewDecoder(r.Body)
 			decoder.DisallowUnknownFields()
@@ -110,8 +106,6 @@ func operation(r *http.Request) (kind, id string) {
 	switch {
 	case r.Method == http.MethodDelete:
 		return resource + ".delete", id
-	case r.Method == http.MethodPatch && single:
-		return resource + ".update", id
 	case r.Method == http.MethodGet && single:
 		return resource + ".get", id
 	case r.Method == http.MethodGet:
@@ -178,7 +172,6 @@ type call struct {
 	user, id string
 	body     struct {
 		Create     *createSpec `json:"create_spec"`
-		Update     *updateSpec `json:"update_spec"`
 		CategoryID string      `json:"category_id"`
 		Object     *moid       `json:"object_id"`
 		Objects    []moid      `json:"object_ids"`
@@ -193,13 +186,6 @@ type createSpec struct {
 	Cardinality *string   `json:"cardinality"`
 	Types       *[]string `json:"associable_types"`
 	CategoryID  *string   `json:"category_id"`
-}
-
-type updateSpec struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Cardinality string   `json:"cardinality"`
-	Types       []string `json:"associable_types"`
 }
 
 // moid is how the automation API names an object.

@@ -181,9 +181,6 @@ func TestAPolicyInUseStaysAndOneThatIsNotIsChangedAndDeleted(t *testing.T) {
 	if err != nil || len(users) != 2 || users[0].Object.Key != "6000c29a" {
 		t.Errorf("%+v, %v", users, err)
 	}
-	if one, err := c.policies.QueryAssociatedEntity(ctx, *made, "virtualMachine"); err != nil || len(one) != 0 {
-		t.Errorf("VMs: %+v, %v", one, err)
-	}
 	outcomes, err := c.policies.DeleteProfile(ctx, ids)
 	if err != nil || len(outcomes) != 1 || outcomes[0].Fault == nil {
 		t.Fatalf("%+v, %v", outcomes, err)
@@ -319,7 +316,6 @@ func TestTagsGoOnlyWhereTheirCategoryLetsThem(t *testing.T) {
 		"a tag that is not there":           {c.tags.AttachTag(ctx, "urn:vmomi:InventoryServiceTag:x:GLOBAL", v.Ref(one)), "404"},
 		"a category of no cardinality":      {second(c.tags.CreateCategory(ctx, &tags.Category{Name: "d"})), invalid},
 		"a tag of no category":              {second(c.tags.CreateTag(ctx, &tags.Tag{Name: "d", CategoryID: "urn:vmomi:InventoryServiceCategory:x:GLOBAL"})), "404"},
-		"fewer types":                       {c.tags.UpdateCategory(ctx, &tags.Category{ID: id, AssociableTypes: []string{"Folder"}}), invalid},
 		"what the simulator takes":          {c.tags.AttachMultipleTagsToObject(ctx, made, v.Ref(one)), "404"},
 	} {
 		if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want) {
@@ -345,10 +341,6 @@ func TestTagsGoOnlyWhereTheirCategoryLetsThem(t *testing.T) {
 	listed, err := c.tags.ListAttachedObjectsOnTags(ctx, made)
 	if err != nil || len(listed) != 2 || listed[1].ObjectIDs[0].Reference() != v.Ref("/dc1/datastore/ds2") {
 		t.Errorf("%+v, %v", listed, err)
-	}
-	on, err := c.tags.ListAttachedTagsOnObjects(ctx, []mo.Reference{v.Ref(one), v.Ref("/dc1")})
-	if err != nil || len(on) != 2 || len(on[0].TagIDs) != 1 || len(on[1].TagIDs) != 0 {
-		t.Errorf("%+v, %v", on, err)
 	}
 	if tagsOf, err := c.tags.ListTagsForCategory(ctx, id); err != nil || len(tagsOf) != 2 {
 		t.Errorf("%v, %v", tagsOf, err)

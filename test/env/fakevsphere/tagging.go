@@ -12,10 +12,8 @@ import (
 // Privileges of tagging (vSphere documentation, "vSphere Tagging Privileges").
 const (
 	mayCreateCategory = "InventoryService.Tagging.CreateCategory"
-	mayEditCategory   = "InventoryService.Tagging.EditCategory"
 	mayDeleteCategory = "InventoryService.Tagging.DeleteCategory"
 	mayCreateTag      = "InventoryService.Tagging.CreateTag"
-	mayEditTag        = "InventoryService.Tagging.EditTag"
 	mayDeleteTag      = "InventoryService.Tagging.DeleteTag"
 	mayAttach         = "InventoryService.Tagging.AttachTag"
 	attachable        = "InventoryService.Tagging.ObjectAttachable"
@@ -77,33 +75,6 @@ func (v *VCenter) categoryCreate(c call) (value any, refused refusal) {
 		v.categories[one.ID], value = one, one.ID
 	})
 	return value, refused
-}
-
-// categoryUpdate lets types be added only (vSphere Automation API reference, Category.UpdateSpec).
-func (v *VCenter) categoryUpdate(c call) (value any, refused refusal) {
-	if refused := v.may(c, mayEditCategory); refused != "" {
-		return nil, refused
-	}
-	v.set(func() {
-		one, found := v.categories[c.id]
-		spec := c.body.Update
-		switch taken := v.categoryNamed(orElseNil(spec).Name); {
-		case !found:
-			refused = notFound
-		case spec == nil || len(spec.Types) > 0 && !within(one.Types, spec.Types):
-			refused = invalidArgument
-		case taken != "" && taken != c.id:
-			refused = alreadyExists
-		default:
-			one.Name, one.Description = orElse(spec.Name, one.Name), orElse(spec.Description, one.Description)
-			one.Cardinality = orElse(spec.Cardinality, one.Cardinality)
-			if len(spec.Types) > 0 {
-				one.Types = slices.Clone(spec.Types)
-			}
-			v.categories[c.id] = one
-		}
-	})
-	return nil, refused
 }
 
 // categoryDelete deletes its tags too, as a vCenter does.
@@ -185,26 +156,6 @@ func (v *VCenter) tagCreate(c call) (value any, refused refusal) {
 	return value, refused
 }
 
-func (v *VCenter) tagUpdate(c call) (value any, refused refusal) {
-	if refused := v.may(c, mayEditTag); refused != "" {
-		return nil, refused
-	}
-	v.set(func() {
-		one, found := v.tags[c.id]
-		spec := orElseNil(c.body.Update)
-		switch taken, exists := v.tagNamed(v.categories[one.CategoryID].Name, spec.Name); {
-		case !found:
-			refused = notFound
-		case exists && taken != c.id:
-			refused = alreadyExists
-		default:
-			one.Name, one.Description = orElse(spec.Name, one.Name), orElse(spec.Description, one.Description)
-			v.tags[c.id] = one
-		}
-	})
-	return nil, refused
-}
-
 func (v *VCenter) tagDelete(c call) (value any, refused refusal) {
 	if refused := v.may(c, mayDeleteTag); refused != "" {
 		return nil, refused
@@ -239,18 +190,6 @@ func (v *VCenter) tagNamed(category, name string) (id string, found bool) {
 		}
 	}
 	return "", false
-}
-
-func orElseNil(spec *updateSpec) updateSpec {
-	if spec == nil {
-		return updateSpec{}
-	}
-	return *spec
-}
-
-// within tells whether all of a list are in another.
-func within(list, other []string) bool {
-	return !slices.ContainsFunc(list, func(one string) bool { return !slices.Contains(other, one) })
 }
 
 func keys[T any](of map[string]T) []string {
