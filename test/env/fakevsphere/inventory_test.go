@@ -48,7 +48,7 @@ func TestAVMIsFoundByProviderIDAndIsAsItWasSet(t *testing.T) {
 	}
 	v.SetVM(path, VM{Hardware: 13, DiskUUIDOff: true, CBT: true, Disks: 2, Pool: "pool1", ExtraConfig: map[string]string{"a": "b"}})
 	after := read[mo.VirtualMachine](t, c, v, path, "config.version", "config.flags", "config.changeTrackingEnabled", "config.extraConfig",
-		"config.hardware.device", "runtime.host", "resourcePool")
+		"config.hardware.device", "summary.config.numVirtualDisks", "runtime.host", "resourcePool")
 	settings := map[string]string{}
 	for _, one := range after.Config.ExtraConfig {
 		settings[one.GetOptionValue().Key], _ = one.GetOptionValue().Value.(string)
@@ -58,7 +58,7 @@ func TestAVMIsFoundByProviderIDAndIsAsItWasSet(t *testing.T) {
 		t.Error(diff)
 	}
 	disks := object.VirtualDeviceList(after.Config.Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
-	if after.Config.Version != "vmx-13" || *after.Config.Flags.DiskUuidEnabled || !*after.Config.ChangeTrackingEnabled || len(disks) != 2 {
+	if after.Config.Version != "vmx-13" || *after.Config.Flags.DiskUuidEnabled || !*after.Config.ChangeTrackingEnabled || len(disks) != 2 || after.Summary.Config.NumVirtualDisks != 2 {
 		t.Errorf("%+v, %d disks", after.Config, len(disks))
 	}
 	if *after.Runtime.Host != *before.Runtime.Host || *after.ResourcePool != v.Ref("/dc1/host/cluster1/Resources/pool1") || find() != v.Ref(path) {

@@ -125,6 +125,7 @@ func (v *VCenter) configure(made *mo.VirtualMachine, path string, vm VM) {
 	made.Guest = &types.GuestInfo{HostName: vm.Name, ToolsRunningStatus: "guestToolsRunning", GuestState: "running"}
 	made.Summary = types.VirtualMachineSummary{Vm: &self, Runtime: made.Runtime, Config: types.VirtualMachineConfigSummary{
 		Name: vm.Name, Uuid: uuid, InstanceUuid: config.InstanceUuid, HwVersion: version, GuestId: config.GuestId, VmPathName: config.Files.VmPathName,
+		NumCpu: config.Hardware.NumCPU, MemorySizeMB: config.Hardware.MemoryMB, NumVirtualDisks: int32(vm.Disks),
 	}}
 }
 
