@@ -145,3 +145,12 @@ func diff(t *testing.T, want, got []string) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// domainWithGroup is a failure domain that is a host group.
+func domainWithGroup(server, dc string) configv1.VSpherePlatformFailureDomainSpec {
+	domain := domainOf(server, dc)
+	domain.ZoneAffinity = &configv1.VSphereFailureDomainZoneAffinity{
+		Type: configv1.HostGroupFailureDomainZone, HostGroup: &configv1.VSphereFailureDomainHostGroup{HostGroup: "hosts", VMGroup: "vms", VMHostRule: "rule"},
+	}
+	return domain
+}
