@@ -24,8 +24,8 @@ import (
 type severity int
 
 const (
-	pass severity = iota
-	// warn is told in a condition, an event and an alert.
+	_ severity = iota
+	// warn ends in a condition, an event and an alert.
 	warn
 	// blockUpgrade keeps the cluster from the next minor version.
 	blockUpgrade
@@ -174,8 +174,8 @@ func (in input) of(server string) (vsphere.VCenter, bool) {
 	return vc, found && in.sees(vc)
 }
 
-// tooOld is the severity of what the driver can't work with. The operator degrades where its driver is installed; elsewhere it installs the driver
-// nevertheless (check_error.go, CheckActionBlockUpgradeOrDegrade). Here it is not installed.
+// tooOld is the severity of what the driver can't work with. The operator degrades where its driver is installed. Where it is not, that operator
+// only blocks upgrades, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). This one does not install it.
 func (in input) tooOld() severity {
 	if in.cluster.installed {
 		return degrade

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// checkInfrastructure compares which vCenters the Infrastructure and the configuration of the cloud have, and the failure domains with both (detector:
-// infra_config.go).
+// checkInfrastructure compares which vCenters the Infrastructure and the configuration of the cloud have, and the failure domains with both
+// (detector: infra_config.go).
 func checkInfrastructure(in input) []finding {
 	if len(in.want.FailureDomains) == 0 || len(in.config.VCenters) == 0 {
 		return nil

@@ -91,8 +91,8 @@ func checkVM(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%s)", one.name, one.uuid))
 		}
 	}
-	return append(found, some("", in.tooOld(), names, "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. See whether "+
-		"the configuration of the cloud names their vCenter and datacenter, and whether the user may see them")...)
+	return append(found, some("", in.tooOld(), names, "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. "+
+		"See whether the configuration of the cloud names their vCenter and datacenter, and whether the user may see them")...)
 }
 
 // checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
@@ -102,7 +102,8 @@ func checkHardware(in input) []finding {
 			return ""
 		}
 		return fmt.Sprintf("%s (vmx-%d)", one.name, one.vm.Hardware)
-	}, "the virtual hardware of nodes %s is older than vmx-%d, which the driver needs. Drain each node, shut it down and upgrade its hardware", oldestHardware)
+	}, "the virtual hardware of nodes %s is older than vmx-%d, which the driver needs. Drain each node, shut it down and upgrade its hardware",
+		oldestHardware)
 }
 
 // checkDiskUUID finds VMs that do not tell the system which disk is which (detector: node_uuid.go).
@@ -132,8 +133,8 @@ func checkChangeTracking(in input) []finding {
 	if len(on) < len(off) {
 		names, state, others = on, "on", "off"
 	}
-	return []finding{about("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups of "+
-		"volumes fail on some nodes. Set it the same in all VMs", state, others)}
+	return []finding{about("", warn, names, "changed block tracking (ctkEnabled) is %[2]s in the VMs of nodes %[1]s, and %[3]s in all others: backups "+
+		"of volumes fail on some nodes. Set it the same in all VMs", state, others)}
 }
 
 // checkHostVersion finds hosts of nodes that are too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
@@ -149,7 +150,8 @@ func checkHostVersion(in input) []finding {
 		}
 	}
 	return append(
-		in.perVCenter(in.tooOld(), named(version{}, works), "ESXi of hosts %s is too old: the driver needs %s. Upgrade the hosts to %s or newer", works, upgrades),
+		in.perVCenter(in.tooOld(), named(version{}, works), "ESXi of hosts %s is too old: the driver needs %s. Upgrade the hosts to %s or newer",
+			works, upgrades),
 		in.perVCenter(blockUpgrade, named(works, upgrades), "ESXi of hosts %s is older than %s. Upgrade the hosts before the cluster", upgrades)...)
 }
 
@@ -160,7 +162,8 @@ func checkHostConnection(in input) []finding {
 			return ""
 		}
 		return one.host.Name
-	}, "it does not reach hosts %s, or does not know their version, and nodes run there: no volume can be attached to these nodes. Connect the hosts again")
+	}, "it does not reach hosts %s, or does not know their version, and nodes run there: no volume can be attached to these nodes. "+
+		"Connect the hosts again")
 }
 
 // checkVolumeLimit finds hosts that do not let a VM have as many volumes as the ClusterCSIDriver says (operator: check_nodes.go).
@@ -175,8 +178,8 @@ func checkVolumeLimit(in input) []finding {
 			return ""
 		}
 		return fmt.Sprintf("%s (%s)", one.host.Name, one.host.APIVersion)
-	}, "maxAllowedBlockVolumesPerNode is %[2]d, and ESXi of hosts %[1]s lets a VM have %[3]d. Upgrade the hosts to %[4]s or newer, or lower the number in the "+
-		"ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
+	}, "maxAllowedBlockVolumesPerNode is %[2]d, and ESXi of hosts %[1]s lets a VM have %[3]d. Upgrade the hosts to %[4]s or newer, or lower the "+
+		"number in the ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
 }
 
 // manyVolumes reports whether every host of a node lets a VM have more than defaultVolumes volumes.

@@ -35,8 +35,8 @@ func checkAccountPermissions(in input) []finding {
 	})
 }
 
-// checkClusterPermissions finds privileges that the user lacks on compute clusters. Where all nodes are in a resource pool that somebody made, it needs
-// them there instead (detector: node_cluster_permissions.go).
+// checkClusterPermissions finds privileges that the user lacks on compute clusters. Where all nodes are in a resource pool that somebody made, it
+// needs them there instead (detector: node_cluster_permissions.go).
 func checkClusterPermissions(in input) []finding {
 	return in.lacking(func(vc vsphere.VCenter, one vsphere.Privileges) bool {
 		if one.Kind != vsphere.OnCluster {
@@ -67,8 +67,8 @@ func checkTaskPermissions(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
 		if !vc.CanReadTasks {
-			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, on which the driver waits. Give it the role Read-only at "+
-				"the top of the vCenter"))
+			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %s may not list recent tasks, on which the driver waits. "+
+				"Give it the role Read-only at the top of the vCenter"))
 		}
 	}
 	return found

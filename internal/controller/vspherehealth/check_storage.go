@@ -108,7 +108,8 @@ func checkClasses(in input) []finding {
 			}
 		}
 	}
-	return some("", warn, wrong, "StorageClasses name what is not there once: %s. No volume can be made of these classes. Make it, or replace the classes")
+	return some("", warn, wrong, "StorageClasses name what is not there once: %s. No volume can be made of these classes. "+
+		"Make it, or replace the classes")
 }
 
 // policies are how many storage policies of a name or ID there are; -1 if nobody can tell, or needs to.
@@ -142,6 +143,6 @@ func checkVolumes(in input) []finding {
 			wrong = append(wrong, fmt.Sprintf("%s (%s)", one.name, one.datastore))
 		}
 	}
-	return some("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, or restore "+
-		"the volumes")
+	return some("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, "+
+		"or restore the volumes")
 }

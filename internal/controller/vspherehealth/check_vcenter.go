@@ -37,8 +37,8 @@ func checkVerified(in input) []finding {
 			servers = append(servers, vc.Server)
 		}
 	}
-	return some("", warn, servers, "the configuration of the cloud says insecure-flag for %s: whoever is between the cluster and the vCenter can read the "+
-		"password. Add the CA to the cluster's trusted CAs and remove the flag")
+	return some("", warn, servers, "the configuration of the cloud says insecure-flag for %s: whoever is between the cluster and the vCenter can "+
+		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
 }
 
 // checkUser finds users without a domain, with which the driver ends (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain;
@@ -80,8 +80,8 @@ func checkExistingDriver(in input) []finding {
 	if in.cluster.thirdParty == "" {
 		return nil
 	}
-	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "somebody else has installed a driver for vSphere: %s. Remove it as its vendor "+
-		"says, or set managementState Removed in the ClusterCSIDriver")}
+	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "somebody else has installed a driver for vSphere: %s. Remove it as "+
+		"its vendor says, or set managementState Removed in the ClusterCSIDriver")}
 }
 
 // checkSeveralVCenters finds volumes of Kubernetes' own plugin where there are several vCenters: nobody could say in which they are (operator:
@@ -96,6 +96,6 @@ func checkSeveralVCenters(in input) []finding {
 			names = append(names, one.name)
 		}
 	}
-	return some("", warn, names, "PersistentVolumes %s are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these where there "+
-		"are several vCenters. Copy their data to volumes of the driver")
+	return some("", warn, names, "PersistentVolumes %s are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these "+
+		"where there are several vCenters. Copy their data to volumes of the driver")
 }

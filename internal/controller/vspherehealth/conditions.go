@@ -25,22 +25,22 @@ func types() []string { return []string{upgradeableType, degradedType, warningTy
 // conditions say what was found. A line of a message is a finding, and begins with the name of its check.
 func conditions(found []finding) []operatorv1.OperatorCondition {
 	tell := func(kind string, bad bool, matters func(severity) bool) operatorv1.OperatorCondition {
-		var told []string
+		var lines []string
 		reasons := map[string]bool{}
 		for _, one := range found {
 			if matters(one.severity) {
-				told = append(told, string(one.check)+": "+strings.ReplaceAll(one.message, "\n", " "))
+				lines = append(lines, string(one.check)+": "+strings.ReplaceAll(one.message, "\n", " "))
 				reasons[string(one.check)] = true
 			}
 		}
-		slices.Sort(told)
+		slices.Sort(lines)
 		switch reason := slices.Collect(maps.Keys(reasons)); len(reason) {
 		case 0:
 			return status.Condition(kind, !bad, "", "")
 		case 1:
-			return status.Condition(kind, bad, reason[0], strings.Join(told, "\n"))
+			return status.Condition(kind, bad, reason[0], strings.Join(lines, "\n"))
 		default:
-			return status.Condition(kind, bad, "Multiple", strings.Join(told, "\n"))
+			return status.Condition(kind, bad, "Multiple", strings.Join(lines, "\n"))
 		}
 	}
 	return []operatorv1.OperatorCondition{

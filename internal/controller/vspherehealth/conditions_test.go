@@ -99,8 +99,8 @@ func TestNewsAreWhatBeginsAndWhatHeals(t *testing.T) {
 	other.message = "two hosts"
 	worse := a
 	worse.severity = degrade
-	elsewhere := a
-	elsewhere.server = "vc2"
+	inOther := a
+	inOther.server = "vc2"
 	installing, blocking := finding{check: nodeVM, severity: blockInstall}, finding{check: nodeVM, severity: blockUpgrade}
 	for name, test := range map[string]struct {
 		before, now, begun, healed []finding
@@ -111,8 +111,8 @@ func TestNewsAreWhatBeginsAndWhatHeals(t *testing.T) {
 		"goes on with other objects":     {[]finding{a}, []finding{other}, nil, nil},
 		"gets worse":                     {[]finding{a}, []finding{a, worse}, []finding{worse}, nil},
 		"gets better":                    {[]finding{a, worse}, []finding{a}, nil, nil},
-		"begins in another vCenter":      {[]finding{a}, []finding{a, elsewhere}, []finding{elsewhere}, nil},
-		"heals in one of two":            {[]finding{a, elsewhere}, []finding{a}, nil, []finding{elsewhere}},
+		"begins in another vCenter":      {[]finding{a}, []finding{a, inOther}, []finding{inOther}, nil},
+		"heals in one of two":            {[]finding{a, inOther}, []finding{a}, nil, []finding{inOther}},
 		"conditions do not tell the two": {[]finding{blocking}, []finding{installing}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		},
 		zoneTags: func(_ *input, vc *vsphere.VCenter) { vc.Tags = nil },
 		hostGroups: func(in *input, vc *vsphere.VCenter) {
-			domain := domainWithGroup("vc1", "dc1")
+			domain := domainWithGroup()
 			vc.Clusters[0].VMGroups, in.want.FailureDomains[0] = nil, domain
 		},
 		accountPermissions: func(_ *input, vc *vsphere.VCenter) { vc.Privileges[0].Missing = []string{"Cns.Searchable"} },

@@ -147,8 +147,8 @@ func diff(t *testing.T, want, got []string) {
 }
 
 // domainWithGroup is a failure domain that is a host group.
-func domainWithGroup(server, dc string) configv1.VSpherePlatformFailureDomainSpec {
-	domain := domainOf(server, dc)
+func domainWithGroup() configv1.VSpherePlatformFailureDomainSpec {
+	domain := domainOf("vc1", "dc1")
 	domain.ZoneAffinity = &configv1.VSphereFailureDomainZoneAffinity{
 		Type: configv1.HostGroupFailureDomainZone, HostGroup: &configv1.VSphereFailureDomainHostGroup{HostGroup: "hosts", VMGroup: "vms", VMHostRule: "rule"},
 	}

@@ -96,7 +96,7 @@ func (m *metrics) clear() {
 	}
 }
 
-// observe replaces all series. What a vCenter has that does not answer is told as it was.
+// observe replaces all series. What a vCenter has that does not answer stays as it was.
 func (m *metrics) observe(in input, found []finding) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
