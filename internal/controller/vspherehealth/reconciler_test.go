@@ -185,6 +185,16 @@ func TestAHostThatIsTooOldIsToldAndItsRecovery(t *testing.T) {
 	if told, _ := r.run(t); told != nil || len(r.events.Said) > 0 {
 		t.Errorf("once more: written %v, events %v", told, r.events.Said)
 	}
+	// A text that changes right after another is written some time, and is no news.
+	r.source.snapshot.VCenters[0].Hosts[0].APIVersion = "6.7.1"
+	r.run(t)
+	r.source.snapshot.VCenters[0].Hosts[1].APIVersion, r.source.snapshot.VCenters[0].VMs[0].DiskUUID = "6.7.1", false
+	r.time = r.time.Add(100 * time.Millisecond)
+	if told, again := r.run(t); told != nil || again != 900*time.Millisecond || len(r.events.Said) > 0 {
+		t.Errorf("at once: written %v, again in %s, events %v", told, again, r.events.Said)
+	}
+	r.source.snapshot.VCenters[0].VMs[0].DiskUUID, r.source.snapshot.VCenters[0].Hosts[1].APIVersion = true, "8.0.2"
+	r.next(t)
 	r.source.snapshot.VCenters[0].Hosts[0].APIVersion = "8.0.2"
 	told, _ = r.run(t)
 	diff(t, allWell(), told)
@@ -317,6 +327,7 @@ func TestFailedReadsAndWritesAreErrors(t *testing.T) {
 		"get CSIDriver": "read CSIDriver " + driverName, "get DaemonSet": "read DaemonSet here/vmware-vsphere-csi-driver-node", "apply": "write status",
 	} {
 		r := newTrip(t, clusterCSIDriver(operatorv1.Managed), infrastructure())
+		r.source.snapshot.VCenters[0].Hosts[0].APIVersion = "6.7.0"
 		r.cluster.Refuse(errors.New("no"), request)
 		if _, err := r.Reconcile(t.Context(), r.request()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: error %v", request, err)
