@@ -93,7 +93,7 @@ func onAWS(t *testing.T, there *region, objects ...client.Object) (*Reconciler, 
 	r, c := newReconciler(t, objects...)
 	r.Secrets, r.Classes = map[string]cache.Cache{secretName: cached{cluster: c}, "": cached{cluster: c}}, cached{cluster: c}
 	r.followAll(nil)
-	r.volumes.queue, r.nodes.queue = &later{}, &later{}
+	r.volumes.Queue, r.nodes.Queue = &later{}, &later{}
 	for _, object := range objects {
 		if err := errors.Join(r.volumes.Add(object), r.nodes.Add(object)); err != nil {
 			t.Fatal(err)

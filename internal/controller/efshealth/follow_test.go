@@ -44,7 +44,7 @@ func TestOnlyChangesOfTheDriversVolumesWakeTheLook(t *testing.T) {
 				t.Fatal("not added")
 			}
 			q := &later{}
-			r.volumes.queue = q
+			r.volumes.Queue = q
 			var err error
 			switch {
 			case tc.before == nil:
@@ -79,7 +79,7 @@ func TestOnlyChangesOfPlacesWakeTheLook(t *testing.T) {
 		{nodeIn("n", ""), 0},
 	} {
 		q := &later{}
-		r.nodes.queue = q
+		r.nodes.Queue = q
 		if err := r.nodes.Update(step.node); err != nil || len(q.added) != step.want {
 			t.Errorf("step %d: error %v, woken %v", i, err, q.added)
 		}
@@ -89,7 +89,7 @@ func TestOnlyChangesOfPlacesWakeTheLook(t *testing.T) {
 // kept are the volumes that are known, sorted.
 func kept(r *Reconciler) []volume {
 	var all []volume
-	r.volumes.each(func(one volume) { all = append(all, one) })
+	r.volumes.Each(func(one volume) { all = append(all, one) })
 	slices.SortFunc(all, func(a, b volume) int { return strings.Compare(a.name, b.name) })
 	return all
 }
@@ -104,7 +104,7 @@ func TestAListReplacesWhatIsKept(t *testing.T) {
 		return small
 	}
 	q := &later{}
-	r.volumes.queue = q
+	r.volumes.Queue = q
 	if err := r.volumes.Replace([]any{listed("z", efs.DriverName), listed("b", "ebs.csi.aws.com"), listed("a", efs.DriverName)}, "7"); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/follow"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -79,8 +80,8 @@ type Reconciler struct {
 
 	// Classes has StorageClasses.
 	Classes cache.Cache
-	volumes *followed[volume]
-	nodes   *followed[nodePlace]
+	volumes *follow.Objects[volume]
+	nodes   *follow.Objects[nodePlace]
 
 	metrics *metrics
 	changes chan event.GenericEvent

@@ -22,11 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/csi-operators/csi-operators/internal/follow"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
-
-// settle is how long changes of volumes and nodes are gathered: they come in great numbers.
-const settle = 5 * time.Second
 
 // SetupWithManager adds the controller to the manager, and a cache with what it looks at.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
@@ -101,7 +99,7 @@ func (r *Reconciler) addCache(manager ctrl.Manager) error {
 
 func (r *Reconciler) followAll(api client.WithWatch) {
 	volumes := func() client.ObjectList { return &corev1.PersistentVolumeList{} }
-	r.volumes = follow(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
+	r.volumes = follow.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
 		from, ok := object.(*corev1.PersistentVolume)
 		if !ok {
 			return volume{}, false
@@ -109,7 +107,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 		return volumeOf(from, r.Driver.Name)
 	})
 	nodes := func() client.ObjectList { return &corev1.NodeList{} }
-	r.nodes = follow(api, &corev1.Node{}, nodes, r.request(), placeOf)
+	r.nodes = follow.New(api, &corev1.Node{}, nodes, r.request(), placeOf)
 }
 
 // WaitForCacheSync is false if what is followed is not known before ctx ends.
@@ -121,9 +119,9 @@ func (r *Reconciler) WaitForCacheSync(ctx context.Context) bool {
 func (r *Reconciler) gather() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(r.request(), settle) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(r.request(), settle) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(r.request(), settle) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(r.request(), follow.Settle) },
 	}
 }
 

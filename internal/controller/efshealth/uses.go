@@ -53,7 +53,7 @@ func (r *Reconciler) uses(ctx context.Context) (uses, error) {
 	if err := r.Classes.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
 		return found, fmt.Errorf("list StorageClasses: %w", err)
 	}
-	r.volumes.each(func(one volume) { found.volumes = append(found.volumes, one) })
+	r.volumes.Each(func(one volume) { found.volumes = append(found.volumes, one) })
 	slices.SortFunc(found.volumes, func(a, b volume) int { return strings.Compare(a.name, b.name) })
 	for i := range classes.Items {
 		if one, ok := classOf(&classes.Items[i], r.Driver.Name); ok {
@@ -88,7 +88,7 @@ func placeOf(object client.Object) (nodePlace, bool) {
 // zones lists the zones with nodes for the pods of users; all of them, if only the control plane has nodes.
 func (r *Reconciler) zones() []string {
 	usable, all := map[string]bool{}, map[string]bool{}
-	r.nodes.each(func(node nodePlace) {
+	r.nodes.Each(func(node nodePlace) {
 		all[node.zone] = true
 		if !node.controlPlane {
 			usable[node.zone] = true

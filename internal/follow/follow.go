@@ -1,10 +1,13 @@
-package efshealth
+// Package follow keeps a few words of some objects of a kind, and nothing of all others. A cache would keep an object for each, which in a
+// large cluster would be most of the memory of an operator.
+package follow
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,32 +18,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// followed has a few words of some objects of a kind, and nothing of all others. A cache would keep an object for each, which in a large
-// cluster would be most of the operator's memory. It is a source of events, and the store of its reflector.
-type followed[T comparable] struct {
+// Objects has a few words of some objects of a kind. It is a source of events, and the store of its reflector.
+type Objects[T comparable] struct {
+	// Queue gets the request some time after a change that matters. Start sets it.
+	Queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 	api     client.WithWatch
 	kind    client.Object
 	newList func() client.ObjectList
 	read    func(client.Object) (words T, matters bool)
 	request reconcile.Request
 
-	queue           workqueue.TypedRateLimitingInterface[reconcile.Request]
 	started, filled atomic.Bool
 
 	mutex  sync.Mutex
 	byName map[string]T
 }
 
-// follow makes one. Read says what to keep of an object, and whether it matters at all.
-func follow[T comparable](
+// Settle is how long changes are gathered: they come in great numbers.
+const Settle = 5 * time.Second
+
+// New makes one. Read says what to keep of an object, and whether it matters at all.
+func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
-) *followed[T] {
-	return &followed[T]{api: api, kind: kind, newList: newList, read: read, request: request, byName: map[string]T{}}
+) *Objects[T] {
+	return &Objects[T]{api: api, kind: kind, newList: newList, read: read, request: request, byName: map[string]T{}}
 }
 
 // Start follows the objects until ctx ends. The queue gets the request some time after a change that matters.
-func (f *followed[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	f.queue = queue
+func (f *Objects[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	f.Queue = queue
 	f.started.Store(true)
 	from := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
@@ -54,13 +61,13 @@ func (f *followed[T]) Start(ctx context.Context, queue workqueue.TypedRateLimiti
 			return f.api.Watch(ctx, f.newList(), &client.ListOptions{Raw: &raw})
 		},
 	}
-	reflector := toolscache.NewReflectorWithOptions(from, f.kind, f, toolscache.ReflectorOptions{Name: "file systems"})
+	reflector := toolscache.NewReflectorWithOptions(from, f.kind, f, toolscache.ReflectorOptions{Name: fmt.Sprintf("%T", f.kind)})
 	go reflector.RunWithContext(ctx)
 	return nil
 }
 
 // WaitForSync waits until the objects are known.
-func (f *followed[T]) WaitForSync(ctx context.Context) error {
+func (f *Objects[T]) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), f.filled.Load) {
 		return fmt.Errorf("%T could not be listed: %w", f.kind, context.Cause(ctx))
 	}
@@ -68,12 +75,12 @@ func (f *followed[T]) WaitForSync(ctx context.Context) error {
 }
 
 // WaitForCacheSync is false if they are followed and not known before ctx ends.
-func (f *followed[T]) WaitForCacheSync(ctx context.Context) bool {
+func (f *Objects[T]) WaitForCacheSync(ctx context.Context) bool {
 	return !f.started.Load() || f.WaitForSync(ctx) == nil
 }
 
-// each visits what is kept, in any order.
-func (f *followed[T]) each(visit func(T)) {
+// Each visits what is kept, in any order.
+func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for _, words := range f.byName {
@@ -89,11 +96,11 @@ type sighting[T comparable] struct {
 }
 
 // Transformer is applied to each object of a list as it arrives, so that they are never all in memory.
-func (f *followed[T]) Transformer() toolscache.TransformFunc {
+func (f *Objects[T]) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) { return f.look(object), nil }
 }
 
-func (f *followed[T]) look(object any) *sighting[T] {
+func (f *Objects[T]) look(object any) *sighting[T] {
 	switch is := object.(type) {
 	case *sighting[T]:
 		return is
@@ -106,7 +113,7 @@ func (f *followed[T]) look(object any) *sighting[T] {
 }
 
 // Add keeps an object that matters.
-func (f *followed[T]) Add(object any) error {
+func (f *Objects[T]) Add(object any) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.keep(f.look(object))
@@ -114,10 +121,10 @@ func (f *followed[T]) Add(object any) error {
 }
 
 // Update is Add.
-func (f *followed[T]) Update(object any) error { return f.Add(object) }
+func (f *Objects[T]) Update(object any) error { return f.Add(object) }
 
 // Delete forgets an object.
-func (f *followed[T]) Delete(object any) error {
+func (f *Objects[T]) Delete(object any) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.forget(f.look(object).Name)
@@ -125,7 +132,7 @@ func (f *followed[T]) Delete(object any) error {
 }
 
 // Replace keeps these objects and no others.
-func (f *followed[T]) Replace(objects []any, _ string) error {
+func (f *Objects[T]) Replace(objects []any, _ string) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	listed := make(map[string]bool, len(f.byName))
@@ -144,9 +151,9 @@ func (f *followed[T]) Replace(objects []any, _ string) error {
 }
 
 // Resync is for stores that repeat what they have.
-func (f *followed[T]) Resync() error { return nil }
+func (f *Objects[T]) Resync() error { return nil }
 
-func (f *followed[T]) keep(seen *sighting[T]) {
+func (f *Objects[T]) keep(seen *sighting[T]) {
 	if !seen.matters {
 		f.forget(seen.Name)
 		return
@@ -157,7 +164,7 @@ func (f *followed[T]) keep(seen *sighting[T]) {
 	}
 }
 
-func (f *followed[T]) forget(name string) {
+func (f *Objects[T]) forget(name string) {
 	if _, found := f.byName[name]; found {
 		delete(f.byName, name)
 		f.wake()
@@ -165,4 +172,4 @@ func (f *followed[T]) forget(name string) {
 }
 
 // wake gathers changes: they come in great numbers.
-func (f *followed[T]) wake() { f.queue.AddAfter(f.request, settle) }
+func (f *Objects[T]) wake() { f.Queue.AddAfter(f.request, Settle) }

@@ -1,0 +1,206 @@
+// Package vspherehealth checks what vCenters have of a cluster: whether their versions, the nodes' VMs, datastores, tags and permissions let the
+// CSI driver work. It replaces the checks of two programs, whose thresholds are named at each check:
+//
+//   - operator: openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/checks
+//   - detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
+//
+// Checks are pure functions. A vCenter that does not answer is not checked: what was found before stays, as the conditions have it.
+package vspherehealth
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+// severity says what follows of a finding. Each has the effects of those below it.
+type severity int
+
+const (
+	_ severity = iota
+	// warn ends in a condition, an event and an alert.
+	warn
+	// blockUpgrade keeps the cluster from the next minor version.
+	blockUpgrade
+	// blockInstall keeps the driver from being installed where it is not there.
+	blockInstall
+	// degrade says that the driver does not work as it should.
+	degrade
+)
+
+// String is the value of a metric's label.
+func (s severity) String() string {
+	return [...]string{"pass", "warn", "block-upgrade", "block-install", "degrade"}[s]
+}
+
+// finding is one thing that is wrong.
+type finding struct {
+	check    problem
+	severity severity
+	// server is the vCenter that it is about; empty if it is about the cluster, or about all.
+	server string
+	// message is a sentence that names the objects. Where there is a server, it begins with that.
+	message string
+	// objects are how many it is about.
+	objects int
+}
+
+// check is one thing that is looked at.
+type check struct {
+	name problem
+	// most is the highest severity that find gives.
+	most severity
+	find func(in input) []finding
+}
+
+// checks are all of them, in the order in which an administrator would look.
+func checks() []check {
+	return []check{
+		{connection, degrade, checkConnection},
+		{unverified, warn, checkVerified},
+		{userDomain, warn, checkUser},
+		{vCenterVersion, degrade, checkVCenterVersion},
+		{existingDriver, blockInstall, checkExistingDriver},
+		{severalVCenters, warn, checkSeveralVCenters},
+		{infrastructureConfig, warn, checkInfrastructure},
+		{datacenterConfig, warn, checkDatacenters},
+		{nodeProviderID, degrade, checkProviderID},
+		{nodeVM, degrade, checkVM},
+		{nodeHardware, degrade, checkHardware},
+		{nodeDiskUUID, warn, checkDiskUUID},
+		{nodeChangeTracking, warn, checkChangeTracking},
+		{hostVersion, degrade, checkHostVersion},
+		{hostConnection, warn, checkHostConnection},
+		{volumeLimit, degrade, checkVolumeLimit},
+		{defaultDatastore, degrade, checkDefaultDatastore},
+		{failureDomain, warn, checkFailureDomains},
+		{datastoreState, warn, checkDatastoreState},
+		{classPlace, warn, checkClasses},
+		{volumePlace, warn, checkVolumes},
+		{zoneTags, warn, checkZoneTags},
+		{hostGroups, warn, checkHostGroups},
+		{accountPermissions, warn, checkAccountPermissions},
+		{clusterPermissions, warn, checkClusterPermissions},
+		{poolPermissions, warn, checkPoolPermissions},
+		{taskPermissions, warn, checkTaskPermissions},
+	}
+}
+
+// input is what checks depend on.
+type input struct {
+	snapshot vsphere.Snapshot
+	config   vsphere.Config
+	want     vsphere.Want
+	cluster  cluster
+	// outdated means that the vCenters were not asked about all of want yet.
+	outdated bool
+	now      time.Time
+}
+
+// cluster is the side of the cluster.
+type cluster struct {
+	nodes   []node
+	classes []class
+	volumes []volume
+	// vCenters are those of the Infrastructure.
+	vCenters []configv1.VSpherePlatformVCenterSpec
+	// thirdParty says which driver of the same name somebody else has installed; empty if nobody has.
+	thirdParty string
+	// installed means that the operator's driver is there.
+	installed bool
+	// maxVolumes is what the ClusterCSIDriver lets a node have; 0 is the default.
+	maxVolumes int
+	// categories are the topology categories of the ClusterCSIDriver.
+	categories []string
+}
+
+// evaluate says what is wrong: what the checks find, and what was found before of vCenters about which nobody knows now.
+func evaluate(in input, before []finding) []finding {
+	found := slices.DeleteFunc(slices.Clone(before), func(one finding) bool { return in.settled(one) })
+	for _, check := range checks() {
+		for _, one := range check.find(in) {
+			one.check = check.name
+			found = append(found, one)
+		}
+	}
+	slices.SortFunc(found, func(a, b finding) int {
+		return cmp.Or(int(b.severity-a.severity), strings.Compare(string(a.check), string(b.check)), strings.Compare(a.message, b.message))
+	})
+	return found
+}
+
+// settled reports whether the checks know of themselves whether a finding is still there.
+func (in input) settled(one finding) bool {
+	switch {
+	case one.check == connection:
+		return true
+	case one.server == "":
+		return in.seesAll()
+	}
+	vc, configured := in.snapshot.Of(one.server)
+	return in.sees(vc) || !configured && !in.blind()
+}
+
+// blind reports whether nothing is known of which vCenters there are.
+func (in input) blind() bool {
+	return slices.ContainsFunc(in.snapshot.VCenters, func(vc vsphere.VCenter) bool { return vc.Server == "" })
+}
+
+// sees reports whether a vCenter has answered in the last poll, and was asked about all that matters.
+func (in input) sees(vc vsphere.VCenter) bool {
+	return vc.Server != "" && vc.Err == nil && !vc.Answered.IsZero() && !in.outdated
+}
+
+// vCenters are the ones that can be checked.
+func (in input) vCenters() []vsphere.VCenter {
+	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.sees(vc) })
+}
+
+// seesAll reports whether all vCenters can be checked: what is in none of them is nowhere.
+func (in input) seesAll() bool {
+	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
+}
+
+// of gives a vCenter that can be checked.
+func (in input) of(server string) (vsphere.VCenter, bool) {
+	vc, found := in.snapshot.Of(server)
+	return vc, found && in.sees(vc)
+}
+
+// tooOld is the severity of what the driver can't work with. The operator degrades where its driver is installed. Where it is not, that operator
+// only blocks upgrades, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). This one does not install it.
+func (in input) tooOld() severity {
+	if in.cluster.installed {
+		return degrade
+	}
+	return blockInstall
+}
+
+// mostNamed is how many objects of a finding are named.
+const mostNamed = 10
+
+// about makes a finding of a vCenter, or of the cluster if server is empty. The text has one %s, for the names of the objects.
+func about(server string, severity severity, objects []string, text string, more ...any) finding {
+	slices.Sort(objects)
+	objects = slices.Compact(objects)
+	message := fmt.Sprintf(text, append([]any{status.ShortenTo(objects, mostNamed)}, more...)...)
+	if server != "" {
+		message = "vCenter " + server + ": " + message
+	}
+	return finding{severity: severity, server: server, message: message, objects: len(objects)}
+}
+
+// some is a finding if there are objects that it is about, and nothing else.
+func some(server string, severity severity, objects []string, text string, more ...any) []finding {
+	if len(objects) == 0 {
+		return nil
+	}
+	return []finding{about(server, severity, objects, text, more...)}
+}

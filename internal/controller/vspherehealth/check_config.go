@@ -1,0 +1,60 @@
+package vspherehealth
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkInfrastructure compares which vCenters the Infrastructure and the configuration of the cloud have, and the failure domains with both
+// (detector: infra_config.go).
+func checkInfrastructure(in input) []finding {
+	if len(in.want.FailureDomains) == 0 || len(in.config.VCenters) == 0 {
+		return nil
+	}
+	var configured, listed, used, wrong []string
+	for _, one := range in.config.VCenters {
+		configured = append(configured, one.Server)
+	}
+	for _, one := range in.cluster.vCenters {
+		listed = append(listed, one.Server)
+		if !slices.Contains(configured, one.Server) {
+			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the Infrastructure and not in the configuration of the cloud", one.Server))
+		}
+	}
+	for _, one := range configured {
+		if !slices.Contains(listed, one) {
+			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the configuration of the cloud and not in the Infrastructure", one))
+		}
+	}
+	for _, domain := range in.want.FailureDomains {
+		used = append(used, domain.Server)
+		if !slices.Contains(listed, domain.Server) {
+			wrong = append(wrong, fmt.Sprintf("failure domain %s is in vCenter %s, which the Infrastructure does not list", domain.Name, domain.Server))
+		}
+	}
+	for _, one := range listed {
+		if !slices.Contains(used, one) {
+			wrong = append(wrong, fmt.Sprintf("no failure domain is in vCenter %s", one))
+		}
+	}
+	return some("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config say the same")
+}
+
+// checkDatacenters finds failure domains whose datacenter is not listed for their vCenter (detector: datacenter_consistency.go).
+func checkDatacenters(in input) []finding {
+	var wrong []string
+	for _, domain := range in.want.FailureDomains {
+		datacenter := domain.Topology.Datacenter
+		for _, one := range in.config.VCenters {
+			if one.Server == domain.Server && !hasDatacenter(one.Datacenters, datacenter) {
+				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the configuration of the cloud", datacenter, domain.Name))
+			}
+		}
+		for _, one := range in.cluster.vCenters {
+			if one.Server == domain.Server && !hasDatacenter(one.Datacenters, datacenter) {
+				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the Infrastructure", datacenter, domain.Name))
+			}
+		}
+	}
+	return some("", warn, wrong, "datacenters are not listed for their vCenter: %s. Nodes and volumes there are not found. Add them")
+}

@@ -1,0 +1,148 @@
+package vspherehealth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+// perDomain makes a finding for each vCenter with failure domains of which name says something.
+func (in input) perDomain(
+	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,
+) []finding {
+	names := map[string][]string{}
+	in.each(func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) {
+		names[vc.Server] = append(names[vc.Server], name(domain, vc)...)
+	})
+	var found []finding
+	for _, vc := range in.vCenters() {
+		found = append(found, some(vc.Server, severity, names[vc.Server], text)...)
+	}
+	return found
+}
+
+// checkDefaultDatastore finds failure domains whose datastore is not there (operator: storageclasscontroller/vmware.go, GetDefaultDatastore;
+// detector: datastore.go, CheckDefaultDatastore).
+func checkDefaultDatastore(in input) []finding {
+	return in.perDomain(degrade, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
+		if _, exists := datastoreOf(vc, domain.Topology); exists {
+			return nil
+		}
+		return []string{fmt.Sprintf("%q of failure domain %s", domain.Topology.Datastore, domain.Name)}
+	}, "it has no datastore %s, or does not let the user see it: no volume can be made there. Correct the failure domain, or give the user permissions")
+}
+
+// checkFailureDomains finds other things that failure domains name and that are not there (detector: permissions.go, folder.go and zones.go, which
+// fail without them).
+func checkFailureDomains(in input) []finding {
+	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
+		topology := domain.Topology
+		var missing []string
+		add := func(exists bool, what, name string) {
+			if !exists && name != "" {
+				missing = append(missing, fmt.Sprintf("%s %s of failure domain %s", what, name, domain.Name))
+			}
+		}
+		_, exists := datacenterOf(vc, topology.Datacenter)
+		add(exists, "datacenter", topology.Datacenter)
+		_, exists = clusterOf(vc, topology.ComputeCluster)
+		add(exists, "compute cluster", topology.ComputeCluster)
+		add(slices.ContainsFunc(vc.Folders, func(one vsphere.Folder) bool {
+			return one.Path == topology.Folder && one.Ref != (vsphere.Ref{})
+		}), "folder", topology.Folder)
+		add(slices.ContainsFunc(vc.Pools, func(one vsphere.ResourcePool) bool {
+			return one.Path == topology.ResourcePool && one.Ref != (vsphere.Ref{})
+		}), "resource pool", topology.ResourcePool)
+		return missing
+	}, "it has no %s, or does not let the user see it. Correct the failure domain, or give the user permissions")
+}
+
+// checkDatastoreState finds datastores that can't be used for the moment. It is ours.
+func checkDatastoreState(in input) []finding {
+	var found []finding
+	for _, vc := range in.vCenters() {
+		var names []string
+		for _, one := range vc.Datastores {
+			switch {
+			case !one.Accessible:
+				names = append(names, one.Path+" (not accessible)")
+			case one.Maintenance != "" && one.Maintenance != "normal":
+				names = append(names, fmt.Sprintf("%s (%s)", one.Path, one.Maintenance))
+			}
+		}
+		found = append(found, some(vc.Server, warn, names, "datastores %s can't be used: volumes there can't be made or mounted. End the maintenance, or "+
+			"connect them again")...)
+	}
+	return found
+}
+
+// exists reports whether any vCenter has a datastore.
+func (in input) exists(is func(vsphere.Datastore) bool) bool {
+	return slices.ContainsFunc(in.vCenters(), func(vc vsphere.VCenter) bool { return slices.ContainsFunc(vc.Datastores, is) })
+}
+
+func named(name string) func(vsphere.Datastore) bool {
+	return func(one vsphere.Datastore) bool { return one.Name == name || one.Path == name }
+}
+
+// checkClasses finds StorageClasses that name a datastore or a storage policy that is not there (detector: datastore.go, CheckStorageClasses).
+func checkClasses(in input) []finding {
+	if !in.seesAll() {
+		return nil
+	}
+	var wrong []string
+	for _, one := range in.cluster.classes {
+		if one.url != "" && !in.exists(func(datastore vsphere.Datastore) bool { return datastore.URL == one.url }) {
+			wrong = append(wrong, fmt.Sprintf("%s (datastoreurl %s)", one.name, one.url))
+		}
+		if one.datastore != "" && !in.exists(named(one.datastore)) {
+			wrong = append(wrong, fmt.Sprintf("%s (datastore %s)", one.name, one.datastore))
+		}
+		for _, vc := range in.vCenters() {
+			if count := policies(vc, one.policy); count >= 0 && count != 1 {
+				wrong = append(wrong, fmt.Sprintf("%s (%d storage policies %q in %s)", one.name, count, one.policy, vc.Server))
+			}
+		}
+	}
+	return some("", warn, wrong, "StorageClasses name what is not there once: %s. No volume can be made of these classes. "+
+		"Make it, or replace the classes")
+}
+
+// policies are how many storage policies of a name or ID there are; -1 if nobody can tell, or needs to.
+func policies(vc vsphere.VCenter, name string) int {
+	hidden := slices.ContainsFunc(vc.Privileges, func(one vsphere.Privileges) bool {
+		return one.Kind == vsphere.OnVCenter && slices.Contains(one.Missing, "StorageProfile.View")
+	})
+	if name == "" || hidden {
+		return -1
+	}
+	count := 0
+	for _, one := range vc.Policies {
+		if one.Name == name || one.ID == name {
+			count++
+		}
+	}
+	return count
+}
+
+// checkVolumes finds PersistentVolumes of Kubernetes' own plugin whose datastore is not there. The detector looked at them in earlier versions
+// (CheckPVs); the driver needs the datastore to adopt them.
+func checkVolumes(in input) []finding {
+	if !in.seesAll() {
+		return nil
+	}
+	var wrong []string
+	for _, one := range in.cluster.volumes {
+		// A datastore in a cluster of datastores is "cluster/datastore".
+		name := one.datastore[strings.LastIndexByte(one.datastore, '/')+1:]
+		if name != "" && !in.exists(named(one.datastore)) && !in.exists(named(name)) {
+			wrong = append(wrong, fmt.Sprintf("%s (%s)", one.name, one.datastore))
+		}
+	}
+	return some("", warn, wrong, "PersistentVolumes are on datastores that no vCenter has: %s. Pods can't mount them. Rename the datastores back, "+
+		"or restore the volumes")
+}

@@ -1,0 +1,114 @@
+package vspherehealth
+
+import (
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+// The categories of tags of regions and zones (detector: zones.go; operator: pkg/operator/utils/topology.go).
+const (
+	regionCategory = "openshift-region"
+	zoneCategory   = "openshift-zone"
+)
+
+func isHostGroup(domain configv1.VSpherePlatformFailureDomainSpec) bool {
+	return domain.ZoneAffinity != nil && domain.ZoneAffinity.Type == configv1.HostGroupFailureDomainZone && domain.ZoneAffinity.HostGroup != nil
+}
+
+// hasTag reports whether one of objects has a tag of a category.
+func hasTag(vc vsphere.VCenter, category, name string, objects []vsphere.Ref) bool {
+	return slices.ContainsFunc(vc.Tags, func(tag vsphere.Tag) bool {
+		return tag.Name == name && categoryName(vc, tag.CategoryID) == category &&
+			slices.ContainsFunc(vc.Attachments, func(one vsphere.Attachment) bool { return one.TagID == tag.ID && slices.Contains(objects, one.Object) })
+	})
+}
+
+func categoryName(vc vsphere.VCenter, id string) string {
+	for _, one := range vc.Categories {
+		if one.ID == id {
+			return one.Name
+		}
+	}
+	return ""
+}
+
+// checkZoneTags finds failure domains whose compute cluster has no tag of their region or zone, nor has a folder or datacenter above it; with one
+// failure domain, nobody needs tags (detector: zones.go). The detector is content with the tag of any region and zone.
+func checkZoneTags(in input) []finding {
+	if len(in.want.FailureDomains) < 2 {
+		return nil
+	}
+	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
+		cluster, exists := clusterOf(vc, domain.Topology.ComputeCluster)
+		if !exists {
+			return nil
+		}
+		region, zone := append([]vsphere.Ref{cluster.Ref}, cluster.Ancestors...), append([]vsphere.Ref{cluster.Ref}, cluster.Ancestors...)
+		switch affinity := domain.RegionAffinity; {
+		case affinity != nil && affinity.Type == configv1.DatacenterFailureDomainRegion:
+			region = slices.DeleteFunc(region, func(one vsphere.Ref) bool { return one.Type != "Datacenter" })
+		case affinity != nil && affinity.Type == configv1.ComputeClusterFailureDomainRegion:
+			region = region[:1]
+		}
+		if affinity := domain.ZoneAffinity; affinity != nil && affinity.Type == configv1.ComputeClusterFailureDomainZone {
+			zone = zone[:1]
+		}
+		var missing []string
+		if !hasTag(vc, regionCategory, domain.Region, region) {
+			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", regionCategory, domain.Region, domain.Name))
+		}
+		// The zone of a host group is a tag of its hosts.
+		if !isHostGroup(domain) && !hasTag(vc, zoneCategory, domain.Zone, zone) {
+			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", zoneCategory, domain.Zone, domain.Name))
+		}
+		return missing
+	}, "tags are missing on the compute clusters, or on the datacenter or folder above them: %s. The driver does not know the topology of these nodes. "+
+		"Attach the tags")
+}
+
+// checkHostGroups finds failure domains that are host groups and lack a group, a rule or tags (detector: cluster_host_group.go).
+func checkHostGroups(in input) []finding {
+	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
+		cluster, exists := clusterOf(vc, domain.Topology.ComputeCluster)
+		if !isHostGroup(domain) || !exists {
+			return nil
+		}
+		group := domain.ZoneAffinity.HostGroup
+		var wrong []string
+		add := func(format string, arguments ...any) {
+			wrong = append(wrong, fmt.Sprintf("failure domain %s: ", domain.Name)+fmt.Sprintf(format, arguments...))
+		}
+		hosts, exists := cluster.HostGroups[group.HostGroup]
+		switch {
+		case !exists:
+			add("there is no host group %s", group.HostGroup)
+		case len(hosts) == 0:
+			add("host group %s is empty", group.HostGroup)
+		}
+		for _, host := range hosts {
+			if !hasTag(vc, zoneCategory, domain.Zone, []vsphere.Ref{host}) {
+				add("host %s lacks tag %s %q", hostName(vc, host), zoneCategory, domain.Zone)
+			}
+		}
+		if !slices.Contains(cluster.VMGroups, group.VMGroup) {
+			add("there is no VM group %s", group.VMGroup)
+		}
+		if !slices.Contains(cluster.VMHostRules, group.VMHostRule) {
+			add("there is no VM-host rule %s", group.VMHostRule)
+		}
+		return wrong
+	}, "host groups are not as the Infrastructure says: %s. VMs can run outside of their zone, where their volumes are not. Make what is missing")
+}
+
+func hostName(vc vsphere.VCenter, ref vsphere.Ref) string {
+	for _, one := range vc.Hosts {
+		if one.Ref == ref {
+			return one.Name
+		}
+	}
+	return ref.Value
+}

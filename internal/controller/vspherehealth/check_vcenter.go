@@ -1,0 +1,101 @@
+package vspherehealth
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+// terminal reports whether a vCenter answers no sooner than somebody has changed something. That the Secret lacks a key is not: the
+// cloud-credential-operator may be about to write it.
+func terminal(reason vsphere.Reason) bool {
+	return slices.Contains([]vsphere.Reason{
+		vsphere.InvalidConfiguration, vsphere.LoginRefused, vsphere.NotAuthorized, vsphere.UntrustedCertificate,
+	}, reason)
+}
+
+// checkConnection finds vCenters that do not answer; at once if that stays so, else after two minutes (operator: vspherecontroller.go,
+// loginToVCenter; detector: pkg/operator/vsphere_check.go, connect).
+func checkConnection(in input) []finding {
+	var found []finding
+	for _, vc := range in.snapshot.VCenters {
+		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
+			found = append(found, finding{severity: degrade, server: vc.Server, message: vc.Err.Error(), objects: 1})
+		}
+	}
+	return found
+}
+
+// checkVerified finds vCenters whose certificate nobody verifies. It is ours: the operator's driver never verifies any
+// (assets/csi_cloud_config_vcenters.ini).
+func checkVerified(in input) []finding {
+	var servers []string
+	for _, vc := range in.snapshot.VCenters {
+		if vc.Insecure {
+			servers = append(servers, vc.Server)
+		}
+	}
+	return some("", warn, servers, "the configuration of the cloud says insecure-flag for %s: whoever is between the cluster and the vCenter can "+
+		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
+}
+
+// checkUser finds users without a domain, with which the driver ends (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain;
+// kubernetes-sigs/vsphere-csi-driver, pkg/common/config/config.go).
+func checkUser(in input) []finding {
+	domain := regexp.MustCompile(`^([A-Za-z0-9.-]+\\[A-Za-z0-9._-]+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+)$`)
+	var found []finding
+	for _, vc := range in.vCenters() {
+		if vc.User != "" && !domain.MatchString(vc.User) {
+			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %q has no domain, and the driver does not accept that. Write it as "+
+				"user@domain into the administrator's Secret"))
+		}
+	}
+	return found
+}
+
+// checkVCenterVersion finds vCenters that are too old (operator: check_vcenter.go; detector: pkg/operator/operator.go, checkForDeprecation).
+func checkVCenterVersion(in input) []finding {
+	works, upgrades, _ := oldest()
+	var found []finding
+	for _, vc := range in.vCenters() {
+		have, known := parseVersion(vc.APIVersion)
+		version := []string{vc.APIVersion}
+		switch {
+		case !known:
+			found = append(found, about(vc.Server, blockUpgrade, version, "its version %q can't be read, so that nobody knows whether it is new enough"))
+		case have.before(works):
+			found = append(found, about(vc.Server, in.tooOld(), version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
+				works, upgrades))
+		case have.before(upgrades):
+			found = append(found, about(vc.Server, blockUpgrade, version, "its version is %s. Upgrade it to %s or newer before the cluster", upgrades))
+		}
+	}
+	return found
+}
+
+// checkExistingDriver finds a driver of the same name that is not of this operator (operator: check_existing_driver.go).
+func checkExistingDriver(in input) []finding {
+	if in.cluster.thirdParty == "" {
+		return nil
+	}
+	return []finding{about("", blockInstall, []string{in.cluster.thirdParty}, "somebody else has installed a driver for vSphere: %s. Remove it as "+
+		"its vendor says, or set managementState Removed in the ClusterCSIDriver")}
+}
+
+// checkSeveralVCenters finds volumes of Kubernetes' own plugin where there are several vCenters: nobody could say in which they are (operator:
+// pkg/operator/driverfeaturescontroller.go, isCSIMigrationSupported).
+func checkSeveralVCenters(in input) []finding {
+	if len(in.snapshot.VCenters) < 2 {
+		return nil
+	}
+	var names []string
+	for _, one := range in.cluster.volumes {
+		if one.inTree {
+			names = append(names, one.name)
+		}
+	}
+	return some("", warn, names, "PersistentVolumes %s are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these "+
+		"where there are several vCenters. Copy their data to volumes of the driver")
+}

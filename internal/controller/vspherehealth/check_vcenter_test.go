@@ -1,0 +1,152 @@
+package vspherehealth
+
+import (
+	"testing"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+func failing(server string, reason vsphere.Reason) *vsphere.Error {
+	return &vsphere.Error{Server: server, What: "log in", Reason: reason, Why: "the cause"}
+}
+
+func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
+	const degraded = "degrade VCenterConnection 1: vCenter vc1: log in: the cause"
+	failed := func(reason vsphere.Reason, since time.Duration) func(*input, *vsphere.VCenter) {
+		return func(_ *input, vc *vsphere.VCenter) {
+			vc.Err, vc.FailingSince = failing("vc1", reason), noon().Add(-since)
+		}
+	}
+	run(t, healthy, map[string]row{
+		"just now":                     {failed(vsphere.Timeout, time.Second), nil},
+		"for almost two minutes":       {failed(vsphere.NoConnection, 2*time.Minute-time.Second), nil},
+		"for two minutes":              {failed(vsphere.NoConnection, 2*time.Minute), []string{degraded}},
+		"overloaded for long":          {failed(vsphere.Overloaded, time.Hour), []string{degraded}},
+		"the Secret is not there yet":  {failed(vsphere.InvalidCredentials, time.Second), nil},
+		"the Secret never came":        {failed(vsphere.InvalidCredentials, time.Hour), []string{degraded}},
+		"the login is refused":         {failed(vsphere.LoginRefused, 0), []string{degraded}},
+		"the user may do nothing":      {failed(vsphere.NotAuthorized, 0), []string{degraded}},
+		"the certificate is another's": {failed(vsphere.UntrustedCertificate, 0), []string{degraded}},
+		"the configuration is wrong": {func(in *input, _ *vsphere.VCenter) {
+			in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "parse", Reason: vsphere.InvalidConfiguration, Why: "line 3 is no pair"}}}
+		}, []string{"degrade VCenterConnection 1: vCenter configuration: parse: line 3 is no pair"}},
+	})
+}
+
+func TestAVCenterThatDoesNotAnswerIsNotChecked(t *testing.T) {
+	in := healthy()
+	vc := &in.snapshot.VCenters[0]
+	vc.Err, vc.FailingSince = failing("vc1", vsphere.Timeout), noon()
+	// Nothing of what it said last counts, nor that its VMs are nowhere.
+	vc.APIVersion, vc.User, vc.VMs, vc.Datastores, vc.Policies, vc.Tags, vc.CanReadTasks, vc.Privileges = "6.0", "x", nil, nil, nil, nil, false, nil
+	if found := evaluate(in, nil); len(found) > 0 {
+		t.Errorf("found %v", lines(found))
+	}
+	vc.Err = nil
+	if found := evaluate(in, nil); len(found) < 6 {
+		t.Errorf("when it answers: found %v", lines(found))
+	}
+	in.outdated = true
+	if found := evaluate(in, nil); len(found) > 0 {
+		t.Errorf("not asked about all yet: found %v", lines(found))
+	}
+	in.outdated, vc.Answered = false, time.Time{}
+	if found := evaluate(in, nil); len(found) > 0 {
+		t.Errorf("not asked ever: found %v", lines(found))
+	}
+}
+
+func TestWhatWasFoundBeforeStaysAsLongAsNobodyKnows(t *testing.T) {
+	old := func(check problem, server string) finding {
+		return finding{check: check, severity: warn, server: server, message: "old", objects: 1}
+	}
+	for name, test := range map[string]struct {
+		change func(in *input, vc *vsphere.VCenter)
+		want   []string
+	}{
+		"all answer": {func(*input, *vsphere.VCenter) {}, nil},
+		"one does not": {func(_ *input, vc *vsphere.VCenter) { vc.Err, vc.FailingSince = failing("vc1", vsphere.Timeout), noon() }, []string{
+			"warn ExistingDriver 1: old", "warn TaskPermissions 1: old",
+		}},
+		"they were not asked about all": {func(in *input, _ *vsphere.VCenter) { in.outdated = true }, []string{
+			"warn ExistingDriver 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old",
+		}},
+		"nobody knows which there are": {func(in *input, _ *vsphere.VCenter) {
+			in.snapshot.VCenters = []vsphere.VCenter{{Err: failing("", vsphere.Timeout), FailingSince: noon()}}
+		}, []string{"warn ExistingDriver 1: old", "warn HostVersion 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := healthy()
+			test.change(&in, &in.snapshot.VCenters[0])
+			found := evaluate(in, []finding{
+				old(connection, "vc1"), old(taskPermissions, "vc1"), old(zoneTags, "vc2"), old(existingDriver, ""), old(hostVersion, "gone"),
+			})
+			diff(t, test.want, lines(found))
+		})
+	}
+}
+
+func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
+	run(t, healthy, map[string]row{
+		"VCenterCertificateNotVerified": {func(_ *input, vc *vsphere.VCenter) { vc.Insecure = true }, []string{
+			"warn VCenterCertificateNotVerified 1: the configuration of the cloud says insecure-flag for vc1: whoever is between the cluster and the vCenter can " +
+				"read the password. Add the CA to the cluster's trusted CAs and remove the flag",
+		}},
+		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.User = "admin" }, []string{
+			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "admin" has no domain, and the driver does not accept that. Write it as user@domain into the ` +
+				"administrator's Secret",
+		}},
+		"a user in the other form": {func(_ *input, vc *vsphere.VCenter) { vc.User = `CORP\ocp` }, nil},
+		"VCenterVersion: works with it no more": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "6.7.2" }, []string{
+			"degrade VCenterVersion 1: vCenter vc1: its version is 6.7.2, and the driver needs 6.7.3. Upgrade the vCenter to 7.0.2 or newer",
+		}},
+		"VCenterVersion: the same without the driver": {func(in *input, vc *vsphere.VCenter) { vc.APIVersion, in.cluster.installed = "6.7.2", false }, []string{
+			"block-install VCenterVersion 1: vCenter vc1: its version is 6.7.2, and the driver needs 6.7.3. Upgrade the vCenter to 7.0.2 or newer",
+		}},
+		"VCenterVersion: not for upgrades": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "7.0.1.1" }, []string{
+			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 7.0.1.1. Upgrade it to 7.0.2 or newer before the cluster",
+		}},
+		"VCenterVersion: just old enough": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "6.7.3" }, []string{
+			"block-upgrade VCenterVersion 1: vCenter vc1: its version is 6.7.3. Upgrade it to 7.0.2 or newer before the cluster",
+		}},
+		"VCenterVersion: just new enough": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "7.0.2" }, nil},
+		"VCenterVersion: unreadable": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "unset" }, []string{
+			`block-upgrade VCenterVersion 1: vCenter vc1: its version "unset" can't be read, so that nobody knows whether it is new enough`,
+		}},
+		"ExistingDriver": {func(in *input, _ *vsphere.VCenter) { in.cluster.thirdParty = "CSIDriver csi.vsphere.vmware.com" }, []string{
+			"block-install ExistingDriver 1: somebody else has installed a driver for vSphere: CSIDriver csi.vsphere.vmware.com. Remove it as its vendor says, or " +
+				"set managementState Removed in the ClusterCSIDriver",
+		}},
+		"SeveralVCenters": {func(in *input, _ *vsphere.VCenter) {
+			in.cluster.volumes = []volume{{name: "pv-9", inTree: true}, {name: "pv-8", inTree: true}, {name: "pv-1"}}
+		}, []string{
+			"warn SeveralVCenters 2: PersistentVolumes pv-8, pv-9 are of Kubernetes' own plugin kubernetes.io/vsphere-volume, and the driver can't use these where " +
+				"there are several vCenters. Copy their data to volumes of the driver",
+		}},
+		"TaskPermissions": {func(_ *input, vc *vsphere.VCenter) { vc.CanReadTasks = false }, []string{
+			"warn TaskPermissions 1: vCenter vc1: user ocp@vsphere.local may not list recent tasks, on which the driver waits. Give it the role Read-only at the " +
+				"top of the vCenter",
+		}},
+	})
+	run(t, single, map[string]row{
+		"SeveralVCenters: one vCenter": {func(in *input, _ *vsphere.VCenter) {
+			in.cluster.volumes = []volume{{name: "pv-9", inTree: true, datastore: "ds"}}
+		}, nil},
+	})
+}
+
+func TestVersionsAreCompared(t *testing.T) {
+	for text, want := range map[string]string{
+		"8": "8.0.0", "7.0": "7.0.0", "7.0.3.0": "7.0.3", "10.20.30.40": "10.20.30", "": "", "x": "", "7.x": "", "7.-1": "",
+	} {
+		if got, known := parseVersion(text); known != (want != "") || known && got.String() != want {
+			t.Errorf("%q: %s, %t; want %s", text, got, known, want)
+		}
+	}
+	for _, pair := range [][2]version{{{6, 7, 3}, {7, 0, 0}}, {{7, 0, 1}, {7, 0, 2}}, {{7, 9, 9}, {10, 0, 0}}} {
+		if !pair[0].before(pair[1]) || pair[1].before(pair[0]) || pair[0].before(pair[0]) {
+			t.Errorf("order of %v", pair)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package vspherehealth
+
+// problem is the name of a check: the reason of conditions and events, and the label of a metric. docs/guide/vsphere-checks.md explains each.
+type problem string
+
+const (
+	connection           problem = "VCenterConnection"
+	unverified           problem = "VCenterCertificateNotVerified"
+	userDomain           problem = "VCenterUserWithoutDomain"
+	vCenterVersion       problem = "VCenterVersion"
+	existingDriver       problem = "ExistingDriver"
+	severalVCenters      problem = "SeveralVCenters"
+	infrastructureConfig problem = "InfrastructureConfig"
+	datacenterConfig     problem = "DatacenterConsistency"
+	nodeProviderID       problem = "NodeProviderID"
+	nodeVM               problem = "NodeVM"
+	nodeHardware         problem = "NodeHardwareVersion"
+	nodeDiskUUID         problem = "NodeDiskUUID"
+	nodeChangeTracking   problem = "NodeChangeTracking"
+	hostVersion          problem = "HostVersion"
+	hostConnection       problem = "HostConnection"
+	volumeLimit          problem = "VolumeLimit"
+	defaultDatastore     problem = "DefaultDatastore"
+	failureDomain        problem = "FailureDomain"
+	datastoreState       problem = "DatastoreState"
+	classPlace           problem = "StorageClassPlacement"
+	volumePlace          problem = "VolumePlacement"
+	zoneTags             problem = "ZoneTags"
+	hostGroups           problem = "HostGroups"
+	accountPermissions   problem = "AccountPermissions"
+	clusterPermissions   problem = "ComputeClusterPermissions"
+	poolPermissions      problem = "ResourcePoolPermissions"
+	taskPermissions      problem = "TaskPermissions"
+)

@@ -1,0 +1,107 @@
+package vspherehealth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// SetupWithManager adds the controller to the manager. Nodes, PersistentVolumes and CSINodes are followed besides the manager's cache.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	var err error
+	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
+		return err
+	}
+	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
+	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+	})
+	if err != nil {
+		return fmt.Errorf("client for nodes and volumes: %w", err)
+	}
+	r.followAll(api)
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} })
+	err = ctrl.NewControllerManagedBy(manager).Named("vsphere").
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
+		}).
+		// Whether the driver is wanted, and our conditions there.
+		Watches(&operatorv1.ClusterCSIDriver{}, wake, builder.WithPredicates(only(r.Driver.Name))).
+		// The failure domains.
+		Watches(&configv1.Infrastructure{}, wake).
+		// Where volumes are to be.
+		Watches(&storagev1.StorageClass{}, wake).
+		// Whose driver is there.
+		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(only(r.Driver.Name))).
+		WatchesRawSource(r.csiNodes).
+		// What the vCenters must have.
+		WatchesRawSource(r.nodes).
+		WatchesRawSource(r.volumes).
+		// What they have.
+		WatchesRawSource(source.Channel(r.Source.Changed(), wake)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller vsphere: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) followAll(api client.WithWatch) {
+	nodes := func() client.ObjectList { return &corev1.NodeList{} }
+	r.nodes = follow.New(api, &corev1.Node{}, nodes, r.request(), nodeOf)
+	volumes := func() client.ObjectList { return &corev1.PersistentVolumeList{} }
+	r.volumes = follow.New(api, &corev1.PersistentVolume{}, volumes, r.request(), func(object client.Object) (volume, bool) {
+		from, ok := object.(*corev1.PersistentVolume)
+		if !ok {
+			return volume{}, false
+		}
+		return volumeOf(from, r.Driver.Name)
+	})
+	csiNodes := func() client.ObjectList { return &storagev1.CSINodeList{} }
+	r.csiNodes = follow.New(api, &storagev1.CSINode{}, csiNodes, r.request(), func(object client.Object) (string, bool) {
+		from, ok := object.(*storagev1.CSINode)
+		if !ok {
+			return "", false
+		}
+		return from.Name, runs(from, r.Driver.Name)
+	})
+}
+
+// runs reports whether a driver is registered on a node.
+func runs(on *storagev1.CSINode, driverName string) bool {
+	for _, one := range on.Spec.Drivers {
+		if one.Name == driverName {
+			return true
+		}
+	}
+	return false
+}
+
+// owner is our field manager: the conditions of the driver itself are written by another.
+func (r *Reconciler) owner() string { return r.Driver.Operator + "-checks" }
+
+func (r *Reconciler) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: r.Driver.Name}}
+}
+
+func only(name string) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == name })
+}
