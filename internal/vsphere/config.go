@@ -1,5 +1,17 @@
 package vsphere
 
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Config is the configuration of the cloud, parsed. See Parse.
 type Config struct {
 	// VCenters are in the order of the file.
@@ -28,9 +40,194 @@ type Workspace struct {
 	Server, Datacenter, Folder, Datastore, ResourcePool string
 }
 
-// Login is user and password of one vCenter. It has no String that tells them.
-type Login struct{ User, Password string }
+const (
+	// longestConfig bounds what is parsed, in bytes. The files of installers have less than two thousand.
+	longestConfig = 256 << 10
+	// mostVCenters bounds how many a file may have. The driver takes five (kubernetes-sigs/vsphere-csi-driver, pkg/common/config).
+	mostVCenters = 16
+	defaultPort  = 443
+)
 
-// Key is that of the user or password of a vCenter in the Secret that the cloud-credential-operator makes: SERVER.username and
-// SERVER.password.
-func Key(server, field string) string { return server + "." + field }
+// Parse reads the cloud configuration of a cluster, INI or YAML, as k8s.io/cloud-provider-vsphere reads it (openshift/cloud-provider-vsphere
+// 854aeeabab63, pkg/common/config), and its section Workspace as Kubernetes' own plugin did. The first character that is of no comment
+// tells the form: [ begins INI. Keys that are not needed here are ignored.
+//
+// It is strict: what could be read in two ways is refused. An error names the line, and quotes no value: the file may have passwords.
+func Parse(data []byte) (Config, error) {
+	text := string(data)
+	if len(text) > longestConfig {
+		return Config{}, badConfig(problem{why: fmt.Sprintf("has more than %d bytes", longestConfig)})
+	}
+	if found := oddities(text); found.why != "" {
+		return Config{}, badConfig(found)
+	}
+	read := readYAML
+	if isINI(text) {
+		read = readINI
+	}
+	file, found := read(text)
+	if found.why != "" {
+		return Config{}, badConfig(found)
+	}
+	config, found := file.resolve()
+	if found.why != "" {
+		return Config{}, badConfig(found)
+	}
+	return config, nil
+}
+
+// problem is why a file is refused. Without a line it is about the whole file, without why there is none.
+type problem struct {
+	line int
+	why  string
+}
+
+func badConfig(found problem) error {
+	why := "it " + found.why
+	if found.line > 0 {
+		why = fmt.Sprintf("line %d %s", found.line, found.why)
+	}
+	const advice = "correct the ConfigMap that spec.cloudConfig of Infrastructure cluster names"
+	return &Error{What: "read the cloud configuration", Reason: InvalidConfiguration, Why: why + ": " + advice, err: errors.New(why)}
+}
+
+// isINI tells the form.
+func isINI(text string) bool {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && line[0] != '#' && line[0] != ';' {
+			return line[0] == '['
+		}
+	}
+	return false
+}
+
+// oddities finds characters that show as nothing, or as something else.
+func oddities(text string) problem {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		switch {
+		case !utf8.ValidString(line):
+			return problem{number, "is not UTF-8"}
+		case strings.ContainsFunc(strings.ReplaceAll(line, "\t", " "), invisible):
+			return problem{number, "has characters that nobody sees"}
+		}
+	}
+	if number == 0 {
+		return problem{why: "is empty"}
+	}
+	return problem{}
+}
+
+// invisible tells whether a character is a control or format character, or a separator of lines.
+func invisible(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// rawFile is what a file says, before anything is inherited.
+type rawFile struct {
+	global    rawCenter
+	centers   []*rawCenter
+	zone      string
+	region    string
+	workspace Workspace
+}
+
+// rawCenter is a vCenter, or what all vCenters inherit.
+type rawCenter struct {
+	// name is the one of the section or of the key.
+	name string
+	line int
+
+	server, port, caFile, thumbprint string
+	insecure                         bool
+	datacenters                      []string
+}
+
+// resolve inherits, and checks. What is inherited by which rule is that of validateConfig in the files that Parse names.
+func (f *rawFile) resolve() (Config, problem) {
+	listed := func(one *rawCenter) bool { return one.name == f.global.server || one.server == f.global.server }
+	if f.global.server != "" && !slices.ContainsFunc(f.centers, listed) {
+		f.centers = append(f.centers, &rawCenter{name: f.global.server, server: f.global.server, line: f.global.line})
+	}
+	switch {
+	case len(f.centers) == 0:
+		return Config{}, problem{why: "names no vCenter"}
+	case len(f.centers) > mostVCenters:
+		return Config{}, problem{why: fmt.Sprintf("has more than %d vCenters", mostVCenters)}
+	}
+	config := Config{ZoneCategory: f.zone, RegionCategory: f.region, Workspace: f.workspace}
+	lines := map[string]int{}
+	for _, center := range f.centers {
+		one, why := center.resolve(f.global)
+		if why != "" {
+			return Config{}, problem{center.line, why}
+		}
+		// Names of hosts are the same in upper case.
+		key := strings.ToLower(one.Server)
+		if lines[key] != 0 {
+			return Config{}, problem{center.line, fmt.Sprintf("has the vCenter of line %d again", lines[key])}
+		}
+		lines[key] = center.line
+		config.VCenters = append(config.VCenters, one)
+	}
+	return config, problem{}
+}
+
+// resolve inherits from the section for all.
+func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
+	one = VCenterConfig{
+		Server: c.server, Port: defaultPort, Insecure: c.insecure || global.insecure,
+		CAFile: firstOf(c.caFile, global.caFile), Thumbprint: firstOf(c.thumbprint, global.thumbprint), Datacenters: c.datacenters,
+	}
+	if len(one.Datacenters) == 0 {
+		one.Datacenters = global.datacenters
+	}
+	if !isHost(one.Server) {
+		return one, "has a vCenter that is neither the name of a host nor an IP address"
+	}
+	if port := firstOf(c.port, global.port); port != "" {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 || port[0] == '0' || port[0] == '+' {
+			return one, "has a vCenter with a port that is no number from 1 to 65535"
+		}
+		one.Port = int(number)
+	}
+	return one, ""
+}
+
+// isHost tells whether a text names a host: no URL, no port, no user. Names may have underscores, as DNS takes them.
+func isHost(text string) bool {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return address.Zone() == ""
+	}
+	labels := strings.Split(text, ".")
+	// Numbers that are no address may be one for other programs.
+	if strings.Trim(labels[len(labels)-1], "0123456789") == "" || len(text) > 253 {
+		return false
+	}
+	label := regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+	return !slices.ContainsFunc(labels, func(one string) bool { return !label.MatchString(one) })
+}
+
+// listOf is a list with commas. Empty items do not count.
+func listOf(text string) []string {
+	var items []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" && !slices.Contains(items, item) {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func firstOf(values ...string) string {
+	for _, value := range values {
+		if value != "" {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package vsphere
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// iniReader reads line by line. The form is that of gcfg (gopkg.in/gcfg.v1, scanner/scanner.go), without what other readers of INI read in
+// another way: lines that continue, a quote within a value, a comment without a space before it, and sections and keys that come twice.
+type iniReader struct {
+	file rawFile
+	// sections and keys have the lines of what there was: keys is of one section.
+	sections, keys map[string]int
+	// set is for the section that is read; nil if the section is ignored. It returns what is wrong.
+	set func(key, value string) string
+
+	header, key *regexp.Regexp
+}
+
+func readINI(text string) (*rawFile, problem) {
+	reader := &iniReader{
+		sections: map[string]int{},
+		header:   regexp.MustCompile(`^\[\s*([A-Za-z][A-Za-z0-9-]*)(?:\s+"([^"\\]+)")?\s*\]\s*(?:[;#].*)?$`),
+		key:      regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`),
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if why := reader.line(strings.TrimSpace(line), number); why != "" {
+			return nil, problem{number, why}
+		}
+	}
+	return &reader.file, problem{}
+}
+
+func (r *iniReader) line(line string, number int) (why string) {
+	switch {
+	case line == "" || line[0] == ';' || line[0] == '#':
+		return ""
+	case line[0] == '[':
+		return r.section(line, number)
+	case r.keys == nil:
+		return "belongs to no section"
+	}
+	key, rest, hasValue := strings.Cut(line, "=")
+	key = strings.ToLower(strings.TrimSpace(key))
+	if !hasValue {
+		return "is neither a section nor a key with a value"
+	}
+	if !r.key.MatchString(key) {
+		return "has no key that there could be"
+	}
+	if before := r.keys[key]; before != 0 {
+		return fmt.Sprintf("has the key of line %d again", before)
+	}
+	r.keys[key] = number
+	value, why := iniValue(strings.TrimSpace(rest))
+	if why == "" && r.set != nil {
+		why = r.set(key, value)
+	}
+	return why
+}
+
+// section begins one.
+func (r *iniReader) section(line string, number int) (why string) {
+	match := r.header.FindStringSubmatch(line)
+	if match == nil {
+		return "is no header of a section"
+	}
+	name, sub := strings.ToLower(match[1]), match[2]
+	id := name + " " + strings.ToLower(sub)
+	if before := r.sections[id]; before != 0 {
+		return fmt.Sprintf("has the section of line %d again", before)
+	}
+	r.sections[id], r.keys, r.set = number, map[string]int{}, nil
+	switch name {
+	case "global":
+		r.file.global.line = number
+		r.set = r.file.global.setINI
+	case "workspace":
+		r.set = r.workspace
+	case "labels":
+		r.set = r.labels
+	case "virtualcenter":
+		if sub == "" {
+			return "has no vCenter in its name"
+		}
+		center := &rawCenter{name: sub, server: sub, line: number}
+		r.file.centers = append(r.file.centers, center)
+		r.set = center.setINI
+		return ""
+	default:
+		return ""
+	}
+	if sub != "" {
+		return "is a section that has only one name"
+	}
+	return ""
+}
+
+// setINI has the keys of Global and VirtualCenter (types_ini_legacy.go, GlobalINI and VirtualCenterConfigINI).
+func (c *rawCenter) setINI(key, value string) (why string) {
+	switch key {
+	case "server":
+		c.server = firstOf(value, c.server)
+	case "port":
+		c.port = value
+	case "ca-file":
+		c.caFile = value
+	case "thumbprint":
+		c.thumbprint = value
+	case "datacenters":
+		c.datacenters = listOf(value)
+	case "insecure-flag":
+		switch strings.ToLower(value) {
+		case "true", "yes", "on", "1":
+			c.insecure = true
+		case "false", "no", "off", "0":
+		default:
+			return "has an insecure-flag that is neither true nor false"
+		}
+	}
+	return ""
+}
+
+// workspace has the keys of the section (k8s.io/legacy-cloud-providers, vsphere/vsphere.go, VSphereConfig.Workspace).
+func (r *iniReader) workspace(key, value string) (why string) {
+	place := &r.file.workspace
+	switch key {
+	case "server":
+		place.Server = value
+	case "datacenter":
+		place.Datacenter = value
+	case "folder":
+		place.Folder = value
+	case "default-datastore":
+		place.Datastore = value
+	case "resourcepool-path":
+		place.ResourcePool = value
+	}
+	return ""
+}
+
+func (r *iniReader) labels(key, value string) (why string) {
+	switch key {
+	case "zone":
+		r.file.zone = value
+	case "region":
+		r.file.region = value
+	}
+	return ""
+}
+
+// iniValue reads a value, bare or in double quotes.
+func iniValue(text string) (value, why string) {
+	if !strings.HasPrefix(text, `"`) {
+		return bareValue(text)
+	}
+	var read strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			rest := strings.TrimSpace(text[i+1:])
+			if rest != "" && rest[0] != ';' && rest[0] != '#' {
+				return "", "goes on after the closing quote"
+			}
+			if strings.ContainsFunc(read.String(), invisible) {
+				return "", "has characters that nobody sees"
+			}
+			return read.String(), ""
+		case '\\':
+			i++
+			if i == len(text) || text[i] != '"' && text[i] != '\\' {
+				return "", `has a \ before something else than " and \`
+			}
+		}
+		read.WriteByte(text[i])
+	}
+	return "", "has no closing quote"
+}
+
+func bareValue(text string) (value, why string) {
+	value = text
+	if at := strings.IndexAny(text, ";#"); at >= 0 {
+		if at > 0 && text[at-1] != ' ' && text[at-1] != '\t' {
+			return "", "has ; or # within a value: put the value in double quotes"
+		}
+		value = strings.TrimSpace(text[:at])
+	}
+	switch {
+	case strings.ContainsAny(value, `"\`) || strings.HasPrefix(value, "'") || strings.HasPrefix(value, "`"):
+		return "", `has a quote or a \ in a value: put the value in double quotes, with a \ before " and \`
+	case strings.Contains(value, "\t"):
+		return "", "has characters that nobody sees"
+	}
+	return value, ""
+}
