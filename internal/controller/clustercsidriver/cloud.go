@@ -2,11 +2,13 @@ package clustercsidriver
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -42,12 +44,15 @@ func (r *Reconciler) cloudFacts(ctx context.Context, live live) (driver.CloudFac
 		return driver.CloudFacts{}, nil
 	}
 	hash := live.secrets[r.Driver.Cloud.Secret].hash
-	if hash != "" {
-		certificates, err := r.cloudCAIn(ctx, r.Driver.Cloud.CA)
-		if err != nil {
-			return driver.CloudFacts{}, err
+	for _, other := range []client.ObjectKey{r.Driver.Cloud.CA, r.Driver.Cloud.Config} {
+		if hash == "" || other.Name == "" {
+			continue
 		}
-		hash = apply.Digest(hash + " " + certificates)
+		config := &corev1.ConfigMap{}
+		if err := r.Client.Get(ctx, other, config); client.IgnoreNotFound(err) != nil {
+			return driver.CloudFacts{}, fmt.Errorf("read ConfigMap %s: %w", other, err)
+		}
+		hash = apply.Digest(fmt.Sprintf("%s %q", hash, fmt.Sprint(config.Data)))
 	}
 	r.Cloud.Follow(hash)
 	return r.Cloud.Facts(), nil

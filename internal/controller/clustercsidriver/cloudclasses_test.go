@@ -192,7 +192,7 @@ func TestADerivedSecretFollowsTheLastAnswerOfTheCloud(t *testing.T) {
 		}
 		found.live.secrets["disk-keys"] = keys
 		found.config.Cloud = facts
-		made, err := s.derive(t.Context(), found.live, facts)
+		made, err := s.derive(t.Context(), found.live, driver.Config{Cloud: facts})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package clustercsidriver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,7 +34,7 @@ type derived struct {
 }
 
 // derive compares the Secret with its inputs, and builds it anew when an input or the Secret has changed.
-func (r *Reconciler) derive(ctx context.Context, live live, facts driver.CloudFacts) (derived, error) {
+func (r *Reconciler) derive(ctx context.Context, live live, cfg driver.Config) (derived, error) {
 	wanted := r.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, r.applier, client.ObjectKey{Namespace: r.Namespace, Name: wanted.Name})
 	if err != nil {
@@ -56,10 +57,16 @@ func (r *Reconciler) derive(ctx context.Context, live live, facts driver.CloudFa
 	if last.problem = missing; err != nil || missing != "" {
 		return last, err
 	}
-	from := r.inputsHash(inputs.ConfigMaps, live)
+	if wanted.FromCluster {
+		inputs.Cluster = cfg.DerivedCluster()
+	}
+	from, err := r.inputsHash(inputs, live)
+	if err != nil {
+		return last, err
+	}
 	if wanted.FromCloud {
-		inputs.Cloud = facts
-		from = withFacts(from, madeFrom, facts)
+		inputs.Cloud = cfg.Cloud
+		from = withFacts(from, madeFrom, cfg.Cloud)
 	}
 	if intact && madeFrom == from {
 		return last, nil
@@ -89,7 +96,8 @@ func withFacts(from, madeFrom string, facts driver.CloudFacts) string {
 	before, _, _ := strings.Cut(madeFrom, ".")
 	switch {
 	case facts.Known:
-		facts.Repeated = false
+		// These decide about other things than the content.
+		facts.Repeated, facts.Refused, facts.StoragePolicy, facts.ManyVolumes = false, "", "", false
 		return from + "." + apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
 	case before == from:
 		return madeFrom
@@ -132,10 +140,10 @@ func (r *Reconciler) lastDerived(live live) string {
 }
 
 // inputsHash is that of all on which the content depends, the program among it.
-func (r *Reconciler) inputsHash(configMaps map[string]map[string]string, live live) string {
+func (r *Reconciler) inputsHash(inputs driver.DerivedInputs, live live) (string, error) {
 	text := r.Environment.Version
 	for _, wanted := range r.Driver.Derived.ConfigMaps {
-		if data, found := configMaps[wanted.Name]; found {
+		if data, found := inputs.ConfigMaps[wanted.Name]; found {
 			text += fmt.Sprintf(" %q", fmt.Sprint(data))
 		} else {
 			text += " -"
@@ -144,7 +152,14 @@ func (r *Reconciler) inputsHash(configMaps map[string]map[string]string, live li
 	for _, credentials := range r.Driver.Credentials {
 		text += " " + live.secrets[credentials.Secret].hash
 	}
-	return apply.Digest(text)
+	if r.Driver.Derived.FromCluster {
+		cluster, err := json.Marshal(inputs.Cluster)
+		if err != nil {
+			return "", fmt.Errorf("encode what Secret %s is made of: %w", r.Driver.Derived.Name, err)
+		}
+		text += " " + string(cluster)
+	}
+	return apply.Digest(text), nil
 }
 
 // build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.
@@ -186,7 +201,7 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen) error {
 		return nil
 	}
 	var err error
-	if found.derived, err = r.derive(ctx, found.live, found.config.Cloud); err != nil {
+	if found.derived, err = r.derive(ctx, found.live, found.config); err != nil {
 		return err
 	}
 	if problem := found.derived.problem; problem != "" {

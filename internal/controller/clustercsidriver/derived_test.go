@@ -165,14 +165,14 @@ func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 	} {
 		s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 		s.cluster.Refuse(errors.New("no route"), request)
-		_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
+		_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.Config{})
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	s := newTrip(t, deriving(), cloudConfig("a"), diskKeys(plain))
 	s.cluster.Refuse(errors.New("no route"), "get Secret "+here+"/disk-keys")
-	_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.CloudFacts{})
+	_, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": {hash: "a", keys: []string{"credentials"}}}}, driver.Config{})
 	if err == nil || err.Error() != "read Secret disk-keys: no route" {
 		t.Error(err)
 	}

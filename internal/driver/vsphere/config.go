@@ -125,11 +125,16 @@ func snapshots(cluster driver.DerivedCluster) section {
 
 // vCenters are a section for each.
 func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]section, error) {
+	logins, err := vsphere.Logins(config, secret)
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s can't be followed: %s", credentials, whyOf(err))
+	}
 	made := make([]section, 0, len(config.VCenters))
 	for _, one := range config.VCenters {
-		login, err := loginOf(one.Server, secret)
-		if err != nil {
-			return nil, err
+		login := logins[one.Server]
+		if !users().MatchString(login.User) {
+			return nil, fmt.Errorf(`the user of vCenter %s in Secret %s has neither the form user@domain nor domain\user, without which the driver `+
+				"ends: correct Secret vsphere-creds in namespace kube-system, it is made of that", one.Server, credentials)
 		}
 		next := section{name: "VirtualCenter", subsection: one.Server}
 		next.set("user", login.User)
@@ -153,23 +158,6 @@ func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]se
 	return made, nil
 }
 
-// loginOf reads user and password of a vCenter.
-func loginOf(server string, secret map[string][]byte) (vsphere.Login, error) {
-	login := vsphere.Login{User: string(secret[vsphere.Key(server, "username")]), Password: string(secret[vsphere.Key(server, "password")])}
-	of := fmt.Sprintf("of vCenter %s in Secret %s", server, credentials)
-	const advice = ": correct Secret vsphere-creds in namespace kube-system, it is made of that"
-	switch {
-	case login.User == "" || login.Password == "":
-		return login, fmt.Errorf("user or password %s is missing, the keys are %s and %s%s", of,
-			vsphere.Key(server, "username"), vsphere.Key(server, "password"), advice)
-	case !users().MatchString(login.User):
-		return login, fmt.Errorf(`the user %s has neither the form user@domain nor domain\user, without which the driver ends%s`, of, advice)
-	case !isPlain(login.Password):
-		return login, fmt.Errorf("the password %s has a line break or another character that can't be typed%s", of, advice)
-	}
-	return login, nil
-}
-
 // users is what the driver accepts (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go
 // isValidvCenterUsernameWithDomain).
 func users() *regexp.Regexp {
@@ -187,11 +175,6 @@ func checkServers(config vsphere.Config, cluster driver.DerivedCluster) error {
 	named := map[string]bool{}
 	for _, one := range config.VCenters {
 		named[strings.ToLower(one.Server)] = true
-		for _, datacenter := range one.Datacenters {
-			if !isListed(datacenter) {
-				return fmt.Errorf("a datacenter of vCenter %s has a comma, a blank at its end or no name: correct it", one.Server)
-			}
-		}
 	}
 	if cluster.VSphere == nil {
 		return nil
@@ -202,11 +185,6 @@ func checkServers(config vsphere.Config, cluster driver.DerivedCluster) error {
 		}
 	}
 	return nil
-}
-
-// isListed tells whether a name can be in a list with commas.
-func isListed(name string) bool {
-	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") && isPlain(name)
 }
 
 // checkCategories says what is wrong with the categories of the topology.
@@ -222,7 +200,7 @@ func checkCategories(topology []string, servers int) error {
 	seen := map[string]bool{}
 	for i, category := range topology {
 		switch {
-		case !isListed(category):
+		case category == "" || category != strings.TrimSpace(category) || strings.Contains(category, ",") || !isPlain(category):
 			return fmt.Errorf("category %d in %s has a comma, a blank at its end or a line break in its name, or none: correct it", i+1, where)
 		case seen[category]:
 			return fmt.Errorf("category %s is twice in %s: remove one", category, where)

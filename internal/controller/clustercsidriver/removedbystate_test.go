@@ -1,0 +1,125 @@
+package clustercsidriver
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// A driver that an administrator has removed is not broken, and does not hold up an update of the cluster.
+func TestADriverThatIsRemovedByStateIsDisabledAndUpToDate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		byState           bool
+		disabled, version string
+	}{
+		"by state":  {true, "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it", "1.2.3"},
+		"otherwise": {false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := disk()
+			d.Removable, d.RemovedByState = !tc.byState, tc.byState
+			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
+			cr.Spec.ManagementState = operatorv1.Removed
+			s := newTrip(t, d, cr, infrastructure())
+			if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
+				t.Fatal(err)
+			}
+			written := s.written(t)
+			if written == nil {
+				t.Fatal("no status is written")
+			}
+			said := texts(written.Conditions)
+			if said["DiskDriverDisabled"] != tc.disabled || written.Version != tc.version {
+				t.Errorf("%q, version %q", said["DiskDriverDisabled"], written.Version)
+			}
+			if degraded := said["ManagementStateDegraded"]; !strings.HasPrefix(degraded, "False") {
+				t.Errorf("ManagementStateDegraded %q", degraded)
+			}
+			for _, request := range s.cluster.Sent() {
+				if strings.Contains(request, "finalizers") {
+					t.Errorf("it has a finalizer: %s", request)
+				}
+			}
+		})
+	}
+}
+
+// fromCluster is a driver whose Secret follows from the cluster's configuration as well.
+func fromCluster() driver.Driver {
+	d := deriving()
+	d.Derived.FromCluster = true
+	d.Derived.Build = func(inputs driver.DerivedInputs) (map[string][]byte, error) {
+		text, err := json.Marshal(inputs.Cluster)
+		return map[string][]byte{"conf": text}, err
+	}
+	return d
+}
+
+func TestASecretFollowsTheConfigurationOfTheCluster(t *testing.T) {
+	derive := func(cfg driver.Config) (content, from string) {
+		s := newTrip(t, fromCluster(), cloudConfig("a"), diskKeys(plain))
+		keys, err := s.secret(t.Context(), "disk-keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := s.derive(t.Context(), live{secrets: map[string]foundSecret{"disk-keys": keys}}, cfg)
+		if err = errors.Join(err, checkMade(found)); err != nil {
+			t.Fatal(err)
+		}
+		return string(found.secret.Data["conf"]), found.secret.Annotations[derivedAnnotation]
+	}
+	domains := &configv1.VSpherePlatformSpec{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{{Name: "a"}}}
+	cfg := driver.Config{InfrastructureID: "dev", VSphere: domains}
+	cfg.Spec.DriverConfig.DriverType = operatorv1.VSphereDriverType
+	content, from := derive(cfg)
+	for _, part := range []string{`"dev"`, `"name":"a"`, `"driverType":"vSphere"`} {
+		if !strings.Contains(content, part) {
+			t.Errorf("%s lacks %s", content, part)
+		}
+	}
+	cfg.Spec.LogLevel = operatorv1.Debug
+	if _, again := derive(cfg); again != from {
+		t.Errorf("the log level is an input: %s, %s", from, again)
+	}
+	before := from
+	cfg.VSphere = nil
+	if _, from = derive(cfg); from == before {
+		t.Error("failure domains that go are no news")
+	}
+}
+
+func checkMade(found derived) error {
+	if found.secret == nil || apply.ContentHash(found.secret.Data) != found.hash {
+		return errors.New("nothing is made")
+	}
+	return nil
+}
+
+// Which hosts are old and what the policy is called say nothing of how the vCenters are reached.
+func TestFactsThatAreNoInputMakeNothingAnew(t *testing.T) {
+	before := withFacts("a", "", driver.CloudFacts{Known: true, DatastoreURL: "ds:///a"})
+	for name, tc := range map[string]struct {
+		facts driver.CloudFacts
+		same  bool
+	}{
+		"refused":        {driver.CloudFacts{Known: true, DatastoreURL: "ds:///a", Refused: "too old"}, true},
+		"a policy":       {driver.CloudFacts{Known: true, DatastoreURL: "ds:///a", StoragePolicy: "p"}, true},
+		"many volumes":   {driver.CloudFacts{Known: true, DatastoreURL: "ds:///a", ManyVolumes: true}, true},
+		"another store":  {driver.CloudFacts{Known: true, DatastoreURL: "ds:///b"}, false},
+		"nothing at all": {driver.CloudFacts{Known: true}, false},
+	} {
+		if got := withFacts("a", "", tc.facts) == before; got != tc.same {
+			t.Errorf("%s: the same %v, want %v", name, got, tc.same)
+		}
+	}
+}
