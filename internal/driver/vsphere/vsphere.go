@@ -50,7 +50,7 @@ func Driver() driver.Driver {
 		RemovedByState: true,
 		Credentials: []driver.Credentials{{
 			Asset: "controller.yaml", Request: "openshift-vmware-vsphere-csi-driver-operator", Secret: credentials,
-			Condition: prefix + "CloudCredentials", Payload: true, Keys: [][]string{{}},
+			Condition: "VMwareVSphereCloudCredentials", Payload: true, Keys: [][]string{{}},
 		}},
 		Derived:  cloudConfig(),
 		Cloud:    &driver.Cloud{Secret: credentials, VCenters: true, Config: installersConfig().ObjectKey},
