@@ -21,7 +21,7 @@ func otherWords() names {
 			OpenStackCinderDriverConditionalStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
 			VolumeSnapshotClassControllerDegraded`,
 		"header of HTTP":               `Date`,
-		"condition of another program": `VSphereProblemDetectorController`,
+		"condition of another program": `VSphereProblemDetector`,
 		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
 			PodInitializing ProgressDeadlineExceeded`,
 		"word of a message":             `NotFound NotReady Terminating`,
