@@ -50,7 +50,7 @@ func (c Credentials) WantedKeys() string {
 		word := "key "
 		switch {
 		case len(keys) == 0:
-			word = "any"
+			word = "any key"
 		case len(keys) > 1:
 			word = "keys "
 		}
