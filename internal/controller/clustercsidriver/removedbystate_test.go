@@ -8,7 +8,9 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,6 +122,57 @@ func TestFactsThatAreNoInputMakeNothingAnew(t *testing.T) {
 	} {
 		if got := withFacts("a", "", tc.facts) == before; got != tc.same {
 			t.Errorf("%s: the same %v, want %v", name, got, tc.same)
+		}
+	}
+}
+
+// Who removes a part of the cluster may not know who has volumes of it. Force removes all the same.
+func TestADriverWithVolumesStaysIfItIsRemovedByState(t *testing.T) {
+	volumes := func(phase corev1.PersistentVolumePhase) client.Object {
+		made := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+		made.Spec.CSI, made.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, phase
+		return made
+	}
+	const waits = "The driver stays until it has no PersistentVolumes, because nothing would attach or delete them without it. There are 1: pv-1. " +
+		"Delete them, or set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver all the same"
+	for name, tc := range map[string]struct {
+		byState bool
+		state   operatorv1.ManagementState
+		force   string
+		objects []client.Object
+		want    string
+	}{
+		"a volume that is used by nobody": {byState: true, state: operatorv1.Removed, objects: []client.Object{volumes(corev1.VolumeAvailable)}, want: waits},
+		"a volume without a claim":        {byState: true, state: operatorv1.Removed, objects: []client.Object{volumes(corev1.VolumeReleased)}, want: waits},
+		"by force":                        {byState: true, state: operatorv1.Removed, force: "true", objects: []client.Object{volumes(corev1.VolumeAvailable)}},
+		"no volume":                       {byState: true, state: operatorv1.Removed},
+		"an administrator's driver":       {state: operatorv1.Removed, objects: []client.Object{volumes(corev1.VolumeAvailable)}},
+		"another platform":                {byState: true, state: operatorv1.Managed, objects: []client.Object{volumes(corev1.VolumeAvailable)}},
+		"pods come first":                 {byState: true, state: operatorv1.Removed, objects: using(), want: webUsesIt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := disk()
+			d.Removable, d.RemovedByState = !tc.byState, tc.byState
+			trip := newTrip(t, d, append(tc.objects, csiDriver(), infrastructure())...)
+			cr, _ := healthy()
+			cr.Spec.ManagementState = tc.state
+			metav1.SetMetaDataAnnotation(&cr.ObjectMeta, ForceRemovalAnnotation, tc.force)
+			if result := trip.remove(t.Context(), cr, live{}); result.removal.inUse != tc.want || (tc.want == "") != result.removal.removing {
+				t.Errorf("it is held by %q, want %q; removing %v, %v", result.removal.inUse, tc.want, result.removal.removing, result.err)
+			}
+		})
+	}
+}
+
+func TestAWebhookGoesWithItsPods(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"apps/Deployment": true, "apps/DaemonSet": true, "admissionregistration.k8s.io/ValidatingWebhookConfiguration": true,
+		"/Service": false, "storage.k8s.io/CSIDriver": false,
+	} {
+		group, name, _ := strings.Cut(kind, "/")
+		subject := apply.Subject{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}}
+		if got := goesFirst(subject); got != want {
+			t.Errorf("%s: %v", kind, got)
 		}
 	}
 }

@@ -172,18 +172,6 @@ func checkServers(config vsphere.Config, cluster driver.DerivedCluster) error {
 	if len(cluster.InfrastructureID) > longestID {
 		return fmt.Errorf("the name of the infrastructure has %d characters, and the driver takes %d", len(cluster.InfrastructureID), longestID)
 	}
-	named := map[string]bool{}
-	for _, one := range config.VCenters {
-		named[strings.ToLower(one.Server)] = true
-	}
-	if cluster.VSphere == nil {
-		return nil
-	}
-	for _, domain := range cluster.VSphere.FailureDomains {
-		if !named[strings.ToLower(domain.Server)] {
-			return fmt.Errorf("it lacks vCenter %s of failure domain %s in Infrastructure cluster: add it", domain.Server, domain.Name)
-		}
-	}
 	return nil
 }
 

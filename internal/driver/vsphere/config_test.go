@@ -182,7 +182,6 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		"injected section":  {"[VirtualCenter \"vc1\\\"]\n[VirtualCenter \\\"evil\"]\n", nil, conf + "can't be followed: line 1 is no header of a section"},
 		"a line break":      {verified + "thumbprint = \"a\rb\"\n", nil, conf + "can't be followed: line 3 has characters that nobody sees"},
 		"datacenters":       {"vcenter:\n  vc1.example: {server: vc1.example, datacenters: [\"a,b\"]}\n", nil, conf + "can't be followed: line 2 has a comma in the name of a datacenter"},
-		"domain of another": {verified, func(made *driver.DerivedInputs) { made.Cluster.VSphere = domains(2, "vc9.example") }, conf + "can't be followed: it lacks vCenter vc9.example of failure domain fd-a"},
 		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, "the name of the infrastructure has 65 characters"},
 		"no user":           {verified, login("", canary), "Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.username"},
 		"no password":       {verified, login("a@b", ""), "Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.password"},
