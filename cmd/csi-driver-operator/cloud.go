@@ -25,9 +25,9 @@ type cloud struct {
 	changed chan event.GenericEvent
 }
 
-// addCloud makes the operator of a driver that has to know something of its cloud ask it.
+// addCloud makes the operator of a driver that has to know something of OpenStack ask it.
 func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
-	if controller.Driver.Cloud == nil {
+	if controller.Driver.Cloud == nil || controller.Driver.Cloud.VCenters {
 		return nil
 	}
 	counts, err := openstack.NewMetrics(metrics.Registry, controller.Driver.Name)

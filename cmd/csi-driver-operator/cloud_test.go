@@ -147,19 +147,23 @@ func TestADriverThatAsksACloudHasTheRightsForIt(t *testing.T) {
 			t.Errorf("%s: the right to get Secret %s comes with Driver.Derived", name, d.Cloud.Secret)
 			continue
 		}
-		watched := false
+		// The certificates of vCenters are among those that the cluster trusts.
+		needed, watched := d.Cloud.CA, false
+		if d.Cloud.VCenters {
+			needed = d.Cloud.Config
+		}
 		for _, config := range d.Derived.ConfigMaps {
-			watched = watched || config.ObjectKey == d.Cloud.CA
+			watched = watched || config.ObjectKey == needed
 		}
 		isAsked := false
 		for _, credentials := range d.Credentials {
 			isAsked = isAsked || credentials.Secret == d.Cloud.Secret
 		}
 		if !watched || !isAsked {
-			t.Errorf("%s: ConfigMap %s is watched: %t, Secret %s is: %t", name, d.Cloud.CA, watched, d.Cloud.Secret, isAsked)
+			t.Errorf("%s: ConfigMap %s is watched: %t, Secret %s is: %t", name, needed, watched, d.Cloud.Secret, isAsked)
 		}
 	}
-	if found != 2 {
-		t.Errorf("%d drivers ask their cloud, want Cinder and Manila", found)
+	if found != 3 {
+		t.Errorf("%d drivers ask their cloud, want Cinder, Manila and vSphere", found)
 	}
 }

@@ -14,19 +14,24 @@ func otherWords() names {
 			AWSEFSDriverCredentialsRequestControllerAvailable AWSEFSDriverCredentialsRequestControllerDegraded
 			AWSEFSDriverCredentialsRequestControllerProgressing AWSEFSDriverServiceMonitorControllerDegraded CSIStaticResourceControllerDegraded
 			ConfigSyncDegraded CSIControllerDisabled DriverCSIConfigObserverController DriverStaticResourcesControllerDegraded
+			ControllerAvailable ControllerDegraded ControllerDisabled DriverConditionalStaticResourcesControllerDegraded
+			DriverFeatureConfigControllerDegraded DriverStorageClassController DriverWebhookController
+			VMWareVSphereDriverServiceMonitorControllerDegraded
 			ManilaDriverConditionalStaticResourcesControllerDegraded NFSDriverNodeServiceController
 			OpenStackCinderDriverConditionalStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
 			VolumeSnapshotClassControllerDegraded`,
 		"header of HTTP":               `Date`,
-		"condition of another program": `VSphereProblemDetectorController`,
+		"condition of another program": `VSphereProblemDetector`,
 		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
 			PodInitializing ProgressDeadlineExceeded`,
 		"word of a message":             `NotFound NotReady Terminating`,
-		"prefix of a driver":            `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila`,
+		"prefix of a driver":            `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
 		"value that somebody sets":      `Allow Deny IdleFirst RollingUpdate WhenDrained`,
 		"feature gate or its state":     `Disabled Enabled MutableCSINodeAllocatableCount`,
 		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
-		"section of a configuration":    `BlockStorage Global`,
+		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
+		"name of OpenShift":             `OpenShift`,
+		"parameter of a StorageClass":   `StoragePolicyName`,
 		"action of an event":            `LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
 	} {

@@ -46,29 +46,43 @@ func TestFieldsOfOthersNeverIncludeWhatOthersMayHave(t *testing.T) {
 	cases := map[string]struct {
 		kind      string
 		labels    map[string]string
+		notes     map[string]string
 		operation metav1.ManagedFieldsOperationType
 		manager   string
 		sub, set  string
 		want      string
 	}{
-		"our own fields":               {kind: "DaemonSet", manager: "us", operation: "Apply", set: `{"f:spec":{"f:x":{}}}`},
-		"our name, but not applied":    {kind: "DaemonSet", manager: "us", operation: "Update", set: `{"f:spec":{"f:x":{}}}`, want: ".spec.x"},
-		"status":                       {kind: "DaemonSet", manager: "kcm", sub: "status", set: `{"f:status":{"f:x":{}}}`},
-		"replicas set by scaling":      {kind: "Deployment", manager: "kubectl", sub: "scale", set: `{"f:spec":{"f:replicas":{}}}`, want: ".spec.replicas"},
-		"labels and annotations":       {kind: "DaemonSet", manager: "x", set: `{"f:metadata":{"f:labels":{"f:a":{}},"f:annotations":{".":{},"f:b/c":{}}}}`},
-		"an owner reference":           {kind: "DaemonSet", manager: "x", set: `{"f:metadata":{"f:ownerReferences":{}}}`, want: ".metadata.ownerReferences"},
-		"a restart":                    {kind: "DaemonSet", manager: "x", set: `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/restartedAt":{}}}}}}`},
-		"another template annotation":  {kind: "DaemonSet", manager: "x", set: `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:y":{}}}}}}`, want: ".spec.template.metadata.annotations.y"},
-		"pull secrets":                 {kind: "ServiceAccount", manager: "x", set: `{"f:imagePullSecrets":{"k:{\"name\":\"s\"}":{}},"f:secrets":{".":{}}}`},
-		"pull secrets elsewhere":       {kind: "DaemonSet", manager: "x", set: `{"f:imagePullSecrets":{".":{}}}`, want: ".imagePullSecrets"},
-		"an injected CA":               {kind: "ConfigMap", labels: map[string]string{injectLabel: "true"}, manager: "x", set: `{"f:data":{"f:ca-bundle.crt":{}}}`},
-		"data of another ConfigMap":    {kind: "ConfigMap", manager: "x", set: `{"f:data":{"f:ca-bundle.crt":{}}}`, want: ".data.ca-bundle.crt"},
+		"our own fields":              {kind: "DaemonSet", manager: "us", operation: "Apply", set: `{"f:spec":{"f:x":{}}}`},
+		"our name, but not applied":   {kind: "DaemonSet", manager: "us", operation: "Update", set: `{"f:spec":{"f:x":{}}}`, want: ".spec.x"},
+		"status":                      {kind: "DaemonSet", manager: "kcm", sub: "status", set: `{"f:status":{"f:x":{}}}`},
+		"replicas set by scaling":     {kind: "Deployment", manager: "kubectl", sub: "scale", set: `{"f:spec":{"f:replicas":{}}}`, want: ".spec.replicas"},
+		"labels and annotations":      {kind: "DaemonSet", manager: "x", set: `{"f:metadata":{"f:labels":{"f:a":{}},"f:annotations":{".":{},"f:b/c":{}}}}`},
+		"an owner reference":          {kind: "DaemonSet", manager: "x", set: `{"f:metadata":{"f:ownerReferences":{}}}`, want: ".metadata.ownerReferences"},
+		"a restart":                   {kind: "DaemonSet", manager: "x", set: `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/restartedAt":{}}}}}}`},
+		"another template annotation": {kind: "DaemonSet", manager: "x", set: `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:y":{}}}}}}`, want: ".spec.template.metadata.annotations.y"},
+		"pull secrets":                {kind: "ServiceAccount", manager: "x", set: `{"f:imagePullSecrets":{"k:{\"name\":\"s\"}":{}},"f:secrets":{".":{}}}`},
+		"pull secrets elsewhere":      {kind: "DaemonSet", manager: "x", set: `{"f:imagePullSecrets":{".":{}}}`, want: ".imagePullSecrets"},
+		"an injected CA":              {kind: "ConfigMap", labels: map[string]string{injectLabel: "true"}, manager: "x", set: `{"f:data":{"f:ca-bundle.crt":{}}}`},
+		"data of another ConfigMap":   {kind: "ConfigMap", manager: "x", set: `{"f:data":{"f:ca-bundle.crt":{}}}`, want: ".data.ca-bundle.crt"},
+		"the CA of a webhook": {
+			kind: "ValidatingWebhookConfiguration", notes: map[string]string{injectAnnotation: "true"}, manager: "x",
+			set: `{"f:webhooks":{"k:{\"name\":\"w\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
+		},
+		"the address of a webhook": {
+			kind: "ValidatingWebhookConfiguration", notes: map[string]string{injectAnnotation: "true"}, manager: "x",
+			set: `{"f:webhooks":{"k:{\"name\":\"w\"}":{"f:clientConfig":{"f:url":{}}}}}`, want: `.webhooks[name="w"].clientConfig.url`,
+		},
+		"a CA that nobody injects": {
+			kind: "ValidatingWebhookConfiguration", manager: "x", set: `{"f:webhooks":{"k:{\"name\":\"w\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
+			want: `.webhooks[name="w"].clientConfig.caBundle`,
+		},
 		"a prefix that is not a field": {kind: "ServiceAccount", manager: "x", set: `{"f:secretsX":{}}`, want: ".secretsX"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			live := &unstructured.Unstructured{Object: fields{"kind": tc.kind}}
 			live.SetLabels(tc.labels)
+			live.SetAnnotations(tc.notes)
 			live.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: tc.manager, Operation: tc.operation, Subresource: tc.sub, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(tc.set),
 			}})

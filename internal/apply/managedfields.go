@@ -18,6 +18,10 @@ import (
 // injectLabel marks a ConfigMap whose data OpenShift's network operator fills in.
 const injectLabel = "config.openshift.io/inject-trusted-cabundle"
 
+// injectAnnotation marks an object into which OpenShift's service CA writes its certificate (openshift/service-ca-operator,
+// pkg/controller/api/api.go InjectCABundleAnnotationName).
+const injectAnnotation = "service.beta.openshift.io/inject-cabundle"
+
 // othersFields holds, for each managed-fields entry of another manager, what that manager owns but must not. The key is
 // the index of the entry.
 type othersFields map[int]*fieldpath.Set
@@ -91,6 +95,10 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	case "ConfigMap":
 		if desired.GetLabels()[injectLabel] == "true" {
 			belongs = append(belongs, ".data")
+		}
+	case "ValidatingWebhookConfiguration":
+		if desired.GetAnnotations()[injectAnnotation] == "true" && strings.HasSuffix(path, ".clientConfig.caBundle") {
+			return true
 		}
 	case "Service":
 		belongs = append(belongs, ".spec.clusterIP", ".spec.clusterIPs")

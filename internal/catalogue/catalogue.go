@@ -7,7 +7,6 @@ import (
 	"cmp"
 
 	configv1 "github.com/openshift/api/config/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -92,25 +91,6 @@ type Workload struct {
 type External struct {
 	// Made are the roles and bindings without a namespace that the operator makes for its driver.
 	Made Made
-	// Assets is a folder with objects that only this operator needs.
-	Assets string
-	// Port is that of its metrics; zero means 8443.
-	Port int32
-	// Certificate is the Secret with the certificate of its metrics, if it is not named by the operator.
-	Certificate string
-	// Env are further variables.
-	Env []corev1.EnvVar
-	// Files are Secrets and ConfigMaps that it reads.
-	Files []Files
-	// WithoutTmp leaves out the folder for temporary files.
-	WithoutTmp bool
-}
-
-// Files is a folder of files that come from Secrets and ConfigMaps.
-type Files struct {
-	// Name is that of the volume, Path the folder.
-	Name, Path string
-	Sources    []corev1.VolumeProjection
 }
 
 // Predecessor is an operator of the same driver that OLM installed.

@@ -66,32 +66,16 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	for _, name := range slices.Sorted(maps.Keys(e.Images)) {
 		variables = append(variables, corev1.EnvVar{Name: name, Value: cfg.Images[e.Images[name]]})
 	}
-	variables = append(variables, e.External.Env...)
 	return append(variables, openshift.ProxyVariables(cfg.Proxy)...)
 }
 
 // startAsExternal adds what only an External operators is started with.
 func (e Entry) startAsExternal(pod *corev1.PodTemplateSpec, container *corev1.Container) {
-	if e.External.Port != 0 {
-		container.Ports[0].ContainerPort = e.External.Port
-		container.Args = append(container.Args, fmt.Sprintf("--listen=0.0.0.0:%d", e.External.Port),
-			"--terminate-on-files=/var/run/secrets/serving-cert/tls.crt", "--terminate-on-files=/var/run/secrets/serving-cert/tls.key")
-	}
-	mount := func(path string, volume corev1.Volume, readOnly bool) {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: path, ReadOnly: readOnly})
-	}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "operator-config", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: e.Operator + "-config"}},
 	}})
-	if !e.External.WithoutTmp {
-		mount("/tmp", corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
-		}}, false)
-	}
-	for _, files := range e.External.Files {
-		mount(files.Path, corev1.Volume{Name: files.Name, VolumeSource: corev1.VolumeSource{
-			Projected: &corev1.ProjectedVolumeSource{Sources: files.Sources},
-		}}, true)
-	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+	}})
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"})
 }

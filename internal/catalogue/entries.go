@@ -19,7 +19,7 @@ const (
 // All are the drivers that a cluster can get, in the order in which they are reported: by the names of their operators. Those of this
 // repository are made from what it knows of them.
 func All() []Entry {
-	entries := []Entry{ibmVPCBlock(), powerVSBlock(), vSphere()}
+	entries := []Entry{ibmVPCBlock(), powerVSBlock()}
 	for _, d := range drivers.All() {
 		if d.Payload != nil {
 			entries = append(entries, builtin(d))
@@ -49,9 +49,12 @@ func builtin(d driver.Driver) Entry {
 	}
 }
 
-// further are the other DaemonSets of a driver.
+// further are the other Deployments and DaemonSets of a driver.
 func further(namespace string, d driver.Driver) []Workload {
 	var found []Workload
+	for _, name := range d.Deployments {
+		found = append(found, Workload{deployment, namespace, name})
+	}
 	for _, name := range d.DaemonSets {
 		found = append(found, Workload{daemonSet, namespace, name})
 	}

@@ -70,9 +70,9 @@ func TestAnEntryFollowsFromItsDriver(t *testing.T) {
 	}
 	// A driver in a namespace of its own, of which a cloud may have none.
 	d.Namespace, d.Disabled = "own", func(driver.Config) string { return "" }
-	d.DaemonSets, d.Payload.Condition = []string{"sample-mounter"}, "Sample"
+	d.Deployments, d.DaemonSets, d.Payload.Condition = []string{"sample-webhook"}, []string{"sample-mounter"}, "Sample"
 	want.Namespace, want.Condition = "own", "Sample"
-	want.Workloads = append(want.Workloads, Workload{"DaemonSet", "own", "sample-mounter"})
+	want.Workloads = append(want.Workloads, Workload{"Deployment", "own", "sample-webhook"}, Workload{"DaemonSet", "own", "sample-mounter"})
 	want.Bindings = append(want.Bindings, Binding{Namespace: "own", Role: "role"})
 	want.Secrets[0].Namespace, want.Workloads[0].Namespace, want.Workloads[1].Namespace, want.MayBeDisabled = "own", "own", "own", true
 	if diff := cmp.Diff(want, builtin(d)); diff != "" {

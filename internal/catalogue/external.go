@@ -4,23 +4,11 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Where the cluster's configuration is.
-const (
-	configNamespace = "openshift-config"
-	// cloudNamespace is that of the cloud-controller-manager. A cluster may lack it.
-	cloudNamespace = "openshift-cloud-controller-manager"
-)
-
-// configReader lets an operator follow the cluster's configuration. None of them selects objects by name, so that no rule can.
-func configReader(further ...rbacv1.PolicyRule) Binding {
-	return Binding{Namespace: configNamespace, Role: "config-role", Rules: append([]rbacv1.PolicyRule{
-		core("get list watch", "configmaps"),
-	}, further...)}
-}
+// cloudNamespace is that of the cloud-controller-manager. A cluster may lack it.
+const cloudNamespace = "openshift-cloud-controller-manager"
 
 // secretWatcher is what an operator needs that makes a ResourceSyncController, whatever it copies: that starts an informer for all Secrets
 // of each namespace which the operator follows, and the operator waits for all informers without an end (library-go at csi-operator
@@ -66,33 +54,5 @@ func powerVSBlock() Entry {
 		Bindings: own(), Secrets: secret("ibm-powervs-cloud-credentials"),
 		Workloads: workloads(Namespace, "ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
 		External:  External{Made: madeByPowerVSBlock()},
-	}
-}
-
-func vSphere() Entry {
-	return Entry{
-		Name: "csi.vsphere.vmware.com", Title: "vSphere", Condition: "VSphere", Platform: configv1.VSpherePlatformType,
-		MayBeDisabled: true,
-		Operator:      "vmware-vsphere-csi-driver-operator", Image: "VMWARE_VSPHERE_DRIVER_OPERATOR_IMAGE",
-		Images:   images("VMWARE_VSPHERE_DRIVER_IMAGE", append(allSidecars(), "VMWARE_VSPHERE_SYNCER_IMAGE")),
-		Bindings: own(configReader()), Secrets: secret("vmware-vsphere-cloud-credentials"),
-		Workloads: []Workload{
-			{deployment, Namespace, "vmware-vsphere-csi-driver-controller"},
-			{deployment, Namespace, "vmware-vsphere-csi-driver-webhook"},
-			{daemonSet, Namespace, "vmware-vsphere-csi-driver-node"},
-		},
-		Cloud: true,
-		External: External{
-			Made: madeByVSphere(), Assets: "vsphere", Port: 8445, WithoutTmp: true,
-			Certificate: "vmware-vsphere-csi-driver-operator-metrics-serving-cert",
-			Env:         []corev1.EnvVar{{Name: "OPERATOR_NAME", Value: "vmware-vsphere-csi-driver-operator"}},
-			Files: []Files{{
-				Name: "trusted-ca-bundle", Path: "/etc/pki/ca-trust/extracted/pem",
-				Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{
-					LocalObjectReference: corev1.LocalObjectReference{Name: "vsphere-csi-driver-operator-trusted-ca-bundle"},
-					Items:                []corev1.KeyToPath{{Key: "ca-bundle.crt", Path: "tls-ca-bundle.pem"}},
-				}}},
-			}},
-		},
 	}
 }

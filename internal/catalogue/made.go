@@ -1,7 +1,6 @@
 package catalogue
 
 import (
-	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -43,26 +42,6 @@ const (
 	secretReader = "openshift-csi-provisioner-configmap-and-secret-reader-role"
 )
 
-// common are those of csi-operator's base (f7f9dc59, assets/base/rbac): who reads metrics, the pods on the nodes, and the sidecars.
-func common(prefix string, account Account) Made {
-	return Made{
-		Roles: map[string][]rbacv1.PolicyRule{
-			prefix + "-kube-rbac-proxy-role": tokenReviewer(),
-			prefix + "-privileged-role":      privileged(),
-		},
-		Bindings: map[string]string{
-			prefix + "-csi-main-provisioner-binding":                  provisionerRole,
-			prefix + "-csi-main-resizer-binding":                      resizerRole,
-			prefix + "-csi-main-snapshotter-binding":                  snapshotterRole,
-			prefix + "-csi-storageclass-reader-resizer-binding":       classReader,
-			prefix + "-csi-volumesnapshot-reader-provisioner-binding": snapshotReader,
-			prefix + "-kube-rbac-proxy-binding":                       prefix + "-kube-rbac-proxy-role",
-			prefix + "-node-privileged-binding":                       prefix + "-privileged-role",
-		},
-		Account: account,
-	}
-}
-
 func tokenReviewer() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("authentication.k8s.io", "create", "tokenreviews")}
 }
@@ -72,13 +51,6 @@ func privileged() []rbacv1.PolicyRule {
 		APIGroups: []string{"security.openshift.io"}, ResourceNames: []string{"privileged"},
 		Resources: []string{"securitycontextconstraints"}, Verbs: []string{"use"},
 	}}
-}
-
-// and adds to what is common.
-func (m Made) and(roles map[string][]rbacv1.PolicyRule, bindings map[string]string) Made {
-	maps.Copy(m.Roles, roles)
-	maps.Copy(m.Bindings, bindings)
-	return m
 }
 
 // madeByIBMVPCBlock: ibm-vpc-block-csi-driver-operator e6d299f, assets/rbac.
@@ -119,34 +91,4 @@ func madeByPowerVSBlock() Made {
 		},
 		Account: Account{Namespace, "ibm-powervs-block-csi-driver-controller-sa"},
 	}
-}
-
-// madeByVSphere: vmware-vsphere-csi-driver-operator 030ff0e, assets/rbac.
-func madeByVSphere() Made {
-	const driver, node, cns = "vmware-vsphere-csi-driver-role", "vmware-vsphere-csi-driver-node-cluster-role", "cns.vmware.com"
-	return common("vmware-vsphere", Account{Namespace, "vmware-vsphere-csi-driver-controller-sa"}).and(map[string][]rbacv1.PolicyRule{
-		node: {rule(cns, "create watch get patch", "csinodetopologies"), core("get", "nodes")},
-		driver: {
-			core("get list watch", "nodes", "persistentvolumeclaims", "pods", "configmaps"),
-			core("patch", "persistentvolumeclaims/status"),
-			core("get list watch create update delete patch", "persistentvolumes"),
-			core("get list watch create update patch", "events"),
-			rule("coordination.k8s.io", "get watch list delete update create", "leases"),
-			rule("storage.k8s.io", "get list watch", "storageclasses", "csinodes"),
-			rule("storage.k8s.io", "get list watch patch", "volumeattachments"),
-			rule(cns, "create get list watch update delete", "cnsvspherevolumemigrations"),
-			rule("apiextensions.k8s.io", "get create", "customresourcedefinitions"),
-			rule("storage.k8s.io", "patch", "volumeattachments/status"),
-			rule("apiextensions.k8s.io", "get create update", "customresourcedefinitions"),
-			rule(cns, "create get update watch list", "triggercsifullsyncs"),
-			rule(cns, "create get list watch update delete", "cnsvolumeinfoes"),
-			rule(cns, "create get list update delete", "cnsvolumeoperationrequests"),
-			rule(cns, "get update watch list", "csinodetopologies"),
-		},
-	}, map[string]string{
-		"vmware-vsphere-controller-privileged-binding":   "vmware-vsphere-privileged-role",
-		"vmware-vsphere-csi-driver-binding":              driver,
-		"vmware-vsphere-csi-driver-node-cluster-binding": node,
-		"vmware-vsphere-csi-main-attacher-binding":       attacherRole,
-	})
 }

@@ -1,7 +1,6 @@
 package catalogue
 
 import (
-	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -97,9 +96,6 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 	if !e.Builtin {
 		folders = append(folders, "external")
 	}
-	if e.External.Assets != "" {
-		folders = append(folders, e.External.Assets)
-	}
 	var objects []client.Object
 	for _, name := range folders {
 		part, err := fs.Sub(folder, "assets/"+name)
@@ -141,7 +137,7 @@ func (e Entry) values(cfg Config) manifest.Values {
 		"NAMESPACE":         Namespace,
 		"OPERATOR":          e.Operator,
 		"OPERATOR_IMAGE":    cfg.Images[e.Image],
-		"SERVING_CERT":      cmp.Or(e.External.Certificate, e.Operator+"-serving-cert"),
+		"SERVING_CERT":      e.Operator + "-serving-cert",
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -40,12 +41,15 @@ func (s *Source) Facts(ctx context.Context, credentials credential.Found) (drive
 		return driver.CloudFacts{}, nil
 	}
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
-	if hash != "" {
-		certificates, err := ReadCA(ctx, s.Client, s.Driver.Cloud.CA)
-		if err != nil {
-			return driver.CloudFacts{}, err
+	for _, other := range []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config} {
+		if hash == "" || other.Name == "" {
+			continue
 		}
-		hash = apply.Digest(hash + " " + certificates)
+		config := &corev1.ConfigMap{}
+		if err := s.Client.Get(ctx, other, config); client.IgnoreNotFound(err) != nil {
+			return driver.CloudFacts{}, fmt.Errorf("read ConfigMap %s: %w", other, err)
+		}
+		hash = apply.Digest(fmt.Sprintf("%s %q", hash, fmt.Sprint(config.Data)))
 	}
 	s.Cloud.Follow(hash)
 	return s.Cloud.Facts(), nil

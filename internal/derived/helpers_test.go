@@ -144,7 +144,7 @@ func (c *cluster) derive(t *testing.T, facts driver.CloudFacts) Secret {
 	t.Helper()
 	credentials := c.found(t)
 	before := len(c.Reads)
-	made, err := c.Secret(t.Context(), credentials, facts, "")
+	made, err := c.Secret(t.Context(), credentials, driver.Config{Cloud: facts}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

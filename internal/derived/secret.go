@@ -2,6 +2,7 @@ package derived
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,7 +33,7 @@ type Secret struct {
 
 // Secret compares the Secret with its inputs, and builds it anew when an input or the Secret has changed. Before is the hash of the content that
 // pods have, empty if they have none.
-func (s *Source) Secret(ctx context.Context, credentials credential.Found, facts driver.CloudFacts, before string) (Secret, error) {
+func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg driver.Config, before string) (Secret, error) {
 	wanted := s.Driver.Derived
 	have, err := apply.Newest[corev1.Secret](ctx, s.applier, client.ObjectKey{Namespace: s.Namespace, Name: wanted.Name})
 	if err != nil {
@@ -55,10 +56,16 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, facts
 	if last.Problem = missing; err != nil || missing != "" {
 		return last, err
 	}
-	from := s.inputsHash(inputs.ConfigMaps, credentials)
+	if wanted.FromCluster {
+		inputs.Cluster = cfg.DerivedCluster()
+	}
+	from, err := s.inputsHash(inputs, credentials)
+	if err != nil {
+		return last, err
+	}
 	if wanted.FromCloud {
-		inputs.Cloud = facts
-		from = withFacts(from, madeFrom, facts)
+		inputs.Cloud = cfg.Cloud
+		from = withFacts(from, madeFrom, cfg.Cloud)
 	}
 	if intact && madeFrom == from {
 		return last, nil
@@ -72,7 +79,8 @@ func withFacts(from, madeFrom string, facts driver.CloudFacts) string {
 	before, _, _ := strings.Cut(madeFrom, ".")
 	switch {
 	case facts.Known:
-		facts.Repeated = false
+		// These decide about other things than the content.
+		facts.Repeated, facts.Refused, facts.StoragePolicy, facts.ManyVolumes = false, "", "", false
 		return from + "." + apply.Digest(fmt.Sprintf("%q", fmt.Sprint(facts)))
 	case before == from:
 		return madeFrom
@@ -104,10 +112,10 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 }
 
 // inputsHash is that of all on which the content depends, the program among it.
-func (s *Source) inputsHash(configMaps map[string]map[string]string, keys credential.Found) string {
+func (s *Source) inputsHash(inputs driver.DerivedInputs, keys credential.Found) (string, error) {
 	text := s.Version
 	for _, wanted := range s.Driver.Derived.ConfigMaps {
-		if data, found := configMaps[wanted.Name]; found {
+		if data, found := inputs.ConfigMaps[wanted.Name]; found {
 			text += fmt.Sprintf(" %q", fmt.Sprint(data))
 		} else {
 			text += " -"
@@ -116,7 +124,14 @@ func (s *Source) inputsHash(configMaps map[string]map[string]string, keys creden
 	for _, credentials := range s.Driver.Credentials {
 		text += " " + keys.Secrets[credentials.Secret].Hash
 	}
-	return apply.Digest(text)
+	if s.Driver.Derived.FromCluster {
+		cluster, err := json.Marshal(inputs.Cluster)
+		if err != nil {
+			return "", fmt.Errorf("encode what Secret %s is made of: %w", s.Driver.Derived.Name, err)
+		}
+		text += " " + string(cluster)
+	}
+	return apply.Digest(text), nil
 }
 
 // build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.

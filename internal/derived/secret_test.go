@@ -87,7 +87,7 @@ func TestASecretIsMadeWhenItDoesNotFollowFromItsInputs(t *testing.T) {
 // What pods have read stays, until there is something else.
 func TestTheContentThatPodsHaveCountsWhereThereIsNoOther(t *testing.T) {
 	c := newCluster(t, disk(), diskKeys(plain))
-	if got, err := c.Secret(t.Context(), c.found(t), driver.CloudFacts{}, "before"); err != nil || got.Hash != "before" || got.Problem == "" {
+	if got, err := c.Secret(t.Context(), c.found(t), driver.Config{}, "before"); err != nil || got.Hash != "before" || got.Problem == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -110,7 +110,7 @@ func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 		c := newCluster(t, disk(), cloudConfig("a"), diskKeys(plain))
 		credentials := c.found(t)
 		c.Refuse(errors.New("no route"), request)
-		if got, err := c.Secret(t.Context(), credentials, driver.CloudFacts{}, ""); err == nil || err.Error() != want || got.Object != nil {
+		if got, err := c.Secret(t.Context(), credentials, driver.Config{}, ""); err == nil || err.Error() != want || got.Object != nil {
 			t.Errorf("%+v, error %v, want %s", got, err, want)
 		}
 	}

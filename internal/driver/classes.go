@@ -15,7 +15,7 @@ type Class struct {
 	Kind, Name string
 	// Default is what its annotation says about being the default; empty if it has none.
 	Default string
-	// Provisioner and Parameters are those of a StorageClass, for drivers with MakeClasses. Nobody changes them.
+	// Provisioner and Parameters are those of a StorageClass, for drivers with Driver.Cloud. Nobody changes them.
 	Provisioner string
 	Parameters  map[string]string
 }

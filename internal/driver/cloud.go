@@ -14,13 +14,13 @@ import (
 // drive.
 type Cloud struct {
 	// Secret is the one of Driver.Credentials with which the cloud is asked. Its key is clouds.yaml, and its key cacert, which it may lack, has
-	// the CA certificates of the cloud where CA has none.
+	// the CA certificates of the cloud where CA has none. For VCenters, its keys are SERVER.username and SERVER.password.
 	Secret string
-	// CA is the ConfigMap with the CA certificates of the cloud in PEM, under CloudCAKey. Neither it nor the key need be there.
+	// CA, if set, is the ConfigMap with the CA certificates of the cloud in PEM, under CloudCAKey. Neither it nor the key need be there.
 	CA client.ObjectKey
 	// Zones asks Nova and Cinder for their availability zones, ShareTypes asks Manila for its share types.
 	Zones, ShareTypes bool
-	// VCenters asks the vCenters that ConfigMap Config names, whose keys of Secret are SERVER.username and SERVER.password.
+	// VCenters asks the vCenters that ConfigMap Config names.
 	VCenters bool
 	Config   client.ObjectKey
 }

@@ -3,6 +3,8 @@ package driver
 import (
 	"errors"
 
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,8 +19,8 @@ type Derived struct {
 	Workloads []Workload
 	// ConfigMaps are where the cluster keeps what it knows of the cloud; each is in another namespace.
 	ConfigMaps []DerivedConfigMap
-	// FromCloud says that Config.Cloud is an input.
-	FromCloud bool
+	// FromCloud says that Config.Cloud is an input, FromCluster that DerivedInputs.Cluster is.
+	FromCloud, FromCluster bool
 	// Build makes the content. It is pure. An error is reported as it is and must tell no value of a Secret: it says what is wrong, and what to
 	// do. Pods then go on with the content that there was. ErrCloudUnknown only waits.
 	Build func(DerivedInputs) (map[string][]byte, error)
@@ -40,10 +42,24 @@ type DerivedInputs struct {
 	ConfigMaps map[string]map[string]string
 	// Cloud is what the cloud has answered, if Derived.FromCloud.
 	Cloud CloudFacts
+	// Cluster is what the cluster's configuration says, if Derived.FromCluster.
+	Cluster DerivedCluster
 	// Previous is the content that the operator made last; nil if it is not there.
 	Previous map[string][]byte
 	// Secrets are the contents of the Secrets of Driver.Credentials, by name.
 	Secrets map[string]map[string][]byte
+}
+
+// DerivedCluster is the part of a Config of which a Derived may be made.
+type DerivedCluster struct {
+	InfrastructureID string
+	VSphere          *configv1.VSpherePlatformSpec
+	DriverConfig     operatorv1.CSIDriverConfigSpec
+}
+
+// DerivedCluster is the part of the Config of which a Derived may be made.
+func (c Config) DerivedCluster() DerivedCluster {
+	return DerivedCluster{InfrastructureID: c.InfrastructureID, VSphere: c.VSphere, DriverConfig: c.Spec.DriverConfig}
 }
 
 // Secret is the object without content.

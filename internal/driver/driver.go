@@ -73,9 +73,14 @@ type Driver struct {
 	DaemonSet, Deployment string
 	// DaemonSets are the names of further ones, without which the node pods do not become ready. Nothing waits for them.
 	DaemonSets []string
+	// Deployments are the names of further ones. They have as many pods as the controller, in the same places and restricted alike. Nothing
+	// waits for them.
+	Deployments []string
 	// Selectors, if set, are the labels by which the two workloads know their pods, label app among them. Else it is that label alone, with the
 	// name of the workload.
 	Selectors map[Workload]map[string]string
+	// Webhook, if set, is the name of the ValidatingWebhookConfiguration among the assets.
+	Webhook string
 	// StorageClass, if set, is the only one. Earlier versions have made it; it is kept where they have, and never created: the name is the
 	// administrator's. Else all StorageClasses among the assets are the driver's own, and kept as they are here.
 	StorageClass string
@@ -87,10 +92,15 @@ type Driver struct {
 	CloudCAVariable string
 	// Metrics are those of the driver's own container.
 	Metrics map[Workload]Metrics
+	// FurtherMetrics are those of other containers among the assets, which serve them where they want.
+	FurtherMetrics map[Workload][]Metrics
 	// Payload, if set, says what a release of OpenShift knows of the driver. Without it, administrators install the driver by OLM.
 	Payload *Payload
 	// Removable says whether managementState Removed and deletion of the ClusterCSIDriver remove the driver.
 	Removable bool
+	// RemovedByState says that managementState Removed removes the driver, but the deletion of the ClusterCSIDriver does not: that has no
+	// finalizer, and the cluster-storage-operator makes it again.
+	RemovedByState bool
 	// LegacyFinalizers are the finalizers of predecessors on the ClusterCSIDriver. A removal drops them.
 	LegacyFinalizers []string
 	// Assets has the driver's own objects in its folder assets (*.yaml); the objects that every driver has come from this package.
@@ -160,54 +170,8 @@ type Metrics struct {
 	Loopback, Port int32
 	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
 	Flag string
-}
-
-// Credentials is one CredentialsRequest. Its asset is assets/credentials/<Asset> of Driver.Assets.
-type Credentials struct {
-	Asset string
-	// Request is the name of the CredentialsRequest, Secret that of the Secret it asks for.
-	Request, Secret string
-	// Workload is the one whose pods use the Secret; empty if none does, because Driver.Derived is made of it.
-	Workload Workload
-	// Condition starts the condition types that report on this request.
-	Condition string
-	// RoleARNVariable is the environment variable with the IAM role for STS.
-	RoleARNVariable string
-	// Optional credentials are asked for only where they can be honoured; the driver works without.
-	Optional bool
-	// Payload credentials are asked for by a manifest of the release, so that they are there when a cluster is installed, and can be
-	// extracted before. The operator only uses the Secret.
-	Payload bool
-	// Keys are alternatives: the Secret must have all keys of one of them.
-	Keys [][]string
-}
-
-// Usable tells whether a Secret with these keys is of use.
-func (c Credentials) Usable(keys []string) bool {
-	return slices.ContainsFunc(c.Keys, func(alternative []string) bool {
-		return !slices.ContainsFunc(alternative, func(key string) bool { return !slices.Contains(keys, key) })
-	})
-}
-
-// Pods names those that wait for the Secret.
-func (c Credentials) Pods() string {
-	if c.Workload == "" {
-		return "driver's pods"
-	}
-	return string(c.Workload) + " pods"
-}
-
-// WantedKeys names the keys that a Secret must have.
-func (c Credentials) WantedKeys() string {
-	alternatives := make([]string, 0, len(c.Keys))
-	for _, keys := range c.Keys {
-		word := "key "
-		if len(keys) > 1 {
-			word = "keys "
-		}
-		alternatives = append(alternatives, word+strings.Join(keys, " and "))
-	}
-	return strings.Join(alternatives, ", or ")
+	// Fixed says that the container has no such flag: Loopback is the port that it always takes.
+	Fixed bool
 }
 
 // KeptSecrets are Secrets that a driver keeps in namespaces of users, where these let it.
@@ -283,6 +247,8 @@ type Config struct {
 	CloudCA string
 	// Platform is what the Infrastructure tells about the cloud; nil if nothing.
 	Platform *configv1.PlatformStatus
+	// VSphere are the vCenters and failure domains that the administrator wrote into the Infrastructure; nil if there are none.
+	VSphere *configv1.VSpherePlatformSpec
 	// Classes are the StorageClasses in the cluster, and the VolumeSnapshotClasses of this driver.
 	Classes []Class
 	// Cloud is what the cloud has answered to the questions of Driver.Cloud.
@@ -323,25 +289,6 @@ func LogVerbosity(level operatorv1.LogLevel) int {
 // metrics tells whether metrics can be scraped: without a certificate the proxy in front of them does not start.
 func (c Config) metrics() bool {
 	return c.ServingCertificates && c.Kinds[ServiceMonitorKind()]
-}
-
-// Requests tells whether the CredentialsRequest c is to be created. Without the cloud-credential-operator's API there
-// is none. In manual mode it needs a role for STS. An optional one would hand the node pods the administrator's own keys where
-// these are passed through, so it needs a role, mint mode, or a default mode that was seen to mint.
-func (c Config) Requests(request Credentials) bool {
-	switch {
-	case request.Payload || !c.Kinds[CredentialsRequestKind()]:
-		return false
-	case c.RoleARNs[request.RoleARNVariable] != "":
-		return true
-	case c.CredentialsMode == operatorv1.CloudCredentialsModeManual:
-		return false
-	case request.Optional:
-		return c.CredentialsMode == operatorv1.CloudCredentialsModeMint ||
-			(c.CredentialsMode == operatorv1.CloudCredentialsModeDefault && c.Minting == Mints)
-	default:
-		return true
-	}
 }
 
 // Images lists the environment variables with the images that the driver needs, in the order in which its assets and sidecars name them.

@@ -24,17 +24,18 @@ func (d Driver) without(cfg Config) Driver {
 	}
 	d.Sidecars = sidecars
 	if !cfg.metrics() {
-		d.Metrics = nil
+		d.Metrics, d.FurtherMetrics = nil, nil
 	}
 	return d
 }
 
-// endpoints are the metrics of the driver in the pods of a workload, if it has any there, and of their sidecars.
+// endpoints are the metrics of the driver in the pods of a workload, if it has any there, of its other containers, and of their sidecars.
 func (d Driver) endpoints(workload Workload) []Metrics {
 	var all []Metrics
 	if metrics, serves := d.Metrics[workload]; serves {
 		all = append(all, metrics)
 	}
+	all = append(all, d.FurtherMetrics[workload]...)
 	for _, sidecar := range d.Sidecars {
 		if sidecar.Workload == workload && sidecar.Metrics != nil {
 			all = append(all, *sidecar.Metrics)

@@ -33,7 +33,7 @@ func (d Driver) standardMutations() []Mutation {
 		Mutate(d.setReplicas),
 		Mutate(d.selectPods),
 		Mutate(d.selectControllers),
-		MutatePods(placeController),
+		MutatePods(d.placeController),
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
@@ -146,9 +146,14 @@ func (p Pods) dropSecret(name string) {
 	}
 }
 
+// runsAsController tells whether pods are the controller's, or run as these do.
+func (d Driver) runsAsController(workload Workload, name string) bool {
+	return workload == Controller || (workload == "" && slices.Contains(d.Deployments, name))
+}
+
 // setReplicas runs two controllers where two can run at once. The host ports allow one for each node.
 func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
-	if d.WorkloadOf(deployment) != Controller {
+	if !d.runsAsController(d.WorkloadOf(deployment), deployment.Name) {
 		return nil
 	}
 	topology := cfg.ControlPlaneTopology
@@ -166,8 +171,8 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 
 // placeController lets the controller run on workers where the cluster has no control-plane nodes of its own, and
 // where it is not known whether it has (no Infrastructure: not OpenShift).
-func placeController(cfg Config, pods Pods) error {
-	if pods.Workload == Controller && (cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "") {
+func (d Driver) placeController(cfg Config, pods Pods) error {
+	if d.runsAsController(pods.Workload, pods.Name) && (cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "") {
 		pods.Spec.NodeSelector = nil
 	}
 	return nil
@@ -176,7 +181,7 @@ func placeController(cfg Config, pods Pods) error {
 // restrictController takes from the controller what only a privileged one may have, as OpenShift's SCCs restricted-v2 and
 // hostnetwork-v2 demand.
 func (d Driver) restrictController(_ Config, pods Pods) error {
-	if d.PrivilegedController || pods.Workload != Controller {
+	if d.PrivilegedController || !d.runsAsController(pods.Workload, pods.Name) {
 		return nil
 	}
 	yes, no := true, false

@@ -42,7 +42,7 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	}
 	sidecar.Args = append(sidecar.Args, s.Args...)
 	if s.Metrics != nil {
-		sidecar.Args = append(sidecar.Args, s.Metrics.flag())
+		sidecar.Args = append(sidecar.Args, s.Metrics.flags()...)
 	}
 	if s.Options != nil {
 		sidecar.Args = append(sidecar.Args, s.Options(cfg)...)
@@ -54,9 +54,12 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	return []corev1.Container{sidecar, proxy}, err
 }
 
-// flag tells a container where to serve its metrics.
-func (m Metrics) flag() string {
-	return fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)
+// flags tell a container where to serve its metrics.
+func (m Metrics) flags() []string {
+	if m.Fixed {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=localhost:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)}
 }
 
 // proxy is the container in front of metrics.
@@ -115,12 +118,19 @@ func (d Driver) addSidecars(cfg Config, values manifest.Values, objects []client
 			if err != nil {
 				return err
 			}
-			container.Args = append(container.Args, metrics.flag())
+			container.Args = append(container.Args, metrics.flags()...)
 			proxy, err := metrics.proxy(cfg, values)
 			if err != nil {
 				return err
 			}
 			proxy.Name = fmt.Sprintf("kube-rbac-proxy-%d", metrics.Loopback)
+			pods.Spec.Containers = append(pods.Spec.Containers, proxy)
+		}
+		for _, metrics := range d.FurtherMetrics[pods.Workload] {
+			proxy, err := metrics.proxy(cfg, values)
+			if err != nil {
+				return err
+			}
 			pods.Spec.Containers = append(pods.Spec.Containers, proxy)
 		}
 		for _, sidecar := range d.Sidecars {

@@ -10,9 +10,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/cinder"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 	"github.com/csi-operators/csi-operators/internal/driver/manila"
+	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 )
 
-// All are the drivers of this repository. Those that are part of a cluster can't be removed, all others can.
+// All are the drivers of this repository. Those that are part of a cluster can't be removed but for vSphere's, all others can.
 func All() []driver.Driver {
 	return []driver.Driver{
 		awsebs.Driver(),
@@ -22,5 +23,6 @@ func All() []driver.Driver {
 		cinder.Driver(),
 		gcppd.Driver(),
 		manila.Driver(),
+		vsphere.Driver(),
 	}
 }

@@ -22,6 +22,7 @@ func folders() map[string]string {
 	return map[string]string{
 		"ebs.csi.aws.com": "ebs", "pd.csi.storage.gke.io": "gcp-pd", "disk.csi.azure.com": "azure-disk", "file.csi.azure.com": "azure-file",
 		"cinder.csi.openstack.org": "cinder", "manila.csi.openstack.org": "manila",
+		"csi.vsphere.vmware.com": "vsphere",
 	}
 }
 
@@ -56,7 +57,9 @@ func read(t *testing.T, path string, into any) {
 // classes are those that a driver renders.
 func classes(t *testing.T, d driver.Driver) (storage, snapshots []string) {
 	t.Helper()
-	inTheCloud := func(cfg *driver.Config) { cfg.Cloud = driver.CloudFacts{Known: true, ShareTypes: []string{"default"}} }
+	inTheCloud := func(cfg *driver.Config) {
+		cfg.Cloud = driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, StoragePolicy: "any"}
+	}
 	for _, object := range golden.Render(t, d, inTheCloud) {
 		switch object.(type) {
 		case *storagev1.StorageClass:

@@ -129,7 +129,9 @@ func isMonitoring(file string, object *unstructured.Unstructured) bool {
 // checkNamespaces finds objects whose namespace comes after them, or never.
 func (m manifests) checkNamespaces() error {
 	// These come with other parts of a cluster, at lower run levels.
-	known := []string{"", "default", "openshift-cloud-credential-operator", "openshift-config", "openshift-config-managed", "openshift-monitoring"}
+	known := []string{
+		"", "default", "kube-system", "openshift-cloud-credential-operator", "openshift-config", "openshift-config-managed", "openshift-monitoring",
+	}
 	var problems []error
 	for _, name := range sorted(m.objects) {
 		for i := range m.objects[name] {

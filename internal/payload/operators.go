@@ -2,7 +2,6 @@ package payload
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -114,20 +113,12 @@ func (r Release) builtinRoles(entry catalogue.Entry) ([]client.Object, error) {
 	}, nil
 }
 
-// externalRoles are the same for all External operators, but for names and what only one of them needs.
+// externalRoles are the same for all External operators, but for names and what they make for their drivers.
 func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	values := manifest.Values{"OPERATOR": entry.Operator, "DRIVER_NAME": entry.Name}
 	everywhere, err := r.rulesOf("external/clusterrole.yaml", values)
 	if err != nil {
 		return nil, err
-	}
-	further := "external/" + entry.Operator + "/further.yaml"
-	if _, err := fs.Stat(embedded, "assets/"+further); err == nil {
-		more, err := r.rulesOf(further, values)
-		if err != nil {
-			return nil, err
-		}
-		everywhere = append(everywhere, more...)
 	}
 	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.External.Made))}
 	for _, binding := range entry.Bindings {

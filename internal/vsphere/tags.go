@@ -172,6 +172,8 @@ func (c *client) attachments(ctx context.Context, tagIDs []string) ([]Attachment
 			found = append(found, Attachment{TagID: one.TagID, Object: Ref{Type: object.Type, Value: object.ID}})
 		}
 	}
-	slices.SortFunc(found, func(a, b Attachment) int { return cmp.Or(strings.Compare(a.TagID, b.TagID), compareRefs(a.Object, b.Object)) })
+	slices.SortFunc(found, func(a, b Attachment) int {
+		return cmp.Or(strings.Compare(a.TagID, b.TagID), compareRefs(a.Object, b.Object))
+	})
 	return found, nil
 }

@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -93,7 +94,7 @@ func watches(d driver.Driver, namespace string, kinds map[schema.GroupKind]bool)
 			Object: &corev1.Pod{}, Namespace: namespace, Apps: apps(d),
 			Transform: stripPod, Matters: changesHealth,
 		},
-	}, slices.Concat(derived(d, namespace), gates(d), Snapshots(d, kinds))...)
+	}, slices.Concat(derived(d, namespace), gates(d), webhooks(d), Snapshots(d, kinds))...)
 }
 
 // apps are the values of the label app of the driver's pods.
@@ -111,6 +112,14 @@ func derived(d driver.Driver, namespace string) []Watched {
 		return nil
 	}
 	return []Watched{{Object: &corev1.Secret{}, Namespace: namespace, Name: d.Derived.Name, Transform: hashDerived}}
+}
+
+// webhooks are watched by name for drivers that have one.
+func webhooks(d driver.Driver) []Watched {
+	if d.Webhook == "" {
+		return nil
+	}
+	return []Watched{{Object: &admissionv1.ValidatingWebhookConfiguration{}, Name: d.Webhook}}
 }
 
 // gates are watched for drivers that depend on some.

@@ -63,6 +63,8 @@ func TestOnlyKindsThatTheClusterServesAreWatched(t *testing.T) {
 	const last = "PodDisruptionBudget DaemonSet Deployment Pod"
 	gated := disk()
 	gated.FeatureGates = []driver.FeatureGate{{Name: "Gate"}}
+	webhooked := disk()
+	webhooked.Webhook = "disk-webhook"
 	for name, tc := range map[string]struct {
 		driver driver.Driver
 		kinds  map[schema.GroupKind]bool
@@ -75,6 +77,7 @@ func TestOnlyKindsThatTheClusterServesAreWatched(t *testing.T) {
 		},
 		"a driver with feature gates":      {gated, map[schema.GroupKind]bool{openshift.FeatureGateKind(): true}, "ClusterCSIDriver " + before + " " + after + " " + last + " FeatureGate"},
 		"feature gates that nobody serves": {gated, nil, "ClusterCSIDriver " + before + " " + after + " " + last},
+		"a webhook":                        {webhooked, nil, "ClusterCSIDriver " + before + " " + after + " " + last + " ValidatingWebhookConfiguration"},
 		"snapshots": {
 			snapshots(disk()), map[schema.GroupKind]bool{driver.VolumeSnapshotClassKind(): true},
 			"ClusterCSIDriver " + before + " " + after + " " + last + " VolumeSnapshotClass",

@@ -19,8 +19,6 @@ const (
 	Late Behaviour = "late"
 	// Failing reports that the driver does not work.
 	Failing Behaviour = "failing"
-	// Disabled reports that there is nothing to drive.
-	Disabled Behaviour = "disabled"
 )
 
 // ImageOf is the image of the first container of a Deployment or DaemonSet; empty for other objects.
@@ -52,9 +50,7 @@ func ReleasePrograms(race bool, versions ...string) ([]string, error) {
 	if race {
 		folder = "race/"
 	}
-	standIns := []string{
-		"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator", "vsphere-csi-driver-operator",
-	}
+	standIns := []string{"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator"}
 	var flags []string
 	for _, name := range images {
 		flag, program := "--program", name

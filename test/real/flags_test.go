@@ -136,7 +136,9 @@ func TestProgramsWithoutModulesKnowTheirFlags(t *testing.T) {
 			containers := slices.Concat(v.deployment.Spec.Template.Spec.Containers, v.daemonSet.Spec.Template.Spec.Containers)
 			for i := range v.others {
 				// The mounting part of Manila has the name of the driver's container.
-				v.others[i].Name = "csi-driver-nfs"
+				if v.others[i].Name == "csi-driver" {
+					v.others[i].Name = "csi-driver-nfs"
+				}
 			}
 			for _, container := range append(containers, v.others...) {
 				list, found := listOf(lists, folder, container.Name)

@@ -48,6 +48,14 @@ func profiles() map[string]driverProfile {
 		},
 		// kubernetes/cloud-provider-openstack c453fb7c9: pkg/csi/manila/driver.go:160. It runs without --with-topology.
 		"manila": {capabilities: []string{"CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT", "EXPAND_VOLUME"}},
+		// kubernetes-sigs/vsphere-csi-driver bf8090256: pkg/csi/service/vanilla/controller.go:2343, pkg/csi/service/identity.go:67.
+		"vsphere": {
+			capabilities: []string{
+				"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "EXPAND_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "LIST_VOLUMES",
+				"LIST_VOLUMES_PUBLISHED_NODES",
+			},
+			topologyKey: "topology.csi.vmware.com/openshift-zone",
+		},
 		// openshift/gcp-pd-csi-driver 2ba11740 (1.23.3): pkg/gce-pd-csi-driver/gce-pd-driver.go, pkg/constants/constants.go:21.
 		"gcppd": {
 			capabilities: []string{

@@ -3,6 +3,7 @@ package real
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -18,7 +19,7 @@ func unneeded() map[string]string {
 		never     = "no released sidecar does that; their own roles have it all the same"
 		patched   = "older sidecars updated what these patch (external-attacher CHANGELOG-2.0, external-snapshotter CHANGELOG-5.0)"
 	)
-	return map[string]string{
+	reasons := map[string]string{
 		"use securitycontextconstraints.security.openshift.io privileged":     admission,
 		"use securitycontextconstraints.security.openshift.io hostnetwork-v2": admission,
 
@@ -45,6 +46,30 @@ func unneeded() map[string]string {
 		"update volumeattachments.storage.k8s.io":               patched,
 		"update volumesnapshotcontents.snapshot.storage.k8s.io": patched,
 	}
+	maps.Copy(reasons, ofVSphere())
+	return reasons
+}
+
+// ofVSphere are the rights of the driver and the syncer of vSphere, which are no modules.
+func ofVSphere() map[string]string {
+	const reason = "driver and syncer do that (kubernetes-sigs/vsphere-csi-driver bf8090256, manifests/vanilla/vsphere-csi-driver.yaml)"
+	reasons := map[string]string{"get events": reason, "create customresourcedefinitions.apiextensions.k8s.io": reason}
+	for _, verb := range []string{"get", "list", "watch"} {
+		reasons[verb+" configmaps in openshift-cluster-csi-drivers"] = reason
+	}
+	for kind, verbs := range map[string]string{
+		"cnsvspherevolumemigrations": "create get list watch update delete", "cnsvolumeinfoes": "create get list watch update delete",
+		"cnsvolumeoperationrequests": "create get list update delete", "triggercsifullsyncs": "create get list watch update",
+		"csinodetopologies": "create get list watch update patch",
+	} {
+		for verb := range strings.FieldsSeq(verbs) {
+			reasons[verb+" "+kind+".cns.vmware.com"] = reason
+		}
+		for _, verb := range []string{"get", "update"} {
+			reasons[verb+" customresourcedefinitions.apiextensions.k8s.io "+kind+".cns.vmware.com"] = reason
+		}
+	}
+	return reasons
 }
 
 // usage counts for each right in how many drivers' roles it is, and in how many of them no request has needed it. The roles of a sidecar

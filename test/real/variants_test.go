@@ -29,7 +29,7 @@ type variant struct {
 	objects    []*unstructured.Unstructured
 	deployment appsv1.Deployment
 	daemonSet  appsv1.DaemonSet
-	// others are the containers of further DaemonSets.
+	// others are the containers of further Deployments and DaemonSets.
 	others []corev1.Container
 	roles  []rbac.Role
 	// bound are the names of the roles of each ServiceAccount.
@@ -79,7 +79,14 @@ func (v *variant) read(objects []*unstructured.Unstructured) error {
 		var binding rbacv1.ClusterRoleBinding
 		switch object.GetKind() {
 		case "Deployment":
-			err = convert(object, &v.deployment)
+			// The controller is the first one. What is beside it has no sidecars.
+			if v.deployment.Name == "" {
+				err = convert(object, &v.deployment)
+				break
+			}
+			var beside appsv1.Deployment
+			err = convert(object, &beside)
+			v.others = append(v.others, beside.Spec.Template.Spec.Containers...)
 		case "DaemonSet":
 			// The node pods are in the last one: what these need is applied before them. The pods of the others have no sidecars.
 			v.others = append(v.others, v.daemonSet.Spec.Template.Spec.Containers...)

@@ -1,5 +1,5 @@
 // Command standin stands for the operator of a CSI driver that others wrote, as the Deployment of the cluster-storage-operator starts
-// it: IBM VPC Block, vSphere and the like. It makes a driver that consists of pods, roles and a CSIDriver, and reports in the
+// it: IBM VPC Block and the like. It makes a driver that consists of pods, roles and a CSIDriver, and reports in the
 // ClusterCSIDriver with the conditions that these operators have. It needs the RBAC that their sources say, and does nothing without it.
 // An annotation of the ClusterCSIDriver makes it misbehave.
 //

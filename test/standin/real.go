@@ -20,17 +20,13 @@ import (
 // followed are the namespaces whose Secrets and ConfigMaps a program follows before it does anything, beside its own.
 type followed struct{ secrets, configMaps []string }
 
-// followedBy is by the CSI name. vmware-vsphere-csi-driver-operator 030ff0e: pkg/operator/starter.go:49. ibm-vpc-block-csi-driver-operator e6d299f: pkg/operator/starter.go:46, pkg/controller/secret/secretsync.go:87.
+// followedBy is by the CSI name. ibm-vpc-block-csi-driver-operator e6d299f: pkg/operator/starter.go:46, pkg/controller/secret/secretsync.go:87.
 func followedBy(driver string) followed {
-	const config, cloud = "openshift-config", "openshift-cloud-controller-manager"
-	switch driver {
-	case "csi.vsphere.vmware.com":
-		return followed{configMaps: []string{config}}
-	case "vpc.block.csi.ibm.io":
-		return followed{secrets: []string{cloud}, configMaps: []string{cloud}}
-	default:
+	const cloud = "openshift-cloud-controller-manager"
+	if driver != "vpc.block.csi.ibm.io" {
 		return followed{}
 	}
+	return followed{secrets: []string{cloud}, configMaps: []string{cloud}}
 }
 
 // options are the caches of what a program follows. None of them selects objects. The manager starts nothing before all are filled, and
@@ -104,32 +100,6 @@ func (s *standIn) ensure(ctx context.Context, wanted, have client.Object, same f
 	wanted.SetResourceVersion(have.GetResourceVersion())
 	if err := s.client.Update(ctx, wanted, client.FieldOwner(owner)); err != nil {
 		return fmt.Errorf("change %T %s: %w", wanted, wanted.GetName(), err)
-	}
-	return nil
-}
-
-// removeDriver is what the operator of vSphere does when an administrator asks for it (vmware-vsphere-csi-driver-operator 030ff0e,
-// pkg/operator/vspherecontroller/operator_removal.go): the driver goes, with its roles, and one condition says that it is disabled.
-func (s *standIn) removeDriver(ctx context.Context) error {
-	made := s.entry.External.Made
-	var objects []client.Object
-	for _, name := range slices.Sorted(maps.Keys(made.Bindings)) {
-		objects = append(objects, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	for _, name := range slices.Sorted(maps.Keys(made.Roles)) {
-		objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	for _, object := range append(objects, s.objects()...) {
-		err := s.client.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err == nil {
-			err = client.IgnoreNotFound(s.client.Delete(ctx, object))
-		}
-		if err != nil {
-			return fmt.Errorf("remove %T %s: %w", object, object.GetName(), err)
-		}
 	}
 	return nil
 }

@@ -40,29 +40,15 @@ func (s *standIn) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err := s.client.Get(ctx, request.NamespacedName, driver); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if driver.DeletionTimestamp == nil && driver.Spec.ManagementState == operatorv1.Removed && s.entry.Condition == "VSphere" {
-		if err := s.removeDriver(ctx); err != nil {
-			return ctrl.Result{}, err
-		}
-		return ctrl.Result{}, s.report(ctx, driver, []operatorv1.OperatorCondition{
-			{Type: s.prefix() + "ControllerDisabled", Status: operatorv1.ConditionTrue, Message: "Operator is disabled"},
-			condition(s.prefix()+"ControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
-		})
-	}
 	if driver.DeletionTimestamp != nil || driver.Spec.ManagementState != operatorv1.Managed {
 		return ctrl.Result{}, nil
 	}
 	switch env.Behaviour(driver.Annotations[env.BehaviourAnnotation]) {
 	case env.Late:
 		return ctrl.Result{}, nil
-	case env.Disabled:
-		return ctrl.Result{}, s.report(ctx, driver, []operatorv1.OperatorCondition{{
-			Type: s.prefix() + "CSIControllerDisabled", Status: operatorv1.ConditionTrue, Reason: "PreConditionNotSatisfied",
-			Message: "the cloud has no such service",
-		}})
 	case env.Failing:
 		broken := s.state("DriverControllerServiceController", false, false, "the cloud refuses the credentials")
-		degraded := condition(s.prefix()+"DriverControllerServiceControllerDegraded", operatorv1.ConditionTrue, "SyncError", "the cloud refuses the credentials")
+		degraded := condition(s.entry.Condition+"DriverControllerServiceControllerDegraded", operatorv1.ConditionTrue, "SyncError", "the cloud refuses the credentials")
 		return ctrl.Result{}, s.report(ctx, driver, append(append(broken, degraded), s.state("DriverNodeServiceController", true, true, "")...))
 	}
 	if err := errors.Join(s.makeRoles(ctx), s.install(ctx)); err != nil {
@@ -71,20 +57,12 @@ func (s *standIn) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, s.report(ctx, driver, s.conditions(ctx))
 }
 
-// prefix starts the conditions. Some of the operators do not follow the names in the Storage.
-func (s *standIn) prefix() string {
-	if s.entry.Condition == "VSphere" {
-		return "VMwareVSphere"
-	}
-	return s.entry.Condition
-}
-
 // conditions are those of a driver by its pods.
 func (s *standIn) conditions(ctx context.Context) []operatorv1.OperatorCondition {
 	all := []operatorv1.OperatorCondition{
 		condition("StorageClassControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
 		condition("VolumeSnapshotClassControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
-		condition(s.prefix()+"DriverGuestStaticResourcesControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
+		condition(s.entry.Condition+"DriverGuestStaticResourcesControllerDegraded", operatorv1.ConditionFalse, "AsExpected", ""),
 	}
 	for _, workload := range s.entry.Workloads {
 		what, ready, works := "DriverNodeServiceController", false, false
@@ -106,18 +84,18 @@ func (s *standIn) conditions(ctx context.Context) []operatorv1.OperatorCondition
 			works = err == nil && status.NumberAvailable > 0
 		}
 		all = append(all, s.state(what, works, ready, "waiting for pods of "+workload.Name)...)
-		all = append(all, condition(s.prefix()+what+"Degraded", operatorv1.ConditionFalse, "AsExpected", ""))
+		all = append(all, condition(s.entry.Condition+what+"Degraded", operatorv1.ConditionFalse, "AsExpected", ""))
 	}
 	return all
 }
 
 // state are the conditions of one part of the driver: whether it works, and whether all of it is there.
 func (s *standIn) state(what string, works, complete bool, why string) []operatorv1.OperatorCondition {
-	available := condition(s.prefix()+what+"Available", operatorv1.ConditionTrue, "AsExpected", "")
+	available := condition(s.entry.Condition+what+"Available", operatorv1.ConditionTrue, "AsExpected", "")
 	if !works {
 		available = condition(available.Type, operatorv1.ConditionFalse, "Deploying", why)
 	}
-	progressing := condition(s.prefix()+what+"Progressing", operatorv1.ConditionFalse, "AsExpected", "")
+	progressing := condition(s.entry.Condition+what+"Progressing", operatorv1.ConditionFalse, "AsExpected", "")
 	if !complete {
 		progressing = condition(progressing.Type, operatorv1.ConditionTrue, "Deploying", why)
 	}

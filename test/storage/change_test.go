@@ -102,9 +102,9 @@ func (s *scene) removed(entry catalogue.Entry) {
 }
 
 func TestDriverOfOthersIsRemovedWithItsOperator(t *testing.T) {
-	s := installed(t, configv1.VSpherePlatformType)
+	s := installed(t, configv1.PowerVSPlatformType)
 	s.setPlatform(configv1.NonePlatformType)
-	for _, entry := range entriesOf(configv1.VSpherePlatformType) {
+	for _, entry := range entriesOf(configv1.PowerVSPlatformType) {
 		s.removed(entry)
 	}
 	s.reach(release)

@@ -24,7 +24,7 @@ import (
 // The stand-ins follow, make and change what the real programs do, by the facts in test/standin/real.go and catalogue.Made. Requests that are
 // refused fail every test. What only Azure and OpenStack have is looked at in their own tests.
 func TestExternalOperatorsHaveTheRBACThatTheirProgramsNeed(t *testing.T) {
-	for _, platform := range []configv1.PlatformType{configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType} {
+	for _, platform := range []configv1.PlatformType{configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType} {
 		t.Run(string(platform), func(t *testing.T) {
 			s := fresh(t, platform)
 			// Where the cloud-controller-manager is. Clusters of other platforms may lack it.
@@ -32,8 +32,8 @@ func TestExternalOperatorsHaveTheRBACThatTheirProgramsNeed(t *testing.T) {
 			s.install(env.Release{Version: release})
 			s.reach(release)
 			s.hasMade(entriesOf(platform), release)
-			if platform == configv1.VSpherePlatformType {
-				s.outlivesTheRemovalOfVSphere()
+			if platform == configv1.PowerVSPlatformType {
+				s.readsSecrets()
 			}
 		})
 	}
@@ -67,23 +67,6 @@ func (s *scene) hasMade(entries []catalogue.Entry, version string) {
 	}
 }
 
-// outlivesTheRemovalOfVSphere: an administrator may take this one driver away. That is no failure, and does not hold up an update.
-func (s *scene) outlivesTheRemovalOfVSphere() {
-	const driver, available = "csi.vsphere.vmware.com", "VSphereCSIDriverOperatorCRAvailable"
-	state := func(state operatorv1.ManagementState) {
-		s.changeDriver(driver, func(driver *operatorv1.ClusterCSIDriver) { driver.Spec.ManagementState = state })
-	}
-	state(operatorv1.Removed)
-	s.says(available, operatorv1.ConditionTrue, "DriverDisabled")
-	s.says("VSphereCSIDriverOperatorCRDegraded", operatorv1.ConditionFalse, "")
-	s.install(env.Release{Version: nextRelease})
-	s.reach(nextRelease)
-	s.says(available, operatorv1.ConditionTrue, "DriverDisabled")
-	state(operatorv1.Managed)
-	s.says(available, operatorv1.ConditionTrue, "AsExpected")
-	s.reach(nextRelease)
-}
-
 // readsSecrets checks what sidecars of SMB may read, which OLM installs and which bind a role of the release: any Secret whose name they know.
 func (s *scene) readsSecrets() {
 	s.t.Helper()
@@ -102,7 +85,7 @@ func (s *scene) readsSecrets() {
 	}{
 		{share, "get", "kube-system", true},
 		{share, "list", "kube-system", false},
-		{env.DriverOperatorUser("vmware-vsphere-csi-driver-operator"), "watch", "openshift-config", false},
+		{env.DriverOperatorUser("powervs-block-csi-driver-operator"), "watch", "openshift-config", false},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: tc.user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tc.verb, Resource: "secrets", Namespace: tc.namespace, Name: ""},

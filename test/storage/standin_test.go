@@ -10,10 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-const (
-	ibm     = "vpc.block.csi.ibm.io"
-	vSphere = "csi.vsphere.vmware.com"
-)
+const ibm = "vpc.block.csi.ibm.io"
 
 func TestDriverThatFailsDegradesStorage(t *testing.T) {
 	s := installed(t, configv1.IBMCloudPlatformType)
@@ -56,21 +53,4 @@ func TestDriverThatReportsNothingIsWaitedFor(t *testing.T) {
 	s.behave(ibm, "")
 	s.reach(release)
 	journal.checkVersions(t, entriesOf(configv1.IBMCloudPlatformType), release)
-}
-
-func TestDriverThatIsDisabledDoesNotKeepStorageFromBeingAvailable(t *testing.T) {
-	s := fresh(t, configv1.VSpherePlatformType)
-	s.withBehaviour(vSphere, env.Disabled)
-	s.install(env.Release{Version: release})
-	s.reach(release)
-	s.says("VSphereCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "DriverDisabled")
-	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "the cloud has no such service")
-	// The service comes, and goes again: then it is no longer a matter of having none.
-	s.behave(vSphere, "")
-	s.says("VSphereCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "AsExpected")
-	s.reach(release)
-	s.hasMade(entriesOf(configv1.VSpherePlatformType), release)
-	s.readsSecrets()
-	s.behave(vSphere, env.Disabled)
-	s.says("VSphereCSIDriverOperatorCRDegraded", operatorv1.ConditionTrue, "the cloud has no such service")
 }

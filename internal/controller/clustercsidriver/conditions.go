@@ -63,6 +63,11 @@ func (c conditioner) conditions(
 	}
 	if ends {
 		all = append(all, c.removalConditions(result)...)
+		if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
+			// That is what the administrator wants: the cluster-storage-operator must not take it for a failure.
+			all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason,
+				"the driver is removed, as spec.managementState asks; set it to Managed to install it"))
+		}
 		all, wait := c.removalStuck(all, result)
 		all = status.Sum(all)
 		if result.removal.removed && result.unwanted.remove {
@@ -259,7 +264,7 @@ func (c conditioner) managementCondition(cr *operatorv1.ClusterCSIDriver, unwant
 	case operatorv1.Unmanaged:
 		return status.Condition(kind, false, "Unmanaged", "the operator touches nothing while spec.managementState is Unmanaged")
 	case operatorv1.Removed:
-		if c.driver.Removable {
+		if c.driver.Removable || c.driver.RemovedByState {
 			return status.Condition(kind, false, removedReason, "")
 		}
 		return status.Condition(kind, true, "Removed", c.driver.Name+" is part of the cluster and can't be removed: set "+

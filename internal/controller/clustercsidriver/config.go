@@ -87,7 +87,7 @@ func (r *Reconciler) infrastructure(infrastructure *configv1.Infrastructure, cfg
 	cfg.InfrastructureID = infrastructure.Status.InfrastructureName
 	cfg.ControlPlaneTopology = infrastructure.Status.ControlPlaneTopology
 	cfg.InfrastructureTopology = infrastructure.Status.InfrastructureTopology
-	cfg.Platform = infrastructure.Status.PlatformStatus
+	cfg.Platform, cfg.VSphere = infrastructure.Status.PlatformStatus, infrastructure.Spec.PlatformSpec.VSphere
 	if platform := cfg.Platform; platform != nil && platform.AWS != nil {
 		cfg.Region, cfg.ResourceTags = platform.AWS.Region, platform.AWS.ResourceTags
 	}
@@ -117,7 +117,7 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 	}
 	for i := range classes.Items {
 		class := add("StorageClass", &classes.Items[i])
-		if r.Driver.CloudClasses != nil {
+		if r.Driver.Cloud != nil {
 			class.Provisioner, class.Parameters = classes.Items[i].Provisioner, classes.Items[i].Parameters
 		}
 	}

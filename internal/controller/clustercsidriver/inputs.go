@@ -78,7 +78,7 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 		last = cmp.Or(last, before[workload][r.Driver.Derived.Name])
 	}
 	var err error
-	if found.derived, err = r.Derived.Secret(ctx, found.live.credentials, found.config.Cloud, last); err != nil {
+	if found.derived, err = r.Derived.Secret(ctx, found.live.credentials, found.config, last); err != nil {
 		return err
 	}
 	if problem := found.derived.Problem; problem != "" {

@@ -27,7 +27,7 @@ type outcome struct {
 
 // removal is how far the driver is removed; zero if it is not to be.
 type removal struct {
-	// inUse says which pods hold up a removal that has not begun, and blocking how many they are.
+	// inUse says which pods or PersistentVolumes hold up a removal that has not begun, and blocking how many pods they are.
 	inUse    string
 	blocking int
 	// removing means that it has begun, waiting says for what, and remaining how many objects and pods have still to go.

@@ -135,7 +135,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 	var result outcome
 	switch state := cr.Spec.ManagementState; {
-	case unwanted.remove, r.Driver.Removable && (cr.DeletionTimestamp != nil || state == operatorv1.Removed):
+	case unwanted.remove, r.asksForRemoval(cr):
 		r.Nodes.Forget()
 		result = r.remove(ctx, cr, live)
 	case cr.DeletionTimestamp == nil && (state == operatorv1.Managed || state == ""):
@@ -148,6 +148,14 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	}
 	result.unwanted = unwanted
 	return result
+}
+
+// asksForRemoval tells whether the ClusterCSIDriver wants the driver to be gone.
+func (r *Reconciler) asksForRemoval(cr *operatorv1.ClusterCSIDriver) bool {
+	if cr.Spec.ManagementState == operatorv1.Removed {
+		return r.Driver.Removable || r.Driver.RemovedByState
+	}
+	return r.Driver.Removable && cr.DeletionTimestamp != nil
 }
 
 // install is the trip for a driver that is managed.

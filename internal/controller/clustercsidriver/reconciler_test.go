@@ -32,6 +32,7 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 		state       operatorv1.ManagementState
 		deleted     bool
 		unremovable bool
+		byState     bool
 		notWanted   string
 		want        string
 	}{
@@ -46,6 +47,10 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 		"managed, part of the cluster":  {state: operatorv1.Managed, unremovable: true, want: install},
 		"removed, part of the cluster":  {state: operatorv1.Removed, unremovable: true, want: look},
 		"deleted, part of the cluster":  {state: operatorv1.Managed, deleted: true, unremovable: true, want: look},
+		"removed, by state":             {state: operatorv1.Removed, unremovable: true, byState: true, want: remove},
+		"managed, by state":             {state: operatorv1.Managed, unremovable: true, byState: true, want: install},
+		"deleted, by state":             {state: operatorv1.Managed, deleted: true, unremovable: true, byState: true, want: look},
+		"removed and deleted, by state": {state: operatorv1.Removed, deleted: true, unremovable: true, byState: true, want: remove},
 		"not wanted":                    {state: operatorv1.Managed, unremovable: true, notWanted: "GCP", want: remove},
 		"not wanted, and removed":       {state: operatorv1.Removed, unremovable: true, notWanted: "GCP", want: remove},
 		"not wanted, and unmanaged":     {state: operatorv1.Unmanaged, unremovable: true, notWanted: "GCP", want: look},
@@ -55,7 +60,7 @@ func TestTheManagementStateSaysWhatIsDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk()
-			d.Removable = !tc.unremovable
+			d.Removable, d.RemovedByState = !tc.unremovable, tc.byState
 			var objects []client.Object
 			if tc.notWanted != "" {
 				known := infrastructure()

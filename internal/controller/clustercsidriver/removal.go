@@ -10,6 +10,7 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +55,14 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			return outcome{seen: found, err: err, removal: removal{inUse: r.memory.inUse.message, blocking: r.memory.inUse.pods}}
 		}
 		if len(users) > 0 {
-			return r.protect(ctx, cr, live, users)
+			return r.protect(ctx, cr, live, heldByPods(cr, users))
+		}
+		volumes, err := r.volumes(ctx, cr)
+		if err != nil {
+			return found.outcome(err)
+		}
+		if len(volumes) > 0 {
+			return r.protect(ctx, cr, live, heldByVolumes(cr, volumes))
 		}
 	}
 	r.memory.inUse = inUse{}
@@ -94,9 +102,9 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads, and the node pods that a migration has left without one. It returns what is still there.
+// removeWorkloads deletes the workloads with what relies on their pods, and the node pods that a migration has left without one. It returns what is still there.
 func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
-	left := r.applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Group == appsv1.GroupName })
+	left := r.applier.Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)
 	return append(left, orphans...), err
 }
@@ -115,7 +123,12 @@ func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) 
 			return nil, err
 		}
 	}
-	return r.applier.Remove(ctx, func(subject apply.Subject) bool { return subject.Group != appsv1.GroupName }), nil
+	return r.applier.Remove(ctx, func(subject apply.Subject) bool { return !goesFirst(subject) }), nil
+}
+
+// goesFirst tells whether something is removed with the workloads: a webhook that fails closed must not outlive its pods.
+func goesFirst(subject apply.Subject) bool {
+	return subject.Group == appsv1.GroupName || subject.Group == admissionv1.GroupName
 }
 
 // release drops the finalizers. Those of another operator of the same name are its own to drop while it runs.
@@ -184,9 +197,34 @@ func (r *Reconciler) begun(ctx context.Context, cr *operatorv1.ClusterCSIDriver)
 	return live != nil && live.GetDeletionTimestamp() != nil, nil
 }
 
-// protect keeps the driver as it is while pods use it, and names these. Only an unmanaged driver is not kept up.
-func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, users []volume.User) outcome {
+// volumes are the PersistentVolumes of a driver that is part of the cluster: who removes that may not know of them. Of a driver that was
+// installed by an administrator, they are the administrator's affair.
+func (r *Reconciler) volumes(ctx context.Context, cr *operatorv1.ClusterCSIDriver) ([]string, error) {
+	if !r.Driver.RemovedByState || cr.Spec.ManagementState != operatorv1.Removed {
+		return nil, nil
+	}
+	names, err := volume.OfDriver(ctx, r.Live, r.Driver.Name)
+	sort.Strings(names)
+	return names, err
+}
+
+// heldByPods says which pods hold up a removal.
+func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
+	return inUse{pods: len(pods), names: pods, message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
+		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
+}
+
+// heldByVolumes says which PersistentVolumes hold up a removal.
+func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {
+	return inUse{names: volumes, message: fmt.Sprintf("The driver stays until it has no PersistentVolumes, because nothing would attach or delete them "+
+		"without it. There are %d: %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
+		len(volumes), status.Shorten(volumes), ForceRemovalAnnotation, cr.Name)}
+}
+
+// protect keeps the driver as it is while something needs it, and says what. Only an unmanaged driver is not kept up.
+func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live, held inUse) outcome {
 	var kept outcome
 	switch cr.Spec.ManagementState {
 	case operatorv1.Managed, operatorv1.Removed, "":
@@ -194,19 +232,18 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	default:
 		kept = r.look(ctx, cr, live)
 	}
-	// Pods of applications are not watched, so that they cost nothing while no removal waits.
-	patience := r.memory.inUse.patience
-	kept.again = status.MinRequeue(kept.again, patience.Pause(r.Now(), strings.Join(pods, " ")))
-	r.memory.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
-		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
-		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
+	// Neither is watched, so that they cost nothing while no removal waits.
+	held.patience = r.memory.inUse.patience
+	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
+	r.memory.inUse = held
 	kept.removal.inUse, kept.removal.blocking = r.memory.inUse.message, r.memory.inUse.pods
 	return kept
 }
 
-// inUse remembers which pods hold up a removal.
+// inUse remembers what holds up a removal: how many pods, or else PersistentVolumes.
 type inUse struct {
 	pods     int
+	names    []string
 	message  string
 	patience status.Patience
 }

@@ -169,7 +169,7 @@ func TestManyUsersAreCounted(t *testing.T) {
 	for i := range 7 {
 		users = append(users, volume.User{Pod: fmt.Sprintf("shop/web-%d", i)})
 	}
-	got := trip.protect(t.Context(), cr, live{}, users).removal
+	got := trip.protect(t.Context(), cr, live{}, heldByPods(cr, users)).removal
 	const want = "The driver stays until no pod uses its volumes, because pods would hang without it. Pods that do (7): shop/web-0, shop/web-1, " +
 		"shop/web-2, shop/web-3, shop/web-4 and 2 more. Delete them, or set annotation operator.openshift.io/force-driver-removal=true on " +
 		"ClusterCSIDriver disk.example.com to remove the driver all the same"

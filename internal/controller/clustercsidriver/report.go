@@ -94,6 +94,9 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 	available := status.Find(conditions, status.Available)
 	progressing := status.Find(conditions, status.Progressing)
 	switch {
+	case r.driver.RemovedByState && result.removal.removed && !result.unwanted.remove:
+		// There is nothing that could be of another version, and the cluster waits for this one.
+		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""
 	case result.seen.disabled != "":

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
@@ -75,7 +74,7 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 	}
 	for _, condition := range w.storage.Status.Conditions {
 		switch {
-		case m.belongsToOthers(w, condition.Type, own):
+		case m.belongsToOthers(condition.Type, own):
 			others = append(others, condition)
 		case status.Find(wanted, condition.Type) == nil:
 			stale = append(stale, condition)
@@ -85,17 +84,9 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 }
 
 // belongsToOthers reports whether another program writes a condition in the Storage. Own are those of this program.
-func (m *memory) belongsToOthers(w *seen, kind string, own map[string]bool) bool {
-	switch {
-	case own[kind]:
-		return false
-	case !m.cleaned:
-		// Others of its conditions are of OpenShift's cluster-storage-operator, and nobody would ever change them.
-		platform := w.platform()
-		return (platform == configv1.VSpherePlatformType || platform == "") && strings.HasPrefix(kind, "VSphereProblemDetectorController")
-	default:
-		return true
-	}
+func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
+	// OpenShift's detector of problems on vSphere goes after this program has come, and may write until then. Nobody would change it any more.
+	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 
 // ownStatus is what a Storage has of what is to be written. What else it has is of others, or stale.

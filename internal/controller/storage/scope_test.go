@@ -94,7 +94,7 @@ func TestACloudWatchesWhatItsOperatorsNeed(t *testing.T) {
 	}{
 		"monitored":                     {"AWS", true, map[string]string{"Deployment": here, "CSIDriver": "all", "ServiceMonitor": here}},
 		"not monitored":                 {"AWS", false, map[string]string{"CustomResourceDefinition": "metadata.name=servicemonitors.monitoring.coreos.com", "ServiceMonitor": ""}},
-		"operators with configurations": {"VSphere", true, map[string]string{"ConfigMap": here}},
+		"operators with configurations": {"PowerVS", true, map[string]string{"ConfigMap": here}},
 		"without":                       {"OpenStack", true, map[string]string{"ConfigMap": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,216 @@
+package vsphere
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+)
+
+const (
+	// configSecret is the Secret that the operator makes. Pods mount its key cloudConf, and migrationURL is for the operator.
+	configSecret = "vsphere-csi-config-secret"
+	cloudConf    = "cloud.conf"
+	migrationURL = "migration-datastore-url"
+	// caFile has the CA certificates that the cluster trusts, or those of the image where there are none.
+	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+	// kubeCloudConfig has what the installer or the administrator wrote about the cloud, under cloudConf (cluster-config-operator,
+	// pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
+	kubeCloudConfig = "kube-cloud-config"
+)
+
+// The limits of the driver (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go validateConfig).
+const (
+	mostVCenters, mostCategories, longestID = 5, 5, 64
+)
+
+// installersConfig is the configuration of the cloud.
+func installersConfig() driver.DerivedConfigMap {
+	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}}
+}
+
+// cloudConfig is the Secret with the configuration of the driver and the syncer.
+func cloudConfig() *driver.Derived {
+	return &driver.Derived{
+		Name: configSecret, Workloads: []driver.Workload{driver.Controller}, ConfigMaps: []driver.DerivedConfigMap{installersConfig()},
+		FromCloud: true, FromCluster: true, Build: build,
+	}
+}
+
+// build makes the configuration. Errors name servers, users' mistakes and keys, and no value of the Secret.
+func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
+	text, found := inputs.ConfigMaps[kubeCloudConfig][cloudConf]
+	from := fmt.Sprintf("key %s of ConfigMap %s", cloudConf, installersConfig())
+	if !found {
+		return nil, fmt.Errorf("%s is missing, with the vCenters of the cluster: correct the ConfigMap of openshift-config that Infrastructure "+
+			"cluster names in spec.cloudConfig, it is made of that", from)
+	}
+	config, err := vsphere.Parse([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be followed: %s", from, whyOf(err))
+	}
+	if err := checkServers(config, inputs.Cluster); err != nil {
+		return nil, fmt.Errorf("%s can't be followed: %w", from, err)
+	}
+	topology := categories(inputs.Cluster.VSphere, configOf(inputs.Cluster.DriverConfig))
+	if err := checkCategories(topology, len(config.VCenters)); err != nil {
+		return nil, err
+	}
+	url, err := datastoreURL(inputs, len(config.VCenters))
+	if err != nil {
+		return nil, err
+	}
+	sections, err := vCenters(config, inputs.Secrets[credentials], url)
+	if err != nil {
+		return nil, err
+	}
+	sections = slices.Concat([]section{global(inputs.Cluster)}, sections, []section{labels(topology), snapshots(inputs.Cluster)})
+	content := map[string][]byte{}
+	for _, one := range sections {
+		content[cloudConf] = append(content[cloudConf], one.String()...)
+	}
+	if url != "" {
+		content[migrationURL] = []byte(url)
+	}
+	return content, nil
+}
+
+// whyOf is what an error of the package says, without where.
+func whyOf(err error) string {
+	var own *vsphere.Error
+	if errors.As(err, &own) {
+		return own.Why
+	}
+	return err.Error()
+}
+
+func global(cluster driver.DerivedCluster) section {
+	made := section{name: "Global"}
+	made.set("cluster-id", cluster.InfrastructureID)
+	// The vCenter shows it beside each volume.
+	made.set("cluster-distribution", "OpenShift")
+	return made
+}
+
+func labels(topology []string) section {
+	made := section{name: "Labels"}
+	made.set("topology-categories", strings.Join(topology, ","))
+	return made
+}
+
+func snapshots(cluster driver.DerivedCluster) section {
+	made, config := section{name: "Snapshot"}, configOf(cluster.DriverConfig)
+	for _, limit := range []struct {
+		key   string
+		value *uint32
+	}{
+		{"global-max-snapshots-per-block-volume", config.GlobalMaxSnapshotsPerBlockVolume},
+		{"granular-max-snapshots-per-block-volume-vsan", config.GranularMaxSnapshotsPerBlockVolumeInVSAN},
+		{"granular-max-snapshots-per-block-volume-vvol", config.GranularMaxSnapshotsPerBlockVolumeInVVOL},
+	} {
+		if limit.value != nil {
+			made.set(limit.key, strconv.FormatUint(uint64(*limit.value), 10))
+		}
+	}
+	return made
+}
+
+// vCenters are a section for each.
+func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]section, error) {
+	logins, err := vsphere.Logins(config, secret)
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s can't be followed: %s", credentials, whyOf(err))
+	}
+	made := make([]section, 0, len(config.VCenters))
+	for _, one := range config.VCenters {
+		login := logins[one.Server]
+		if !users().MatchString(login.User) {
+			return nil, fmt.Errorf(`the user of vCenter %s in Secret %s has neither the form user@domain nor domain\user, without which the driver `+
+				"ends: correct Secret vsphere-creds in namespace kube-system, it is made of that", one.Server, credentials)
+		}
+		next := section{name: "VirtualCenter", subsection: one.Server}
+		next.set("user", login.User)
+		next.set("password", login.Password)
+		if one.Port != 0 {
+			next.set("port", strconv.Itoa(one.Port))
+		}
+		next.set("datacenters", strings.Join(one.Datacenters, ","))
+		switch {
+		case one.Insecure:
+			next.set("insecure-flag", "true")
+		case one.Thumbprint != "":
+			// The driver ignores it beside ca-file, and trusts the CAs of its image as well, over which those of the cluster are mounted.
+			next.set("thumbprint", one.Thumbprint)
+		default:
+			next.set("ca-file", caFile)
+		}
+		next.set(migrationURL, url)
+		made = append(made, next)
+	}
+	return made, nil
+}
+
+// users is what the driver accepts (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go
+// isValidvCenterUsernameWithDomain).
+func users() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[a-zA-Z0-9.-]+\\[a-zA-Z0-9._-]+|[a-zA-Z0-9._-]+@[a-zA-Z0-9.-]+)$`)
+}
+
+// checkServers says what the driver does not take of the vCenters, which Parse has found to be well-formed.
+func checkServers(config vsphere.Config, cluster driver.DerivedCluster) error {
+	if len(config.VCenters) > mostVCenters {
+		return fmt.Errorf("it names %d vCenters, and the driver works with %d at most: remove some", len(config.VCenters), mostVCenters)
+	}
+	if len(cluster.InfrastructureID) > longestID {
+		return fmt.Errorf("the name of the infrastructure has %d characters, and the driver takes %d", len(cluster.InfrastructureID), longestID)
+	}
+	return nil
+}
+
+// checkCategories says what is wrong with the categories of the topology.
+func checkCategories(topology []string, servers int) error {
+	const where = "spec.driverConfig.vSphere.topologyCategories of ClusterCSIDriver " + driverName
+	if servers > 1 && len(topology) == 0 {
+		return errors.New("there are several vCenters, but no topology, without which the driver ends: add failure domains to Infrastructure " +
+			"cluster, or " + where)
+	}
+	if len(topology) > mostCategories {
+		return fmt.Errorf("%s has %d categories, and the driver takes %d: remove some", where, len(topology), mostCategories)
+	}
+	seen := map[string]bool{}
+	for i, category := range topology {
+		switch {
+		case category == "" || category != strings.TrimSpace(category) || strings.Contains(category, ",") || !isPlain(category):
+			return fmt.Errorf("category %d in %s has a comma, a blank at its end or a line break in its name, or none: correct it", i+1, where)
+		case seen[category]:
+			return fmt.Errorf("category %s is twice in %s: remove one", category, where)
+		}
+		seen[category] = true
+	}
+	return nil
+}
+
+// datastoreURL is that of the volumes of Kubernetes' own plugin; empty if there is none. Which vCenter of several they are in, nobody knows. What
+// the vCenter has not said stays as it was.
+func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
+	if servers > 1 {
+		return "", nil
+	}
+	before := string(inputs.Previous[migrationURL])
+	if !inputs.Cloud.Known && before == "" && inputs.Previous[cloudConf] == nil {
+		return "", driver.ErrCloudUnknown
+	}
+	url := cmp.Or(inputs.Cloud.DatastoreURL, before)
+	if !isPlain(url) {
+		return "", errors.New("the vCenter gives the default datastore an address with a line break: rename the datastore")
+	}
+	return url, nil
+}

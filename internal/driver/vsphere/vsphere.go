@@ -1,0 +1,123 @@
+// Package vsphere is the vSphere CSI driver, csi.vsphere.vmware.com.
+package vsphere
+
+import (
+	"cmp"
+	"embed"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const (
+	driverName = "csi.vsphere.vmware.com"
+	// prefix starts the conditions that tools read.
+	prefix = "VMwareVSphere"
+	// credentials is the Secret with user and password of each vCenter.
+	credentials = "vmware-vsphere-cloud-credentials"
+	// webhook is the Deployment that checks StorageClasses, and syncer the container beside the driver.
+	webhook, syncer = "vmware-vsphere-csi-driver-webhook", "vsphere-syncer"
+)
+
+// Driver returns the vSphere CSI driver. Names, ports and limits are those of openshift/vmware-vsphere-csi-driver-operator 030ff0e3, assets and
+// pkg/operator/vspherecontroller/driver_starter.go.
+func Driver() driver.Driver {
+	return driver.Driver{
+		Name: driverName, Operator: "vmware-vsphere-csi-driver-operator", Platform: configv1.VSpherePlatformType,
+		Prefix: "vmware-vsphere-csi-driver", ShortPrefix: "vmware-vsphere", ConditionPrefix: prefix,
+		DaemonSet: "vmware-vsphere-csi-driver-node", Deployment: "vmware-vsphere-csi-driver-controller",
+		Deployments: []string{webhook}, Webhook: "validation.csi.vsphere.vmware.com",
+		Payload: &driver.Payload{Title: "vSphere", Variable: "VMWARE_VSPHERE_DRIVER", Condition: "VSphere", Image: "vsphere-csi-driver"},
+		Assets:  assets,
+		// Driver and syncer know no flag for these ports (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go,
+		// cmd/syncer/main.go).
+		Metrics:        map[driver.Workload]driver.Metrics{driver.Controller: {Name: "driver", Loopback: 2112, Port: 9201, Fixed: true}},
+		FurtherMetrics: map[driver.Workload][]driver.Metrics{driver.Controller: {{Name: "syncer", Loopback: 2113, Port: 9206, Fixed: true}}},
+		Sidecars: driver.BlockSidecars(driver.BlockOptions{
+			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10302, Metrics: 8202},
+			Provisioner: []string{"--timeout=300s"},
+			Attacher:    []string{"--timeout=300s", "--reconcile-sync=10m"},
+			Resizer:     []string{"--timeout=300s"},
+			Snapshotter: []string{"--timeout=300s"},
+		}),
+		RemovedByState: true,
+		Credentials: []driver.Credentials{{
+			Asset: "controller.yaml", Request: "openshift-vmware-vsphere-csi-driver-operator", Secret: credentials,
+			Condition: "VMwareVSphereCloudCredentials", Payload: true, Keys: [][]string{{}},
+		}},
+		Derived:  cloudConfig(),
+		Cloud:    &driver.Cloud{Secret: credentials, VCenters: true, Config: installersConfig().ObjectKey},
+		Disabled: func(cfg driver.Config) string { return cfg.Cloud.Refused },
+		Check:    check,
+		Wanted:   wanted,
+		Mutations: []driver.Mutation{
+			driver.MutatePods(provision), driver.MutatePods(limitVolumes), driver.MutatePods(restartNodes), driver.MutatePods(logMore),
+			driver.Mutate(setFeatures), driver.Mutate(setPolicy),
+		},
+		// The controller needs no privileges, and its configuration is no ConfigMap any more (pkg/operator/vspherecontroller/vspherecontroller.go
+		// legacyConfigMapName).
+		Obsolete: driver.Obsolete{
+			ClusterRoleBindings: []string{"vmware-vsphere-controller-privileged-binding"}, ConfigMaps: []string{"vsphere-csi-config"},
+		},
+		LegacyConditions: legacyConditions(),
+	}
+}
+
+// legacyConditions are those of OpenShift's operator that nobody writes any more.
+func legacyConditions() []string {
+	types := append(driver.PredecessorConditions(prefix),
+		prefix+"ControllerDegraded", prefix+"ControllerAvailable", prefix+"ControllerDisabled", prefix+"DriverFeatureConfigControllerDegraded",
+		prefix+"DriverConditionalStaticResourcesControllerDegraded", "VMWareVSphereDriverServiceMonitorControllerDegraded",
+	)
+	for _, controller := range []string{"DriverWebhookController", "DriverStorageClassController"} {
+		for _, kind := range []string{"Available", "Progressing", "Degraded"} {
+			types = append(types, prefix+controller+kind)
+		}
+	}
+	return types
+}
+
+// wanted leaves out the class while there is no storage policy, and the webhook where nobody signs its certificate: it would refuse all.
+func wanted(cfg driver.Config, object client.Object) bool {
+	switch {
+	case object.GetName() == className:
+		return policyOf(cfg) != ""
+	case cfg.ServingCertificates:
+		return true
+	}
+	_, isConfiguration := object.(*admissionv1.ValidatingWebhookConfiguration)
+	return !isConfiguration && !slices.Contains(webhookObjects(), object.GetName())
+}
+
+// webhookObjects are the names of all that only the webhook needs.
+func webhookObjects() []string {
+	return []string{
+		webhook, webhook + "-sa", webhook + "-role", webhook + "-svc", webhook + "-pdb", "vsphere-csi-webhook-role-binding", "vsphere-csi-webhook-config",
+	}
+}
+
+// categories are those of the tags by which the vCenters know where a datastore and a node are; none if all are in one place. The
+// Infrastructure's come first (pkg/operator/utils/topology.go).
+func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []string {
+	if spec != nil && len(spec.FailureDomains) > 1 {
+		return []string{"openshift-zone", "openshift-region"}
+	}
+	return config.TopologyCategories
+}
+
+// maximum is how many volumes a node may have, and whether that is less than the administrator wants. vSphere 7 allows 59.
+func maximum(cfg driver.Config) (volumes int32, tooMany bool) {
+	const always = 59
+	wanted := cmp.Or(configOf(cfg.Spec.DriverConfig).MaxAllowedBlockVolumesPerNode, always)
+	if wanted > always && cfg.Cloud.Known && !cfg.Cloud.ManyVolumes {
+		return always, true
+	}
+	return wanted, false
+}
