@@ -58,7 +58,8 @@ func TestAVMIsFoundByProviderIDAndIsAsItWasSet(t *testing.T) {
 		t.Error(diff)
 	}
 	disks := object.VirtualDeviceList(after.Config.Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
-	if after.Config.Version != "vmx-13" || *after.Config.Flags.DiskUuidEnabled || !*after.Config.ChangeTrackingEnabled || len(disks) != 2 || after.Summary.Config.NumVirtualDisks != 2 {
+	if after.Config.Version != "vmx-13" || *after.Config.Flags.DiskUuidEnabled || !*after.Config.ChangeTrackingEnabled || len(disks) != 2 ||
+		after.Summary.Config.NumVirtualDisks != 2 {
 		t.Errorf("%+v, %d disks", after.Config, len(disks))
 	}
 	if *after.Runtime.Host != *before.Runtime.Host || *after.ResourcePool != v.Ref("/dc1/host/cluster1/Resources/pool1") || find() != v.Ref(path) {
@@ -67,7 +68,11 @@ func TestAVMIsFoundByProviderIDAndIsAsItWasSet(t *testing.T) {
 	if pool := read[mo.ResourcePool](t, c, v, "/dc1/host/cluster1/Resources", "vm"); len(pool.Vm) != 2 {
 		t.Errorf("the pool that it was in has %v", pool.Vm)
 	}
+	v.Tag("c", "t", path, "/dc1")
 	v.RemoveVM(path)
+	if diff := cmp.Diff(map[string][]string{"c/t": {"/dc1"}}, v.Attachments()); diff != "" {
+		t.Error(diff)
+	}
 	if folder := read[mo.Folder](t, c, v, "/dc1/vm/infra-x1", "childEntity"); len(folder.ChildEntity) != 2 || v.Ref(path) != (ref{}) {
 		t.Errorf("the folder has %v", folder.ChildEntity)
 	}
@@ -85,7 +90,8 @@ func TestHostsDatastoresAndGroupsAreAsTheyWereSet(t *testing.T) {
 	}
 	const cluster = "/dc1/host/cluster1"
 	v.SetHost(cluster+"/esx1", Host{Version: "6.7.0", Build: "14320388", APIVersion: "6.7.3", Disconnected: true})
-	host := read[mo.HostSystem](t, c, v, cluster+"/esx1", "name", "config.product", "summary.config.product", "runtime.connectionState", "datastore", "parent")
+	host := read[mo.HostSystem](t, c, v, cluster+"/esx1", "name", "config.product", "summary.config.product", "runtime.connectionState",
+		"datastore", "parent")
 	if host.Name != "esx1" || host.Config.Product.Version != "6.7.0" || host.Summary.Config.Product.ApiVersion != "6.7.3" || len(host.Datastore) != 2 ||
 		host.Runtime.ConnectionState != types.HostSystemConnectionStateNotResponding || *host.Parent != v.Ref(cluster) {
 		t.Errorf("%+v", host)
@@ -102,8 +108,8 @@ func TestHostsDatastoresAndGroupsAreAsTheyWereSet(t *testing.T) {
 		summary.Capacity != 10 || summary.FreeSpace != 1 || summary.Accessible {
 		t.Errorf("%+v", summary)
 	}
-	v.AddDatastore("/dc1", Datastore{Name: "elsewhere", Clusters: []string{"other"}})
-	if one := read[mo.Datastore](t, c, v, "/dc1/datastore/elsewhere", "host"); len(one.Host) != 0 {
+	v.AddDatastore("/dc1", Datastore{Name: "other", Clusters: []string{"other"}})
+	if one := read[mo.Datastore](t, c, v, "/dc1/datastore/other", "host"); len(one.Host) != 0 {
 		t.Errorf("a datastore of another cluster is mounted by %v", one.Host)
 	}
 	v.SetGroups(cluster, Groups{
@@ -159,6 +165,9 @@ func TestPropertiesComeInPagesAndWithoutWhatAUserMayNotRead(t *testing.T) {
 		for _, vm := range vms {
 			unreadable += len(vm.MissingSet)
 			for _, one := range vm.PropSet {
+				if one.Val == nil {
+					t.Errorf("%s has no value", one.Name)
+				}
 				if one.Name == "name" {
 					list = append(list, one.Val.(string))
 				}

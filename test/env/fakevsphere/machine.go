@@ -57,7 +57,9 @@ func (v *VCenter) SetVM(path string, vm VM) {
 }
 
 // enlist changes the lists of VMs that the host and the pool of one have.
-func (v *VCenter) enlist(vm *simulator.VirtualMachine, change func(list []types.ManagedObjectReference, one types.ManagedObjectReference) []types.ManagedObjectReference) {
+func (v *VCenter) enlist(
+	vm *simulator.VirtualMachine, change func([]types.ManagedObjectReference, types.ManagedObjectReference) []types.ManagedObjectReference,
+) {
 	swap(v, *vm.Runtime.Host, func(h *simulator.HostSystem) { h.Vm = change(h.Vm, vm.Self) })
 	swap(v, *vm.ResourcePool, func(p *simulator.ResourcePool) { p.Vm = change(p.Vm, vm.Self) })
 }

@@ -39,7 +39,6 @@ func (v *VCenter) Rename(path, name string) {
 			delete(v.objects, old)
 			v.objects[moved+rest], v.places[object] = object, moved+rest
 			if at, isVM := v.vms[old]; isVM {
-				delete(v.vms, old)
 				v.vms[moved+rest] = at
 			}
 		}

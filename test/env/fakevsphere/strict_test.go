@@ -81,6 +81,7 @@ func TestALoginNeedsAUserWithADomainAndItsPassword(t *testing.T) {
 		{"Cluster@vSphere.local", "", false},
 		{"Cluster", "a", false},
 		{"nobody@vsphere.local", "a", false},
+		{"nobody@vsphere.local", "", false},
 	} {
 		c := connect(t, v)
 		bySOAP, byREST := c.login(t.Context(), tc.user, tc.password)
@@ -106,6 +107,28 @@ func TestALoginNeedsAUserWithADomainAndItsPassword(t *testing.T) {
 	}
 	if soap, rest := v.Logouts(); soap != 3 || rest != 3 {
 		t.Errorf("%d and %d logouts", soap, rest)
+	}
+}
+
+// Sessions stay, but nobody has privileges who is not there.
+func TestAUserWhoIsRemovedDoesNothingMore(t *testing.T) {
+	v := start(t, Options{})
+	c := signIn(t, v)
+	v.RemoveUser(v.User)
+	var datastore mo.Datastore
+	err := property.DefaultCollector(c.soap).RetrieveOne(t.Context(), v.Ref("/dc1/datastore/ds1"), []string{"name"}, &datastore)
+	if _, refused := fault(err).(types.NoPermission); !refused {
+		t.Errorf("a property: %v", err)
+	}
+	if _, err := c.tags.ListTags(t.Context()); !isUnauthorized(err) {
+		t.Errorf("tags: %v", err)
+	}
+	if err, err2 := connect(t, v).login(t.Context(), v.User, v.Password); err == nil || err2 == nil {
+		t.Errorf("a login: %v, %v", err, err2)
+	}
+	v.SetUser(v.User, v.Password)
+	if _, err := c.tags.ListTags(t.Context()); err != nil {
+		t.Errorf("tags, when the user is there again: %v", err)
 	}
 }
 
