@@ -35,13 +35,51 @@ type CloudTrouble struct {
 	Since           time.Time
 }
 
+// Deeds is what the operator makes in a cloud for a driver. It is called in each trip, and waits for nothing.
+type Deeds interface {
+	// Keep makes what the driver needs, and keeps it as it should be. Leave changes nothing.
+	Keep()
+	Leave()
+	// Undo removes all of it. It says what is left, and why; empty if nothing is.
+	Undo() (left string)
+}
+
+// Do says whether what the driver needs in the cloud is to be made and kept.
+func (s *Source) Do(keep bool) {
+	switch {
+	case s.Deeds == nil:
+	case keep:
+		s.Deeds.Keep()
+	default:
+		s.Deeds.Leave()
+	}
+}
+
+// Undo removes what the operator has made in the cloud, and says what is left of it. The cloud is asked for as long as something is.
+func (s *Source) Undo(ctx context.Context, credentials credential.Found) (left string, err error) {
+	if s.Deeds == nil {
+		return "", nil
+	}
+	if left = s.Deeds.Undo(); left == "" {
+		s.Forget()
+		return "", nil
+	}
+	_, err = s.Facts(ctx, credentials)
+	return left, err
+}
+
 // Facts reads the last answer of the cloud, and says with which credentials to ask for the next one. Both are in the cache.
 func (s *Source) Facts(ctx context.Context, credentials credential.Found) (driver.CloudFacts, error) {
 	if s.Cloud == nil {
 		return driver.CloudFacts{}, nil
 	}
 	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
-	for _, other := range []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config} {
+	others := []client.ObjectKey{s.Driver.Cloud.CA, s.Driver.Cloud.Config}
+	if s.Driver.Cloud.VCenters {
+		// It tells when the CA certificates of the cluster are others.
+		others = append(others, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.TrustedCABundle()})
+	}
+	for _, other := range others {
 		if hash == "" || other.Name == "" {
 			continue
 		}

@@ -23,6 +23,8 @@ type Source struct {
 	Version string
 	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
 	Cloud Cloud
+	// Deeds are done in the cloud. Only drivers that need something there have any.
+	Deeds Deeds
 
 	applier *apply.Applier
 }

@@ -25,6 +25,12 @@ type Cloud struct {
 	Config   client.ObjectKey
 }
 
+// ClusterCABundle is the ConfigMap with all CA certificates that the cluster trusts, under TrustedCAKey (openshift/cluster-network-operator,
+// pkg/names/names.go, TRUSTED_CA_BUNDLE_CONFIGMAP).
+func ClusterCABundle() client.ObjectKey {
+	return client.ObjectKey{Namespace: ManagedNamespace, Name: "trusted-ca-bundle"}
+}
+
 // CloudFacts is what a cloud has answered, as far as Cloud asks for it. It is complete, or not Known: what is not known removes nothing.
 type CloudFacts struct {
 	// Known means that all questions were answered once. Later failures leave the answers as they are.

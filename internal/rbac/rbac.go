@@ -94,6 +94,12 @@ func (r *collector) own(d driver.Driver) {
 		// Their names are not known before the cloud has answered, and RBAC knows no prefixes.
 		r.everywhere = append(r.everywhere, Rule(storagev1.GroupName, "storageclasses", nil, "get", "create", "patch", "delete"))
 	}
+	if d.Cloud != nil && d.Cloud.VCenters {
+		// What vCenters must have, and with which CA certificates they are asked.
+		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch"), Rule("", "persistentvolumes", nil, "watch"),
+			Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
+			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
+	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
 		// PVCs that wait are named.
 		r.everywhere = append(r.everywhere, Rule("", "persistentvolumeclaims", nil, "list"))

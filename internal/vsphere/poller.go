@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	case !due:
 		return rest
 	}
-	if hash != p.asked || p.sites.err != nil {
+	if hash != p.asked || p.sites.err != nil || untrusted(old) {
 		p.sites.configure(ctx, p)
 	}
 	if ctx.Err() != nil {
@@ -216,6 +217,11 @@ func (p *Poller) soon() time.Duration {
 	defer p.mutex.Unlock()
 	p.next = p.Now().Add(Soon)
 	return Soon
+}
+
+// untrusted tells whether other CA certificates may help. Those of the cluster are no part of the hash that Follow gets.
+func untrusted(seen Snapshot) bool {
+	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }
 
 func failing(seen Snapshot) bool {

@@ -65,8 +65,11 @@ func (c conditioner) conditions(
 		all = append(all, c.removalConditions(result)...)
 		if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
 			// That is what the administrator wants: the cluster-storage-operator must not take it for a failure.
-			all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason,
-				"the driver is removed, as spec.managementState asks; set it to Managed to install it"))
+			text := "the driver is removed, as spec.managementState asks; set it to Managed to install it"
+			if left := result.removal.left; left != "" {
+				text += ". Left in the cloud: " + left
+			}
+			all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason, text))
 		}
 		all, wait := c.removalStuck(all, result)
 		all = status.Sum(all)

@@ -36,6 +36,8 @@ type removal struct {
 	remaining int
 	// removed means that it is complete, sharesStatus that another operator of the same name writes the status too.
 	removed, sharesStatus bool
+	// left says what is left in the cloud, where the operator makes something there.
+	left string
 }
 
 // outcome is that of a trip that ends before anything is applied.

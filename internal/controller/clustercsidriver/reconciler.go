@@ -142,6 +142,7 @@ func (r *Reconciler) follow(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		result = r.install(ctx, cr, live)
 	default:
 		r.Nodes.Forget()
+		r.Derived.Do(false)
 		// Unmanaged, states that this operator does not know, and the end of a ClusterCSIDriver whose driver is part of
 		// the cluster: nothing is touched, the status says what runs.
 		result = r.look(ctx, cr, live)
@@ -163,6 +164,9 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if err := r.addFinalizer(ctx, cr); err != nil {
 		return outcome{seen: seen{live: live}, err: err}
 	}
+	state := cr.Spec.StorageClassState
+	// What is made in a cloud is for the StorageClass.
+	r.Derived.Do(state == operatorv1.ManagedStorageClass || state == "")
 	return r.apply(ctx, cr, live)
 }
 

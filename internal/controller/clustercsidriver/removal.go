@@ -42,7 +42,7 @@ const removalInterval = 10 * time.Second
 func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	found := seen{live: live}
 	if done, err := r.alreadyRemoved(ctx, cr); err != nil || done {
-		return outcome{seen: found, err: err, removal: removal{removed: err == nil}}
+		return r.undone(ctx, cr, found, err)
 	}
 	begun, err := r.begun(ctx, cr)
 	if err != nil {
@@ -69,6 +69,16 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	result, err := r.uninstall(ctx, cr)
 	result.seen, result.err = found, err
 	result.removal.removing = !result.removal.removed
+	return result
+}
+
+// undone is the end of a removal: nothing of the driver is left in the cluster. What was made in the cloud goes afterwards, so that a cloud that
+// does not answer holds up nothing.
+func (r *Reconciler) undone(ctx context.Context, cr *operatorv1.ClusterCSIDriver, found seen, err error) outcome {
+	result := outcome{seen: found, err: err, removal: removal{removed: err == nil}}
+	if err == nil && r.asksForRemoval(cr) {
+		result.removal.left, result.err = r.Derived.Undo(ctx, found.live.credentials)
+	}
 	return result
 }
 
