@@ -206,7 +206,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"value": ["`)
 		}, vsphere.NoConnection, "broke", false, true},
-		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, vsphere.NoConnection, "closed", true, true},
+		"hung up": {hangUp, vsphere.NoConnection, "closed", true, true},
 		"slow": {func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
@@ -238,6 +238,13 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 				t.Errorf("%s of %s: %s", name, asked, text)
 			}
 		}
+	}
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = connection.Close()
 	}
 }
 

@@ -64,7 +64,9 @@ func compareRefs(a, b Ref) int {
 
 // properties are what is asked of the objects in the view. Of VMs it is only what tells which of them are nodes.
 func properties() []types.PropertySpec {
-	spec := func(kind string, paths ...string) types.PropertySpec { return types.PropertySpec{Type: kind, PathSet: paths} }
+	spec := func(kind string, paths ...string) types.PropertySpec {
+		return types.PropertySpec{Type: kind, PathSet: paths}
+	}
 	return []types.PropertySpec{
 		spec(kindDatacenter, propName, propParent), spec(kindFolder, propName, propParent), spec(kindPool, propName, propParent),
 		spec(kindCompute, propName, propParent, "datastore"),

@@ -238,7 +238,9 @@ func (p *Poller) pause(seen Snapshot) time.Duration {
 	return p.lengthen(pause)
 }
 
-func backOff(failures int) time.Duration { return min(firstPause<<min(max(failures-1, 0), 8), Interval) }
+func backOff(failures int) time.Duration {
+	return min(firstPause<<min(max(failures-1, 0), 8), Interval)
+}
 
 func (p *Poller) lengthen(pause time.Duration) time.Duration {
 	if p.Jitter != nil {

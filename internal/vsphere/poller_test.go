@@ -60,10 +60,16 @@ func TestAChangeInAVCenterWakes(t *testing.T) {
 		do    func()
 		wakes int
 	}{
-		"nothing":         {func() {}, 0},
-		"a host":          {func() { change(t, c, "HostSystem", "DC0_C0_H1", func(h *simulator.HostSystem) { h.Config.Product.Version = "6.5.0" }) }, 1},
-		"free space":      {func() { change(t, c, "Datastore", "LocalDS_0", func(d *simulator.Datastore) { d.Summary.FreeSpace -= 1 << 20 }) }, 0},
-		"much free space": {func() { change(t, c, "Datastore", "LocalDS_0", func(d *simulator.Datastore) { d.Summary.FreeSpace /= 2 }) }, 1},
+		"nothing": {func() {}, 0},
+		"a host": {func() {
+			change(t, c, "HostSystem", "DC0_C0_H1", func(h *simulator.HostSystem) { h.Config.Product.Version = "6.5.0" })
+		}, 1},
+		"free space": {func() {
+			change(t, c, "Datastore", "LocalDS_0", func(d *simulator.Datastore) { d.Summary.FreeSpace -= 1 << 20 })
+		}, 0},
+		"much free space": {func() {
+			change(t, c, "Datastore", "LocalDS_0", func(d *simulator.Datastore) { d.Summary.FreeSpace /= 2 })
+		}, 1},
 	} {
 		woken := s.woken
 		tc.do()
@@ -284,7 +290,9 @@ func TestInputsThatCanNotBeUsedAreToldOfAllVCenters(t *testing.T) {
 	if failure = s.fails(); failure.Reason != vsphere.InvalidCredentials || !strings.Contains(failure.Error(), "the API server is away") {
 		t.Error(failure)
 	}
-	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) { return s.config, nil, s.roots, nil }
+	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+		return s.config, nil, s.roots, nil
+	}
 	s.Follow("fourth")
 	if failure = s.fails(); failure.Reason != vsphere.InvalidCredentials || !strings.Contains(failure.Error(), "no user and password") {
 		t.Error(failure)
@@ -298,7 +306,9 @@ func TestAWantThatCanNotBeReadPutsThePollOff(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
 	good := s.Want
-	s.Want = func(context.Context) (vsphere.Want, error) { return vsphere.Want{}, errors.New("the API server is away") }
+	s.Want = func(context.Context) (vsphere.Want, error) {
+		return vsphere.Want{}, errors.New("the API server is away")
+	}
 	if wait := s.Tick(t.Context()); wait != 30*time.Second || c.requests("") != 0 || s.woken != 0 || len(s.Snapshot().VCenters) != 0 {
 		t.Errorf("the next poll is in %s: %v", wait, c.counts)
 	}

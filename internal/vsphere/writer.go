@@ -55,7 +55,9 @@ func (w writer) CreateTag(ctx context.Context, tag Tag) (id string, err error) {
 	return id, err
 }
 
-func (w writer) DeleteTag(ctx context.Context, id string) error { return w.delete(ctx, "delete a tag", tagsPath+"/id:"+id) }
+func (w writer) DeleteTag(ctx context.Context, id string) error {
+	return w.delete(ctx, "delete a tag", tagsPath+"/id:"+id)
+}
 
 func (w writer) delete(ctx context.Context, what, path string) error {
 	err := w.rest(ctx, what, restCall{method: http.MethodDelete, path: path})
