@@ -185,16 +185,22 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		// soap and rest say for which of the two it is.
 		soap, rest bool
 	}{
-		"302":            {status(302), vsphere.InvalidAnswer, "HTTP 302", true, true},
-		"404 of SOAP":    {status(404), vsphere.InvalidAnswer, "HTTP 404", true, false},
-		"403":            {status(403), vsphere.NotAuthorized, "privileges", false, true},
-		"404":            {status(404), vsphere.Conflict, "HTTP 404", false, true},
-		"400":            {status(400), vsphere.InvalidAnswer, "HTTP 400", false, true},
-		"429":            {status(429), vsphere.Overloaded, "HTTP 429", true, true},
-		"500 with HTML":  {status(500), vsphere.InvalidAnswer, "", true, true},
-		"503":            {status(503), vsphere.Overloaded, "starting", true, true},
-		"504":            {status(504), vsphere.Timeout, "HTTP 504", true, true},
-		"unauthorized":   {fault("NoPermission"), vsphere.NotAuthorized, "privileges", true, false},
+		"302":           {status(302), vsphere.InvalidAnswer, "HTTP 302", true, true},
+		"404 of SOAP":   {status(404), vsphere.InvalidAnswer, "HTTP 404", true, false},
+		"403":           {status(403), vsphere.NotAuthorized, "privileges", false, true},
+		"404":           {status(404), vsphere.Conflict, "HTTP 404", false, true},
+		"400":           {status(400), vsphere.InvalidAnswer, "HTTP 400", false, true},
+		"429":           {status(429), vsphere.Overloaded, "HTTP 429", true, true},
+		"500 with HTML": {status(500), vsphere.InvalidAnswer, "", true, true},
+		"503":           {status(503), vsphere.Overloaded, "starting", true, true},
+		"504":           {status(504), vsphere.Timeout, "HTTP 504", true, true},
+		"unauthorized":  {fault("NoPermission"), vsphere.NotAuthorized, "privileges", true, false},
+		"privilege": {func(w http.ResponseWriter, _ *http.Request) {
+			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>StorageProfile.View</privilegeId>")
+		}, vsphere.NotAuthorized, "the user lacks the privilege StorageProfile.View: give", true, false},
+		"odd privilege": {func(w http.ResponseWriter, _ *http.Request) {
+			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>secret text</privilegeId>")
+		}, vsphere.NotAuthorized, "the user may not do this", true, false},
 		"fault":          {fault("InvalidProperty"), vsphere.InvalidAnswer, "the fault InvalidProperty", true, false},
 		"unknown fault":  {fault("NoSuchThing"), vsphere.InvalidAnswer, "", true, false},
 		"nothing":        {body(""), vsphere.InvalidAnswer, "none of a vCenter", true, true},

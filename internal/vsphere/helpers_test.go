@@ -150,12 +150,15 @@ func sessionOf(r *http.Request, body []byte) string {
 	return r.Header.Get("vmware-api-session-id")
 }
 
-func soapFault(w http.ResponseWriter, name string) {
+func soapFault(w http.ResponseWriter, name string) { soapFaultWith(w, name, "") }
+
+// soapFaultWith is a fault with fields.
+func soapFaultWith(w http.ResponseWriter, name, fields string) {
 	w.WriteHeader(http.StatusInternalServerError)
 	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" `+
 		`xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><soapenv:Fault>`+
 		`<faultcode>ServerFaultCode</faultcode><faultstring>secret text of a vCenter %s</faultstring><detail>`+
-		`<%sFault xmlns="urn:vim25" xsi:type="%s"></%sFault></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>`, strings.ReplaceAll(strings.ReplaceAll(password, "&", "&amp;"), "<", "&lt;"), name, name, name)
+		`<%sFault xmlns="urn:vim25" xsi:type="%s">%s</%sFault></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>`, strings.ReplaceAll(strings.ReplaceAll(password, "&", "&amp;"), "<", "&lt;"), name, name, fields, name)
 }
 
 // expire ends all sessions that there were.
