@@ -106,6 +106,23 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 	}
 }
 
+func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.T) {
+	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
+	s := newScene(t, one, two)
+	s.logins[one.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	two.server.Close()
+	// Polls at 0:00, 0:30, 1:30 and 3:30.
+	if polls := s.run(4 * time.Minute); polls != 4 || one.requests("Login") != 1 {
+		t.Errorf("%d polls, %d log-ins", polls, one.requests("Login"))
+	}
+	if failure := s.Snapshot().VCenters[0].Err; failure == nil || failure.Reason != vsphere.LoginRefused {
+		t.Errorf("%v", failure)
+	}
+	if s.run(6 * time.Minute); one.requests("Login") != 2 {
+		t.Errorf("%d log-ins in ten minutes", one.requests("Login"))
+	}
+}
+
 func TestOnlyAVCenterWithATrustedCertificateGetsThePassword(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	_, other := certify(t, c.host)

@@ -1,7 +1,9 @@
 package vsphere
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -121,6 +123,18 @@ func TestANameThatSeveralHaveNamesNone(t *testing.T) {
 	}
 	if got := tree.find("pod2/twin", "/dc/datastore", kindDatastore); got != again.ref {
 		t.Errorf("by its path: %v", got)
+	}
+}
+
+func TestOfTheCauseOnlyTheEndOfAContextCanBeReached(t *testing.T) {
+	secret := errors.New("s3cret-p4ss")
+	late := failed("vc", "ask", fmt.Errorf("x: %w", context.DeadlineExceeded))
+	other := failed("vc", "ask", secret)
+	if !errors.Is(late, context.DeadlineExceeded) || late.Reason != Timeout || errors.Is(other, secret) || errors.Is(other, context.Canceled) {
+		t.Errorf("%v, %v", late, other)
+	}
+	if ReasonOf(secret) != InvalidAnswer || ReasonOf(fmt.Errorf("x: %w", late)) != Timeout {
+		t.Error("the reasons are others")
 	}
 }
 
