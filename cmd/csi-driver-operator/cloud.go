@@ -25,10 +25,13 @@ type cloud struct {
 	changed chan event.GenericEvent
 }
 
-// addCloud makes the operator of a driver that has to know something of OpenStack ask it.
+// addCloud makes the operator of a driver that has to know something of its cloud ask it.
 func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
-	if controller.Driver.Cloud == nil || controller.Driver.Cloud.VCenters {
+	switch {
+	case controller.Driver.Cloud == nil:
 		return nil
+	case controller.Driver.Cloud.VCenters:
+		return addVCenters(mgr, controller)
 	}
 	counts, err := openstack.NewMetrics(metrics.Registry, controller.Driver.Name)
 	if err != nil {

@@ -69,8 +69,8 @@ func (c *client) fail(what string, err error) error { return failed(c.config.Ser
 
 // prepare makes a client of govmomi use our transport. Redirects are not followed: they would carry the password or the session to another host.
 func (c *client) prepare(service *soap.Client) *soap.Client {
-	service.Client.Transport, service.Client.Timeout, service.UserAgent = c.carrier, c.timeout, userAgent
-	service.Client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	service.Transport, service.Timeout, service.UserAgent = c.carrier, c.timeout, userAgent
+	service.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return service
 }
 
@@ -83,7 +83,8 @@ func (c *client) connect(ctx context.Context) (err error) {
 		return c.fail("connect", err)
 	}
 	content := fresh.vim.ServiceContent
-	if !fresh.vim.IsVC() || content.SessionManager == nil || content.ViewManager == nil || content.AuthorizationManager == nil || content.TaskManager == nil {
+	managers := []*Ref{content.SessionManager, content.ViewManager, content.AuthorizationManager, content.TaskManager}
+	if !fresh.vim.IsVC() || slices.Contains(managers, nil) {
 		return c.fail("connect", &Error{Reason: InvalidAnswer, Why: "this is no vCenter: correct the cloud configuration"})
 	}
 	answer, err := methods.Login(ctx, fresh.vim, &types.Login{

@@ -117,12 +117,17 @@ func failed(server, what string, err error) *Error {
 
 // faulted is for an answer that is a fault of SOAP.
 func (e *Error) faulted(fault types.BaseMethodFault) {
-	switch fault.(type) {
+	switch fault := fault.(type) {
 	case *types.InvalidLogin, *pbmtypes.PbmFaultInvalidLogin:
 		e.Reason, e.Why = LoginRefused, "the user or the password is wrong, or the account is locked or expired: "+adviceUser
 	case *types.NotAuthenticated:
 		e.Reason, e.Why, e.expired = LoginRefused, "the session is not known any more: "+adviceWait, true
-	case *types.NoPermission, *pbmtypes.PbmFaultNoPermission:
+	case *types.NoPermission:
+		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
+		if isPrivilege(fault.PrivilegeId) {
+			e.Why = "the user lacks the privilege " + fault.PrivilegeId + ": " + advicePrivileges
+		}
+	case *pbmtypes.PbmFaultNoPermission:
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 	case *types.ManagedObjectNotFound, *pbmtypes.PbmFaultNotFound:
 		e.Reason, e.Why = Conflict, "the object is there no more: "+adviceWait

@@ -106,6 +106,23 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 	}
 }
 
+func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.T) {
+	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
+	s := newScene(t, one, two)
+	s.logins[one.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	two.server.Close()
+	// Polls at 0:00, 0:30, 1:30 and 3:30.
+	if polls := s.run(4 * time.Minute); polls != 4 || one.requests("Login") != 1 {
+		t.Errorf("%d polls, %d log-ins", polls, one.requests("Login"))
+	}
+	if failure := s.Snapshot().VCenters[0].Err; failure == nil || failure.Reason != vsphere.LoginRefused {
+		t.Errorf("%v", failure)
+	}
+	if s.run(6 * time.Minute); one.requests("Login") != 2 {
+		t.Errorf("%d log-ins in ten minutes", one.requests("Login"))
+	}
+}
+
 func TestOnlyAVCenterWithATrustedCertificateGetsThePassword(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	_, other := certify(t, c.host)
@@ -185,16 +202,22 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 		// soap and rest say for which of the two it is.
 		soap, rest bool
 	}{
-		"302":            {status(302), vsphere.InvalidAnswer, "HTTP 302", true, true},
-		"404 of SOAP":    {status(404), vsphere.InvalidAnswer, "HTTP 404", true, false},
-		"403":            {status(403), vsphere.NotAuthorized, "privileges", false, true},
-		"404":            {status(404), vsphere.Conflict, "HTTP 404", false, true},
-		"400":            {status(400), vsphere.InvalidAnswer, "HTTP 400", false, true},
-		"429":            {status(429), vsphere.Overloaded, "HTTP 429", true, true},
-		"500 with HTML":  {status(500), vsphere.InvalidAnswer, "", true, true},
-		"503":            {status(503), vsphere.Overloaded, "starting", true, true},
-		"504":            {status(504), vsphere.Timeout, "HTTP 504", true, true},
-		"unauthorized":   {fault("NoPermission"), vsphere.NotAuthorized, "privileges", true, false},
+		"302":           {status(302), vsphere.InvalidAnswer, "HTTP 302", true, true},
+		"404 of SOAP":   {status(404), vsphere.InvalidAnswer, "HTTP 404", true, false},
+		"403":           {status(403), vsphere.NotAuthorized, "privileges", false, true},
+		"404":           {status(404), vsphere.Conflict, "HTTP 404", false, true},
+		"400":           {status(400), vsphere.InvalidAnswer, "HTTP 400", false, true},
+		"429":           {status(429), vsphere.Overloaded, "HTTP 429", true, true},
+		"500 with HTML": {status(500), vsphere.InvalidAnswer, "", true, true},
+		"503":           {status(503), vsphere.Overloaded, "starting", true, true},
+		"504":           {status(504), vsphere.Timeout, "HTTP 504", true, true},
+		"unauthorized":  {fault("NoPermission"), vsphere.NotAuthorized, "privileges", true, false},
+		"privilege": {func(w http.ResponseWriter, _ *http.Request) {
+			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>StorageProfile.View</privilegeId>")
+		}, vsphere.NotAuthorized, "the user lacks the privilege StorageProfile.View: give", true, false},
+		"odd privilege": {func(w http.ResponseWriter, _ *http.Request) {
+			soapFaultWith(w, "NoPermission", "<object type=\"Folder\">x</object><privilegeId>secret text</privilegeId>")
+		}, vsphere.NotAuthorized, "the user may not do this", true, false},
 		"fault":          {fault("InvalidProperty"), vsphere.InvalidAnswer, "the fault InvalidProperty", true, false},
 		"unknown fault":  {fault("NoSuchThing"), vsphere.InvalidAnswer, "", true, false},
 		"nothing":        {body(""), vsphere.InvalidAnswer, "none of a vCenter", true, true},
@@ -206,7 +229,7 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"value": ["`)
 		}, vsphere.NoConnection, "broke", false, true},
-		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, vsphere.NoConnection, "closed", true, true},
+		"hung up": {hangUp, vsphere.NoConnection, "closed", true, true},
 		"slow": {func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
@@ -238,6 +261,13 @@ func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 				t.Errorf("%s of %s: %s", name, asked, text)
 			}
 		}
+	}
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = connection.Close()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -58,8 +59,6 @@ type center struct {
 	leaked []string
 }
 
-var locking sync.Mutex
-
 // startCenter starts one at an address of its own: the last number of 127.0.0.
 func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center {
 	t.Helper()
@@ -68,16 +67,14 @@ func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center 
 	if change != nil {
 		change(c.model)
 	}
-	// The simulator registers its endpoints in package state.
-	locking.Lock()
-	defer locking.Unlock()
 	must(t, c.model.Create())
 	c.model.Service.RegisterEndpoints = true
 	c.model.Service.Listen = &url.URL{User: url.UserPassword(user, password)}
 	c.vc = c.model.Service.NewServer()
 	target := *c.vc.URL
 	target.User, target.Path = nil, ""
-	c.proxy = httputil.NewSingleHostReverseProxy(&target)
+	proxy := httputil.NewSingleHostReverseProxy(&target)
+	proxy.ErrorLog, c.proxy = log.New(io.Discard, "", 0), proxy
 	certificate, ca := certify(t, c.host)
 	c.ca = ca
 	c.serve(t, certificate)
@@ -98,7 +95,7 @@ func (c *center) serve(t *testing.T, certificate tls.Certificate) {
 	must(t, err)
 	c.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: c}}
 	c.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	c.server.Config.ErrorLog = nil
+	c.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	c.server.StartTLS()
 	c.port = listener.Addr().(*net.TCPAddr).Port
 }
@@ -153,12 +150,15 @@ func sessionOf(r *http.Request, body []byte) string {
 	return r.Header.Get("vmware-api-session-id")
 }
 
-func soapFault(w http.ResponseWriter, name string) {
+func soapFault(w http.ResponseWriter, name string) { soapFaultWith(w, name, "") }
+
+// soapFaultWith is a fault with fields.
+func soapFaultWith(w http.ResponseWriter, name, fields string) {
 	w.WriteHeader(http.StatusInternalServerError)
 	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" `+
 		`xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><soapenv:Fault>`+
 		`<faultcode>ServerFaultCode</faultcode><faultstring>secret text of a vCenter %s</faultstring><detail>`+
-		`<%sFault xmlns="urn:vim25" xsi:type="%s"></%sFault></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>`, strings.ReplaceAll(strings.ReplaceAll(password, "&", "&amp;"), "<", "&lt;"), name, name, name)
+		`<%sFault xmlns="urn:vim25" xsi:type="%s">%s</%sFault></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>`, strings.ReplaceAll(strings.ReplaceAll(password, "&", "&amp;"), "<", "&lt;"), name, name, fields, name)
 }
 
 // expire ends all sessions that there were.

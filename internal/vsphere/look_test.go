@@ -47,7 +47,7 @@ func change[T mo.Entity](t *testing.T, c *center, kind, name string, do func(T))
 func TestOnePollReadsTheNodesAndWhatTheyRunOn(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
-	s.want.UUIDs = append(c.machines()[:2], "00000000-0000-0000-0000-000000000000")
+	s.want.UUIDs = append(c.machines()[:2], "00000000-0000-0000-0000-000000000000", c.machines()[0])
 	change(t, c, "VirtualMachine", "DC0_C0_RP0_VM0", func(vm *simulator.VirtualMachine) {
 		on := true
 		vm.Config.Version, vm.Config.Flags.DiskUuidEnabled, vm.Summary.Config.NumVirtualDisks = "vmx-15", &on, 3
@@ -94,6 +94,24 @@ func TestOnePollReadsTheNodesAndWhatTheyRunOn(t *testing.T) {
 	}
 	if len(seen.Policies) < 3 || !slices.IsSortedFunc(seen.Policies, func(a, b vsphere.Policy) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%+v", seen.Policies)
+	}
+}
+
+func TestAVMThatIsDeletedDuringThePollIsLeftOut(t *testing.T) {
+	c := startCenter(t, 1, nil)
+	s := newScene(t, c)
+	s.want.UUIDs = c.machines()
+	calls := 0
+	c.setFault(func(_ http.ResponseWriter, _ *http.Request, asked string) bool {
+		if asked == "RetrievePropertiesEx" {
+			if calls++; calls == 2 {
+				c.model.Map().Remove(c.model.Service.Context, c.model.Map().Any("VirtualMachine").Reference())
+			}
+		}
+		return false
+	})
+	if s.tick(); len(s.only().VMs) != 3 {
+		t.Errorf("%+v", s.only().VMs)
 	}
 }
 

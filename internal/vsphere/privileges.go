@@ -41,6 +41,16 @@ func needed(kind PrivilegeKind) []string {
 	}
 }
 
+// isPrivilege tells whether a text is the name of a privilege that is known here.
+func isPrivilege(name string) bool {
+	for _, kind := range []PrivilegeKind{OnVCenter, OnDatacenter, OnCluster, OnFolder, OnDatastore} {
+		if slices.Contains(needed(kind), name) {
+			return true
+		}
+	}
+	return name == "System.View"
+}
+
 // places are the objects on which privileges are asked for: all that was found, and the root folder for the vCenter itself.
 func places(root Ref, seen VCenter) []Privileges {
 	found := []Privileges{{Kind: OnVCenter, Ref: bare(root), Path: "/"}}

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
+// The tag categories of regions and zones (openshift/vsphere-problem-detector b2f09a5b, pkg/check/zones.go).
 const (
-	// RegionCategory and ZoneCategory are the categories that OpenShift's installer makes (openshift/vsphere-problem-detector b2f09a5b,
-	// pkg/check/zones.go).
 	RegionCategory = "openshift-region"
 	ZoneCategory   = "openshift-zone"
+)
 
+const (
 	categoriesPath   = "/tagging/category"
 	tagsPath         = "/tagging/tag"
 	associationsPath = "/tagging/tag-association"
@@ -161,7 +162,8 @@ func (c *client) attachments(ctx context.Context, tagIDs []string) ([]Attachment
 		Objects []restObject `json:"object_ids"`
 	}
 	err := c.rest(ctx, "list the objects of tags", restCall{
-		method: http.MethodPost, path: associationsPath, action: "list-attached-objects-on-tags", body: map[string][]string{"tag_ids": tagIDs}, into: &answer,
+		method: http.MethodPost, path: associationsPath, action: "list-attached-objects-on-tags",
+		body: map[string][]string{"tag_ids": tagIDs}, into: &answer,
 	})
 	if err != nil {
 		return nil, err
