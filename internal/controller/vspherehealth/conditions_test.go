@@ -163,7 +163,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		hostConnection:       func(_ *input, vc *vsphere.VCenter) { vc.Hosts[0].Connected = false },
 		volumeLimit:          func(_ *input, vc *vsphere.VCenter) { vc.Hosts[0].APIVersion = "7.0.3" },
 		defaultDatastore:     func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Datastore = "x" },
-		failureDomain:        func(_ *input, vc *vsphere.VCenter) { vc.Folders = nil },
+		failureDomain:        func(_ *input, vc *vsphere.VCenter) { vc.Folders[0].Ref = vsphere.Ref{} },
 		datastoreState:       func(_ *input, vc *vsphere.VCenter) { vc.Datastores[0].Accessible = false },
 		classPlace:           func(_ *input, vc *vsphere.VCenter) { vc.Policies = nil },
 		volumePlace: func(in *input, _ *vsphere.VCenter) {
