@@ -184,6 +184,18 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 	}
 }
 
+// Else there would be two events at each look.
+func TestAConfigurationThatIsWrongIsNewsOnce(t *testing.T) {
+	in := healthy()
+	in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "read", Reason: vsphere.InvalidConfiguration, Why: "line 3: no pair"}}}
+	found := evaluate(in, nil)
+	before := remembered(conditions(found))
+	begun, healed := news(before, evaluate(in, before))
+	if len(found) != 1 || len(begun)+len(healed) > 0 {
+		t.Errorf("found %v, begun %v, healed %v", lines(found), lines(begun), lines(healed))
+	}
+}
+
 func TestEveryCheckFailsAndHeals(t *testing.T) {
 	for _, check := range checks() {
 		t.Run(string(check.name), func(t *testing.T) {
