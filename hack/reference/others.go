@@ -28,11 +28,12 @@ func otherWords() names {
 		"prefix of a driver":            `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
 		"value that somebody sets":      `Allow Deny IdleFirst RollingUpdate WhenDrained`,
 		"feature gate or its state":     `Disabled Enabled MutableCSINodeAllocatableCount`,
+		"object of a vCenter":           `Datacenter Resources`,
 		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
 		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
 		"name of OpenShift":             `OpenShift`,
 		"parameter of a StorageClass":   `StoragePolicyName`,
-		"action of an event":            `LookAtAWS Reconcile`,
+		"action of an event":            `CheckVSphere KeepStoragePolicy LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
 	} {
 		for word := range strings.FieldsSeq(words) {
@@ -47,6 +48,8 @@ func otherKeys() names {
 	return names{
 		".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt": "field",
 		"csi.storage.k8s.io/provisioner-secret-name":                            "parameter of a StorageClass",
+		"kubernetes.io/vsphere-volume":                                          "provisioner",
+		"node.openshift.io/platform-type":                                       "label of OpenShift",
 		"node-role.kubernetes.io/control-plane":                                 "label of Kubernetes",
 		"node-role.kubernetes.io/master":                                        "label of Kubernetes",
 		".operator.openshift.io/AWSEFSDriverControllerServiceController":        "finalizer of a predecessor",

@@ -58,38 +58,40 @@ type check struct {
 	// most is the highest severity that find gives.
 	most severity
 	find func(in input) []finding
+	// local means that no vCenter has to answer for it: which ones there are is enough.
+	local bool
 }
 
 // checks are all of them, in the order in which an administrator would look.
 func checks() []check {
 	return []check{
-		{connection, degrade, checkConnection},
-		{unverified, warn, checkVerified},
-		{userDomain, warn, checkUser},
-		{vCenterVersion, degrade, checkVCenterVersion},
-		{existingDriver, blockInstall, checkExistingDriver},
-		{severalVCenters, warn, checkSeveralVCenters},
-		{infrastructureConfig, warn, checkInfrastructure},
-		{datacenterConfig, warn, checkDatacenters},
-		{nodeProviderID, degrade, checkProviderID},
-		{nodeVM, degrade, checkVM},
-		{nodeHardware, degrade, checkHardware},
-		{nodeDiskUUID, warn, checkDiskUUID},
-		{nodeChangeTracking, warn, checkChangeTracking},
-		{hostVersion, degrade, checkHostVersion},
-		{hostConnection, warn, checkHostConnection},
-		{volumeLimit, degrade, checkVolumeLimit},
-		{defaultDatastore, degrade, checkDefaultDatastore},
-		{failureDomain, warn, checkFailureDomains},
-		{datastoreState, warn, checkDatastoreState},
-		{classPlace, warn, checkClasses},
-		{volumePlace, warn, checkVolumes},
-		{zoneTags, warn, checkZoneTags},
-		{hostGroups, warn, checkHostGroups},
-		{accountPermissions, warn, checkAccountPermissions},
-		{clusterPermissions, warn, checkClusterPermissions},
-		{poolPermissions, warn, checkPoolPermissions},
-		{taskPermissions, warn, checkTaskPermissions},
+		{connection, degrade, checkConnection, true},
+		{unverified, warn, checkVerified, true},
+		{userDomain, warn, checkUser, false},
+		{vCenterVersion, degrade, checkVCenterVersion, false},
+		{existingDriver, blockInstall, checkExistingDriver, true},
+		{severalVCenters, warn, checkSeveralVCenters, true},
+		{infrastructureConfig, warn, checkInfrastructure, true},
+		{datacenterConfig, warn, checkDatacenters, true},
+		{nodeProviderID, degrade, checkProviderID, true},
+		{nodeVM, degrade, checkVM, false},
+		{nodeHardware, degrade, checkHardware, false},
+		{nodeDiskUUID, warn, checkDiskUUID, false},
+		{nodeChangeTracking, warn, checkChangeTracking, false},
+		{hostVersion, degrade, checkHostVersion, false},
+		{hostConnection, warn, checkHostConnection, false},
+		{volumeLimit, degrade, checkVolumeLimit, false},
+		{defaultDatastore, degrade, checkDefaultDatastore, false},
+		{failureDomain, warn, checkFailureDomains, false},
+		{datastoreState, warn, checkDatastoreState, false},
+		{classPlace, warn, checkClasses, false},
+		{volumePlace, warn, checkVolumes, false},
+		{zoneTags, warn, checkZoneTags, false},
+		{hostGroups, warn, checkHostGroups, false},
+		{accountPermissions, warn, checkAccountPermissions, false},
+		{clusterPermissions, warn, checkClusterPermissions, false},
+		{poolPermissions, warn, checkPoolPermissions, false},
+		{taskPermissions, warn, checkTaskPermissions, false},
 	}
 }
 
@@ -125,6 +127,9 @@ type cluster struct {
 func evaluate(in input, before []finding) []finding {
 	found := slices.DeleteFunc(slices.Clone(before), func(one finding) bool { return in.settled(one) })
 	for _, check := range checks() {
+		if check.local && check.name != connection && in.blind() {
+			continue
+		}
 		for _, one := range check.find(in) {
 			one.check = check.name
 			found = append(found, one)
@@ -138,9 +143,12 @@ func evaluate(in input, before []finding) []finding {
 
 // settled reports whether the checks know of themselves whether a finding is still there.
 func (in input) settled(one finding) bool {
+	local := slices.ContainsFunc(checks(), func(check check) bool { return check.name == one.check && check.local })
 	switch {
 	case one.check == connection:
 		return true
+	case local:
+		return !in.blind()
 	case one.server == "":
 		return in.seesAll()
 	}

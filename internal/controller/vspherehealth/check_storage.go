@@ -42,20 +42,22 @@ func checkFailureDomains(in input) []finding {
 	return in.perDomain(warn, func(domain configv1.VSpherePlatformFailureDomainSpec, vc vsphere.VCenter) []string {
 		topology := domain.Topology
 		var missing []string
-		add := func(exists bool, what, name string) {
-			if !exists && name != "" {
+		add := func(absent bool, what, name string) {
+			if absent && name != "" {
 				missing = append(missing, fmt.Sprintf("%s %s of failure domain %s", what, name, domain.Name))
 			}
 		}
-		_, exists := datacenterOf(vc, topology.Datacenter)
-		add(exists, "datacenter", topology.Datacenter)
-		_, exists = clusterOf(vc, topology.ComputeCluster)
-		add(exists, "compute cluster", topology.ComputeCluster)
+		// What is not there has no Ref, and the name that it was looked for by.
+		add(slices.ContainsFunc(vc.Datacenters, func(one vsphere.Datacenter) bool {
+			return one.Name == topology.Datacenter && one.Ref == (vsphere.Ref{})
+		}), "datacenter", topology.Datacenter)
+		_, exists := clusterOf(vc, topology.ComputeCluster)
+		add(!exists, "compute cluster", topology.ComputeCluster)
 		add(slices.ContainsFunc(vc.Folders, func(one vsphere.Folder) bool {
-			return one.Path == topology.Folder && one.Ref != (vsphere.Ref{})
+			return one.Path == topology.Folder && one.Ref == (vsphere.Ref{})
 		}), "folder", topology.Folder)
 		add(slices.ContainsFunc(vc.Pools, func(one vsphere.ResourcePool) bool {
-			return one.Path == topology.ResourcePool && one.Ref != (vsphere.Ref{})
+			return one.Path == topology.ResourcePool && one.Ref == (vsphere.Ref{})
 		}), "resource pool", topology.ResourcePool)
 		return missing
 	}, "it has no %s, or does not let the user see it. Correct the failure domain, or give the user permissions")

@@ -55,11 +55,20 @@ func TestEachThingWrongWithDatastoresIsFound(t *testing.T) {
 		"DefaultDatastore: of the configuration": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace.Datastore = "ds2" }, []string{
 			`degrade DefaultDatastore 1: vCenter vc1: it has no datastore "ds2" of failure domain default` + noStore,
 		}},
-		"DefaultDatastore: of another datacenter": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace.Datacenter = "dc2" }, []string{
+		"DefaultDatastore: of another datacenter": {func(in *input, vc *vsphere.VCenter) {
+			in.config.Workspace.Datacenter = "dc2"
+			vc.Datacenters = append(vc.Datacenters, vsphere.Datacenter{Name: "dc2"})
+		}, []string{
 			`degrade DefaultDatastore 1: vCenter vc1: it has no datastore "ds" of failure domain default` + noStore,
 			"warn FailureDomain 1: vCenter vc1: it has no datacenter dc2 of failure domain default, or does not let the user see it. Correct the failure domain, " +
 				"or give the user permissions",
 		}},
+		"DefaultDatastore: of the only vCenter and datacenter": {func(in *input, _ *vsphere.VCenter) {
+			in.config.Workspace = vsphere.Workspace{Datastore: "ds"}
+		}, nil},
+		"DefaultDatastore: in a cluster of datastores": {func(in *input, vc *vsphere.VCenter) {
+			in.config.Workspace.Datastore, vc.Datastores[0].Path = "pod/ds", "/dc1/datastore/pod/ds"
+		}, nil},
 		"DefaultDatastore: none configured": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace = vsphere.Workspace{} }, nil},
 	})
 }
@@ -73,6 +82,7 @@ func TestFailureDomainsThatNameWhatIsNotThereAreFound(t *testing.T) {
 				"/dc1/vm/ocp of failure domain fd-dc1, resource pool /dc1/host/c1/Resources of failure domain fd-dc1, or does not let the user see it. Correct the " +
 				"failure domain, or give the user permissions",
 		}},
+		"FailureDomain: a folder by the end of its path": {func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Folder = "ocp" }, nil},
 		"FailureDomain: the rest is optional": {func(in *input, _ *vsphere.VCenter) {
 			in.want.FailureDomains[0].Topology.Folder, in.want.FailureDomains[0].Topology.ResourcePool = "", ""
 		}, nil},

@@ -1,6 +1,7 @@
 package vspherehealth
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 
@@ -22,7 +23,9 @@ func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
 		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
-			found = append(found, finding{severity: degrade, server: vc.Server, message: vc.Err.Error(), objects: 1})
+			// The name is the one in the message, by which the finding is remembered.
+			server := cmp.Or(vc.Server, "configuration")
+			found = append(found, finding{severity: degrade, server: server, message: vc.Err.Error(), objects: 1})
 		}
 	}
 	return found

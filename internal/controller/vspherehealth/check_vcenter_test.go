@@ -67,20 +67,22 @@ func TestWhatWasFoundBeforeStaysAsLongAsNobodyKnows(t *testing.T) {
 	}{
 		"all answer": {func(*input, *vsphere.VCenter) {}, nil},
 		"one does not": {func(_ *input, vc *vsphere.VCenter) { vc.Err, vc.FailingSince = failing("vc1", vsphere.Timeout), noon() }, []string{
-			"warn ExistingDriver 1: old", "warn TaskPermissions 1: old",
+			"warn NodeVM 1: old", "warn TaskPermissions 1: old",
 		}},
 		"they were not asked about all": {func(in *input, _ *vsphere.VCenter) { in.outdated = true }, []string{
-			"warn ExistingDriver 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old",
+			"warn NodeVM 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old",
 		}},
 		"nobody knows which there are": {func(in *input, _ *vsphere.VCenter) {
 			in.snapshot.VCenters = []vsphere.VCenter{{Err: failing("", vsphere.Timeout), FailingSince: noon()}}
-		}, []string{"warn ExistingDriver 1: old", "warn HostVersion 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old"}},
+		}, []string{
+			"warn ExistingDriver 1: old", "warn HostVersion 1: old", "warn NodeVM 1: old", "warn TaskPermissions 1: old", "warn ZoneTags 1: old",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := healthy()
 			test.change(&in, &in.snapshot.VCenters[0])
 			found := evaluate(in, []finding{
-				old(connection, "vc1"), old(taskPermissions, "vc1"), old(zoneTags, "vc2"), old(existingDriver, ""), old(hostVersion, "gone"),
+				old(connection, "vc1"), old(taskPermissions, "vc1"), old(zoneTags, "vc2"), old(existingDriver, ""), old(hostVersion, "gone"), old(nodeVM, ""),
 			})
 			diff(t, test.want, lines(found))
 		})

@@ -70,7 +70,10 @@ func remembered(have []operatorv1.OperatorCondition) []finding {
 				one.severity = most
 			}
 			if rest, is := strings.CutPrefix(message, "vCenter "); is {
-				one.server, _, _ = strings.Cut(rest, ": ")
+				// Names of servers have no space; a sentence that happens to begin so has.
+				if server, _, cut := strings.Cut(rest, ": "); cut && !strings.Contains(server, " ") {
+					one.server = server
+				}
 			}
 			found = append(found, one)
 		}

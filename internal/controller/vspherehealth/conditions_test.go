@@ -163,7 +163,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		hostConnection:       func(_ *input, vc *vsphere.VCenter) { vc.Hosts[0].Connected = false },
 		volumeLimit:          func(_ *input, vc *vsphere.VCenter) { vc.Hosts[0].APIVersion = "7.0.3" },
 		defaultDatastore:     func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Datastore = "x" },
-		failureDomain:        func(_ *input, vc *vsphere.VCenter) { vc.Folders = nil },
+		failureDomain:        func(_ *input, vc *vsphere.VCenter) { vc.Folders[0].Ref = vsphere.Ref{} },
 		datastoreState:       func(_ *input, vc *vsphere.VCenter) { vc.Datastores[0].Accessible = false },
 		classPlace:           func(_ *input, vc *vsphere.VCenter) { vc.Policies = nil },
 		volumePlace: func(in *input, _ *vsphere.VCenter) {
@@ -181,6 +181,18 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 			vc.Privileges = append(vc.Privileges, vsphere.Privileges{Kind: vsphere.OnResourcePool, Path: "/p/own", Missing: []string{"VApp.Import"}})
 		},
 		taskPermissions: func(_ *input, vc *vsphere.VCenter) { vc.CanReadTasks = false },
+	}
+}
+
+// Else there would be two events at each look.
+func TestAConfigurationThatIsWrongIsNewsOnce(t *testing.T) {
+	in := healthy()
+	in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "read", Reason: vsphere.InvalidConfiguration, Why: "line 3: no pair"}}}
+	found := evaluate(in, nil)
+	before := remembered(conditions(found))
+	begun, healed := news(before, evaluate(in, before))
+	if len(found) != 1 || len(begun)+len(healed) > 0 {
+		t.Errorf("found %v, begun %v, healed %v", lines(found), lines(begun), lines(healed))
 	}
 }
 

@@ -1,6 +1,7 @@
 package vspherehealth
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -14,10 +15,11 @@ import (
 // ConvertToPlatformSpec).
 func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	place := in.config.Workspace
-	if len(in.want.FailureDomains) > 0 || place.Server == "" {
+	if len(in.want.FailureDomains) > 0 || place == (vsphere.Workspace{}) || len(in.config.VCenters) == 0 {
 		return in.want.FailureDomains
 	}
-	return []configv1.VSpherePlatformFailureDomainSpec{{Name: "default", Server: place.Server, Topology: configv1.VSpherePlatformTopology{
+	server := cmp.Or(place.Server, in.config.VCenters[0].Server)
+	return []configv1.VSpherePlatformFailureDomainSpec{{Name: "default", Server: server, Topology: configv1.VSpherePlatformTopology{
 		Datacenter: place.Datacenter, Datastore: place.Datastore, Folder: place.Folder, ResourcePool: place.ResourcePool,
 	}}}
 }
@@ -43,21 +45,12 @@ func hasDatacenter(datacenters []string, wanted string) bool {
 	return slices.ContainsFunc(datacenters, func(one string) bool { return sameDatacenter(one, wanted) })
 }
 
-// datacenterOf finds that of a failure domain.
-func datacenterOf(vc vsphere.VCenter, wanted string) (vsphere.Datacenter, bool) {
-	for _, one := range vc.Datacenters {
-		if one.Ref != (vsphere.Ref{}) && (one.Name == wanted || one.Path != "" && sameDatacenter(one.Path, wanted)) {
-			return one, true
-		}
-	}
-	return vsphere.Datacenter{}, false
-}
-
-// datastoreOf finds that of a failure domain, by its path, or by its name in the datacenter.
+// datastoreOf finds that of a failure domain, by its path, or by its name or the end of its path in the datacenter.
 func datastoreOf(vc vsphere.VCenter, topology configv1.VSpherePlatformTopology) (vsphere.Datastore, bool) {
 	for _, one := range vc.Datastores {
-		byPath := one.Path == topology.Datastore
-		if byPath || one.Name == topology.Datastore && sameDatacenter(one.Datacenter, topology.Datacenter) {
+		here := topology.Datacenter == "" || sameDatacenter(one.Datacenter, topology.Datacenter)
+		named := one.Name == topology.Datastore || strings.HasSuffix(one.Path, "/datastore/"+topology.Datastore)
+		if one.Path == topology.Datastore || here && named && topology.Datastore != "" {
 			return one, true
 		}
 	}

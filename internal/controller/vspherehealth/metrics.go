@@ -105,7 +105,7 @@ func (m *metrics) observe(in input, found []finding) {
 		m.findings.WithLabelValues(m.driver, string(one.check), one.severity.String()).Add(float64(one.objects))
 		if one.check == existingDriver {
 			for _, condition := range []string{"install_blocked", "upgrade_blocked"} {
-				m.failed.WithLabelValues("existing_driver_found", condition).Set(1)
+				m.failed.WithLabelValues(existingReason, condition).Set(1)
 			}
 		}
 	}

@@ -32,3 +32,6 @@ const (
 	poolPermissions      problem = "ResourcePoolPermissions"
 	taskPermissions      problem = "TaskPermissions"
 )
+
+// existingReason is existingDriver in the metric of the operator.
+const existingReason = "existing_driver_found"

@@ -24,6 +24,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 
+// outdatedPause is how long to wait for the vCenters to be asked about what has changed in the cluster.
+const outdatedPause = 30 * time.Second
+
 // Source is what asks the vCenters.
 type Source interface {
 	// Snapshot is the last answer.
@@ -113,7 +116,10 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 		return 0, err
 	}
 	in.snapshot = snapshot
+	var again time.Duration
 	if in.outdated = r.isOutdated(in.want, snapshot.Taken); in.outdated {
+		// An answer that says the same as the last one has no event.
+		again = outdatedPause
 		r.Source.Again()
 	}
 	before := remembered(cr.Status.Conditions)
@@ -126,7 +132,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	if err == nil && wait == 0 {
 		r.emit(cr, before, found)
 	}
-	return status.MinRequeue(next(in), wait), err
+	return status.MinRequeue(next(in), again, wait), err
 }
 
 // stop is for as long as nobody wants the driver.

@@ -234,8 +234,8 @@ func TestNothingIsSaidBeforeAnybodyKnows(t *testing.T) {
 	if err := r.nodes.Add(nodeObject("new", "vsphere://new")); err != nil {
 		t.Fatal(err)
 	}
-	if told, _ := r.run(t); told != nil || r.source.asked != 1 || r.Facts().Known {
-		t.Errorf("to other questions: written %v, asked again %d times", told, r.source.asked)
+	if told, again := r.run(t); told != nil || r.source.asked != 1 || r.Facts().Known || again != 30*time.Second {
+		t.Errorf("to other questions: written %v, asked again %d times, again in %s", told, r.source.asked, again)
 	}
 	// They are asked, and have not answered yet; then they answer that there is no such VM.
 	r.time = noon().Add(time.Minute)
