@@ -57,7 +57,9 @@ func read(t *testing.T, path string, into any) {
 // classes are those that a driver renders.
 func classes(t *testing.T, d driver.Driver) (storage, snapshots []string) {
 	t.Helper()
-	inTheCloud := func(cfg *driver.Config) { cfg.Cloud = driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, StoragePolicy: "any"} }
+	inTheCloud := func(cfg *driver.Config) {
+		cfg.Cloud = driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, StoragePolicy: "any"}
+	}
 	for _, object := range golden.Render(t, d, inTheCloud) {
 		switch object.(type) {
 		case *storagev1.StorageClass:

@@ -57,19 +57,9 @@ func (r *Reconciler) derive(ctx context.Context, live live, cfg driver.Config) (
 	if last.problem = missing; err != nil || missing != "" {
 		return last, err
 	}
-	if wanted.FromCluster {
-		inputs.Cluster = cfg.DerivedCluster()
-	}
-	from, err := r.inputsHash(inputs, live)
-	if err != nil {
+	from, err := r.inputsHash(&inputs, live, cfg, madeFrom)
+	if err != nil || (intact && madeFrom == from) {
 		return last, err
-	}
-	if wanted.FromCloud {
-		inputs.Cloud = cfg.Cloud
-		from = withFacts(from, madeFrom, cfg.Cloud)
-	}
-	if intact && madeFrom == from {
-		return last, nil
 	}
 	return r.build(ctx, inputs, from, last)
 }
@@ -139,10 +129,10 @@ func (r *Reconciler) lastDerived(live live) string {
 	return ""
 }
 
-// inputsHash is that of all on which the content depends, the program among it.
-func (r *Reconciler) inputsHash(inputs driver.DerivedInputs, live live) (string, error) {
-	text := r.Environment.Version
-	for _, wanted := range r.Driver.Derived.ConfigMaps {
+// inputsHash fills in the inputs that are in the Config, and is the hash of all on which the content depends, the program among it.
+func (r *Reconciler) inputsHash(inputs *driver.DerivedInputs, live live, cfg driver.Config, madeFrom string) (string, error) {
+	from, text := r.Driver.Derived, r.Environment.Version
+	for _, wanted := range from.ConfigMaps {
 		if data, found := inputs.ConfigMaps[wanted.Name]; found {
 			text += fmt.Sprintf(" %q", fmt.Sprint(data))
 		} else {
@@ -152,14 +142,19 @@ func (r *Reconciler) inputsHash(inputs driver.DerivedInputs, live live) (string,
 	for _, credentials := range r.Driver.Credentials {
 		text += " " + live.secrets[credentials.Secret].hash
 	}
-	if r.Driver.Derived.FromCluster {
+	if from.FromCluster {
+		inputs.Cluster = cfg.DerivedCluster()
 		cluster, err := json.Marshal(inputs.Cluster)
 		if err != nil {
-			return "", fmt.Errorf("encode what Secret %s is made of: %w", r.Driver.Derived.Name, err)
+			return "", fmt.Errorf("encode what Secret %s is made of: %w", from.Name, err)
 		}
 		text += " " + string(cluster)
 	}
-	return apply.Digest(text), nil
+	if !from.FromCloud {
+		return apply.Digest(text), nil
+	}
+	inputs.Cloud = cfg.Cloud
+	return withFacts(apply.Digest(text), madeFrom, cfg.Cloud), nil
 }
 
 // build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.

@@ -127,7 +127,7 @@ func snapshots(cluster driver.DerivedCluster) section {
 func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]section, error) {
 	logins, err := vsphere.Logins(config, secret)
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s can't be followed: %s", credentials, whyOf(err))
+		return nil, fmt.Errorf("the credentials in Secret %s can't be followed: %s", credentials, whyOf(err))
 	}
 	made := make([]section, 0, len(config.VCenters))
 	for _, one := range config.VCenters {
