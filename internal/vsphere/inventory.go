@@ -1,0 +1,279 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// inventoryPage and machinePage are how many objects are asked for in one request. A vCenter may answer with fewer.
+	inventoryPage, machinePage = 2500, 1000
+	// maxPages bounds a list: the largest vCenter has 45,000 VMs.
+	maxPages = 200
+)
+
+// The types of objects that are looked at.
+const (
+	kindFolder     = "Folder"
+	kindDatacenter = "Datacenter"
+	kindCluster    = "ClusterComputeResource"
+	kindCompute    = "ComputeResource"
+	kindHost       = "HostSystem"
+	kindDatastore  = "Datastore"
+	kindPool       = "ResourcePool"
+	kindApp        = "VirtualApp"
+	kindMachine    = "VirtualMachine"
+)
+
+// The paths of properties that are read in more than one place.
+const (
+	propName, propParent, propUUID = "name", "parent", "config.uuid"
+	propGroups                     = "configurationEx"
+	propCBT                        = `config.extraConfig["ctkEnabled"]`
+)
+
+// object is what the vCenter says of one object: the properties that the user may read.
+type object struct {
+	ref   Ref
+	props map[string]any
+}
+
+// prop is a property, or nothing if it is absent or of another type.
+func prop[T any](of object, name string) T {
+	value, _ := of.props[name].(T)
+	return value
+}
+
+// refs is a property that is a list of objects.
+func refs(of object, name string) []Ref {
+	list := slices.Clone(prop[types.ArrayOfManagedObjectReference](of, name).ManagedObjectReference)
+	slices.SortFunc(list, compareRefs)
+	return list
+}
+
+func compareRefs(a, b Ref) int {
+	if a.Type != b.Type {
+		return strings.Compare(a.Type, b.Type)
+	}
+	return strings.Compare(a.Value, b.Value)
+}
+
+// properties are what is asked of the objects in the view. Of VMs it is only what tells which of them are nodes.
+func properties() []types.PropertySpec {
+	spec := func(kind string, paths ...string) types.PropertySpec {
+		return types.PropertySpec{Type: kind, PathSet: paths}
+	}
+	return []types.PropertySpec{
+		spec(kindDatacenter, propName, propParent), spec(kindFolder, propName, propParent), spec(kindPool, propName, propParent),
+		spec(kindCompute, propName, propParent, "datastore"),
+		spec(kindHost, propName, propParent, "datastore", "summary.config.product", "config.product", "runtime.connectionState"),
+		spec(kindDatastore, propName, propParent, "summary"),
+		spec(kindMachine, propUUID),
+	}
+}
+
+// readAll reads all objects of the vCenter that the user can see. The view is kept in the session: it follows what is made and deleted.
+func (c *client) readAll(ctx context.Context) ([]object, error) {
+	const what = "read the inventory"
+	content := c.session.vim.ServiceContent
+	if c.session.view == (Ref{}) {
+		answer, err := methods.CreateContainerView(ctx, c.session.vim, &types.CreateContainerView{
+			This: *content.ViewManager, Container: content.RootFolder, Recursive: true,
+			Type: []string{kindDatacenter, kindFolder, kindCompute, kindHost, kindDatastore, kindPool, kindMachine},
+		})
+		if err != nil {
+			return nil, c.fail(what, err)
+		}
+		c.session.view = answer.Returnval
+	}
+	skip := true
+	view := types.ObjectSpec{Obj: c.session.view, Skip: &skip, SelectSet: []types.BaseSelectionSpec{
+		&types.TraversalSpec{Type: c.session.view.Type, Path: "view"},
+	}}
+	all, err := c.retrieve(ctx, what, inventoryPage, types.PropertyFilterSpec{PropSet: properties(), ObjectSet: []types.ObjectSpec{view}})
+	if err != nil && failed("", "", err).Reason == Conflict {
+		// A vCenter that has forgotten the session may have forgotten the view first.
+		failure := failed(c.config.Server, what, err)
+		failure.expired = true
+		return nil, failure
+	}
+	return all, err
+}
+
+// readEach reads some properties of objects of one type. Objects that are gone are left out.
+func (c *client) readEach(ctx context.Context, what string, objects []Ref, paths ...string) ([]object, error) {
+	if len(objects) == 0 {
+		return nil, nil
+	}
+	gone := true
+	filter := types.PropertyFilterSpec{
+		PropSet:                       []types.PropertySpec{{Type: objects[0].Type, PathSet: paths}},
+		ReportMissingObjectsInResults: &gone,
+	}
+	for _, ref := range objects {
+		filter.ObjectSet = append(filter.ObjectSet, types.ObjectSpec{Obj: ref})
+	}
+	return c.retrieve(ctx, what, machinePage, filter)
+}
+
+// retrieve reads page by page.
+func (c *client) retrieve(ctx context.Context, what string, page int32, filter types.PropertyFilterSpec) ([]object, error) {
+	collector := c.session.vim.ServiceContent.PropertyCollector
+	answer, err := methods.RetrievePropertiesEx(ctx, c.session.vim, &types.RetrievePropertiesEx{
+		This: collector, SpecSet: []types.PropertyFilterSpec{filter}, Options: types.RetrieveOptions{MaxObjects: page},
+	})
+	if err != nil {
+		return nil, c.fail(what, err)
+	}
+	var all []object
+	if answer.Returnval == nil {
+		return nil, nil
+	}
+	result := *answer.Returnval
+	for range maxPages {
+		for _, content := range result.Objects {
+			one, err := readObject(content)
+			if err != nil {
+				return nil, c.fail(what, err)
+			}
+			all = append(all, one)
+		}
+		if result.Token == "" {
+			return all, nil
+		}
+		next, err := methods.ContinueRetrievePropertiesEx(ctx, c.session.vim, &types.ContinueRetrievePropertiesEx{This: collector, Token: result.Token})
+		if err != nil {
+			return nil, c.fail(what, err)
+		}
+		result = next.Returnval
+	}
+	return nil, c.fail(what, &Error{Reason: InvalidAnswer, Why: "the list has no end: " + adviceReach})
+}
+
+// readObject takes what can be read. That a session has ended may be told of each property.
+func readObject(content types.ObjectContent) (object, error) {
+	one := object{ref: bare(content.Obj), props: make(map[string]any, len(content.PropSet))}
+	for _, property := range content.PropSet {
+		one.props[property.Name] = property.Val
+	}
+	for _, missing := range content.MissingSet {
+		if _, ended := missing.Fault.Fault.(*types.NotAuthenticated); ended {
+			failure := &Error{}
+			failure.faulted(missing.Fault.Fault)
+			return one, failure
+		}
+	}
+	return one, nil
+}
+
+// bare is a reference without the ID of the server, which some answers have and others lack.
+func bare(ref Ref) Ref { return Ref{Type: ref.Type, Value: ref.Value} }
+
+// inventory is the tree of objects. It is pure.
+type inventory struct {
+	objects map[Ref]object
+	// machines are the VMs by UUID.
+	machines map[string]Ref
+}
+
+func newInventory(all []object) inventory {
+	tree := inventory{objects: make(map[Ref]object, len(all)), machines: map[string]Ref{}}
+	for _, one := range all {
+		if one.ref.Type != kindMachine {
+			tree.objects[one.ref] = one
+			continue
+		}
+		uuid := strings.ToLower(prop[string](one, propUUID))
+		// Two VMs may have the same UUID, if one is a copy. It is always the same that counts.
+		if before, found := tree.machines[uuid]; uuid != "" && (!found || compareRefs(one.ref, before) < 0) {
+			tree.machines[uuid] = one.ref
+		}
+	}
+	return tree
+}
+
+func (t inventory) parent(ref Ref) Ref { return bare(prop[Ref](t.objects[ref], propParent)) }
+
+func (t inventory) name(ref Ref) string { return prop[string](t.objects[ref], propName) }
+
+// ancestors are what an object is in, from the nearest, without the root folder.
+func (t inventory) ancestors(ref Ref) []Ref {
+	var found []Ref
+	for ref = t.parent(ref); len(found) < 100; ref = t.parent(ref) {
+		if _, known := t.objects[ref]; !known {
+			break
+		}
+		found = append(found, ref)
+	}
+	return found
+}
+
+// path is as tools of vSphere write it, such as /dc1/vm/folder.
+func (t inventory) path(ref Ref) string {
+	if t.name(ref) == "" {
+		return ""
+	}
+	path := "/" + t.name(ref)
+	for _, above := range t.ancestors(ref) {
+		path = "/" + t.name(above) + path
+	}
+	return path
+}
+
+// datacenter is the one that an object is in; zero if there is none.
+func (t inventory) datacenter(ref Ref) Ref {
+	for _, above := range t.ancestors(ref) {
+		if above.Type == kindDatacenter {
+			return above
+		}
+	}
+	return Ref{}
+}
+
+// sorted are all objects of some types, in the order of their paths.
+func (t inventory) sorted(kinds ...string) []Ref {
+	paths := map[Ref]string{}
+	for ref := range t.objects {
+		if slices.Contains(kinds, ref.Type) {
+			paths[ref] = t.path(ref)
+		}
+	}
+	found := make([]Ref, 0, len(paths))
+	for ref := range paths {
+		found = append(found, ref)
+	}
+	slices.SortFunc(found, func(a, b Ref) int {
+		if paths[a] != paths[b] {
+			return strings.Compare(paths[a], paths[b])
+		}
+		return compareRefs(a, b)
+	})
+	return found
+}
+
+// find is the object that a configuration means: a path counts from the root, a name below base, or else anywhere in its datacenter if no
+// other has it. It is zero if there is none.
+func (t inventory) find(name, base string, kinds ...string) Ref {
+	if name == "" {
+		return Ref{}
+	}
+	var named []Ref
+	for _, ref := range t.sorted(kinds...) {
+		path := t.path(ref)
+		if path == name || path == base+"/"+name {
+			return ref
+		}
+		above := t.datacenter(ref)
+		if t.name(ref) == name && (above == Ref{} || strings.HasPrefix(base+"/", t.path(above)+"/")) {
+			named = append(named, ref)
+		}
+	}
+	if len(named) != 1 {
+		return Ref{}
+	}
+	return named[0]
+}

@@ -1,0 +1,66 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// look reads everything of one vCenter. A session that has ended is renewed once. The error is an *Error; half an answer is none.
+func (c *client) look(ctx context.Context, want Want, now time.Time) (VCenter, error) {
+	for fresh := false; ; fresh = true {
+		if c.session == nil {
+			if err := c.connect(ctx); err != nil {
+				return VCenter{}, err
+			}
+			fresh = true
+		}
+		seen, err := c.read(ctx, want, now)
+		if err == nil {
+			return seen, nil
+		}
+		var failure *Error
+		if !errors.As(err, &failure) || !failure.expired || fresh {
+			return VCenter{}, err
+		}
+		c.disconnect(ctx)
+	}
+}
+
+// read asks all questions. 200 hosts and 2,000 VMs are two pages of the inventory, and two of VMs.
+func (c *client) read(ctx context.Context, want Want, now time.Time) (seen VCenter, err error) {
+	about := c.session.vim.ServiceContent.About
+	seen = VCenter{
+		Server: c.config.Server, Insecure: c.config.Insecure, Answered: now,
+		Version: about.Version, Build: about.Build, APIVersion: about.ApiVersion, User: c.session.user,
+	}
+	all, err := c.readAll(ctx)
+	if err != nil {
+		return seen, err
+	}
+	of := &survey{inventory: newInventory(all), config: c.config, domains: want.of(c.config.Server), want: want}
+	if of.machines, err = c.readEach(ctx, "read the VMs of the nodes", of.nodes(), machineProps()...); err != nil {
+		return seen, err
+	}
+	seen.VMs = of.vms()
+	seen.Datacenters, seen.Clusters = of.datacenters(), of.clusters(seen.VMs)
+	seen.Hosts, seen.Datastores = of.hosts(seen.VMs, seen.Clusters), of.datastores()
+	seen.Folders, seen.Pools = of.folders(), of.pools(seen.VMs)
+	groups, err := c.readEach(ctx, "read the groups of hosts", of.grouped(), propGroups)
+	if err != nil {
+		return seen, err
+	}
+	addGroups(seen.Clusters, groups)
+	if seen.Privileges, err = c.readPrivileges(ctx, seen); err != nil {
+		return seen, err
+	}
+	if seen.CanReadTasks, err = c.canReadTasks(ctx); err != nil {
+		return seen, err
+	}
+	names := []string{RegionCategory, ZoneCategory, OwnCategory(want.InfrastructureID)}
+	if err := c.readTags(ctx, names, now, &seen); err != nil {
+		return seen, err
+	}
+	seen.Policies, err = c.readPolicies(ctx)
+	return seen, err
+}

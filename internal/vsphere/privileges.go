@@ -1,0 +1,134 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// needed are the privileges that a cluster needs on an object (openshift/vsphere-problem-detector b2f09a5b, pkg/check/permissions.go). Those on
+// a port group are of no storage.
+func needed(kind PrivilegeKind) []string {
+	switch kind {
+	case OnVCenter:
+		return []string{
+			"Cns.Searchable", "InventoryService.Tagging.AttachTag", "InventoryService.Tagging.CreateCategory", "InventoryService.Tagging.CreateTag",
+			"InventoryService.Tagging.DeleteCategory", "InventoryService.Tagging.DeleteTag", "InventoryService.Tagging.EditCategory",
+			"InventoryService.Tagging.EditTag", "Sessions.ValidateSession", "StorageProfile.Update", "StorageProfile.View",
+		}
+	case OnDatacenter:
+		return []string{"System.Read"}
+	case OnCluster, OnResourcePool:
+		return []string{"Resource.AssignVMToPool", "VApp.AssignResourcePool", "VApp.Import", "VirtualMachine.Config.AddNewDisk"}
+	case OnDatastore:
+		return []string{"Datastore.AllocateSpace", "Datastore.Browse", "Datastore.FileManagement", "InventoryService.Tagging.ObjectAttachable"}
+	case OnFolder:
+		return []string{
+			"Resource.AssignVMToPool", "VApp.Import", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.AddNewDisk",
+			"VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Annotation",
+			"VirtualMachine.Config.CPUCount", "VirtualMachine.Config.DiskExtend", "VirtualMachine.Config.DiskLease",
+			"VirtualMachine.Config.EditDevice", "VirtualMachine.Config.Memory", "VirtualMachine.Config.RemoveDisk",
+			"VirtualMachine.Config.Rename", "VirtualMachine.Config.ResetGuestInfo", "VirtualMachine.Config.Resource",
+			"VirtualMachine.Config.Settings", "VirtualMachine.Config.UpgradeVirtualHardware", "VirtualMachine.Interact.GuestControl",
+			"VirtualMachine.Interact.PowerOff", "VirtualMachine.Interact.PowerOn", "VirtualMachine.Interact.Reset",
+			"VirtualMachine.Inventory.Create", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Inventory.Delete",
+			"VirtualMachine.Provisioning.Clone", "VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.MarkAsTemplate",
+		}
+	default:
+		return nil
+	}
+}
+
+// isPrivilege tells whether a text is the name of a privilege that is known here.
+func isPrivilege(name string) bool {
+	for _, kind := range []PrivilegeKind{OnVCenter, OnDatacenter, OnCluster, OnFolder, OnDatastore} {
+		if slices.Contains(needed(kind), name) {
+			return true
+		}
+	}
+	return name == "System.View"
+}
+
+// places are the objects on which privileges are asked for: all that was found, and the root folder for the vCenter itself.
+func places(root Ref, seen VCenter) []Privileges {
+	found := []Privileges{{Kind: OnVCenter, Ref: bare(root), Path: "/"}}
+	add := func(kind PrivilegeKind, ref Ref, path string) {
+		one := Privileges{Kind: kind, Ref: ref, Path: path}
+		again := func(other Privileges) bool { return other.Kind == kind && other.Ref == ref }
+		if ref != (Ref{}) && !slices.ContainsFunc(found, again) {
+			found = append(found, one)
+		}
+	}
+	for _, one := range seen.Datacenters {
+		add(OnDatacenter, one.Ref, one.Path)
+	}
+	for _, one := range seen.Clusters {
+		add(OnCluster, one.Ref, one.Path)
+	}
+	for _, one := range seen.Folders {
+		add(OnFolder, one.Ref, one.Path)
+	}
+	for _, one := range seen.Datastores {
+		add(OnDatastore, one.Ref, one.Path)
+	}
+	for _, one := range seen.Pools {
+		add(OnResourcePool, one.Ref, one.Path)
+	}
+	return found
+}
+
+// compare fills in what is missing of what was granted.
+func compare(asked []Privileges, granted []types.UserPrivilegeResult) {
+	has := map[Ref]map[string]bool{}
+	for _, result := range granted {
+		ref := bare(result.Entity)
+		if has[ref] == nil {
+			has[ref] = map[string]bool{}
+		}
+		for _, privilege := range result.Privileges {
+			has[ref][privilege] = true
+		}
+	}
+	for i := range asked {
+		for _, privilege := range needed(asked[i].Kind) {
+			if !has[asked[i].Ref][privilege] {
+				asked[i].Missing = append(asked[i].Missing, privilege)
+			}
+		}
+		slices.Sort(asked[i].Missing)
+	}
+}
+
+// readPrivileges asks for all objects at once.
+func (c *client) readPrivileges(ctx context.Context, seen VCenter) ([]Privileges, error) {
+	content := c.session.vim.ServiceContent
+	asked := places(content.RootFolder, seen)
+	request := &types.FetchUserPrivilegeOnEntities{This: *content.AuthorizationManager, UserName: c.session.user}
+	for _, one := range asked {
+		if !slices.Contains(request.Entities, one.Ref) {
+			request.Entities = append(request.Entities, one.Ref)
+		}
+	}
+	answer, err := methods.FetchUserPrivilegeOnEntities(ctx, c.session.vim, request)
+	if err != nil {
+		return nil, c.fail("read the privileges of the user", err)
+	}
+	compare(asked, answer.Returnval)
+	return asked, nil
+}
+
+// canReadTasks asks for the recent tasks. Whoever may not list them gets no such property, or a fault.
+func (c *client) canReadTasks(ctx context.Context) (bool, error) {
+	manager := *c.session.vim.ServiceContent.TaskManager
+	found, err := c.readEach(ctx, "read the recent tasks", []Ref{manager}, "recentTask")
+	if err != nil && ReasonOf(err) == NotAuthorized {
+		return false, nil
+	}
+	if err != nil || len(found) == 0 {
+		return false, err
+	}
+	_, readable := found[0].props["recentTask"]
+	return readable, nil
+}

@@ -1,0 +1,155 @@
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// refusedPause is how long a user and password that were refused are not tried again. A vCenter locks the account after five refusals within
+// three minutes, as it is shipped.
+const refusedPause = Interval - time.Second
+
+// sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
+type sites struct {
+	config Config
+	// err is why the Source can't be used; nil if it can.
+	err *Error
+
+	list  []*site
+	roots []byte
+	// budgets are by server, and outlive the clients.
+	budgets map[string]*budget
+}
+
+// site is one vCenter.
+type site struct {
+	config VCenterConfig
+	login  Login
+	// client is nil if there is none, because of failure.
+	client  *client
+	failure *Error
+	// refused is when the login was refused last.
+	refused time.Time
+}
+
+// configure reads the Source. What is as before keeps its session; the others are logged out.
+func (s *sites) configure(ctx context.Context, p *Poller) {
+	config, logins, roots, err := p.Source(ctx)
+	if err != nil {
+		s.err = sourceError(err)
+		if len(config.VCenters) > 0 {
+			s.config = config
+		}
+		return
+	}
+	s.err, s.config = nil, config
+	old, changed := s.list, !slices.Equal(s.roots, roots)
+	s.list, s.roots = nil, slices.Clone(roots)
+	for _, one := range config.VCenters {
+		at := slices.IndexFunc(old, func(other *site) bool {
+			return !changed && reflect.DeepEqual(other.config, one) && other.login == logins[one.Server]
+		})
+		if at >= 0 {
+			s.list = append(s.list, old[at])
+			old[at].refused = time.Time{}
+			old = slices.Delete(old, at, at+1)
+			continue
+		}
+		s.list = append(s.list, s.open(p, one, logins))
+	}
+	for _, one := range old {
+		one.disconnect(ctx)
+		if !slices.ContainsFunc(config.VCenters, func(other VCenterConfig) bool { return other.Server == one.config.Server }) {
+			p.Metrics.forget(one.config.Server)
+			delete(s.budgets, one.config.Server)
+		}
+	}
+}
+
+// open makes a client. It asks nothing yet.
+func (s *sites) open(p *Poller, config VCenterConfig, logins map[string]Login) *site {
+	if s.budgets == nil {
+		s.budgets = map[string]*budget{}
+	}
+	if s.budgets[config.Server] == nil {
+		s.budgets[config.Server] = &budget{limit: cmp.Or(p.Budget, DefaultBudget), now: p.Now}
+	}
+	one := &site{config: config, login: logins[config.Server]}
+	if one.login == (Login{}) {
+		one.failure = &Error{
+			Server: config.Server, What: "log in", Reason: InvalidCredentials, Why: "there is no user and password of this vCenter: " + adviceUser,
+		}
+		return one
+	}
+	count := func(status int) { p.Metrics.request(config.Server, status) }
+	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, DefaultTimeout), s.budgets[config.Server], count)
+	if err != nil {
+		one.failure = failed(config.Server, "connect", err)
+		return one
+	}
+	one.client = made
+	return one
+}
+
+// look asks all vCenters, each by itself: one that is slow or away does not keep the others from answering.
+func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]answer {
+	found := make([]answer, len(s.list))
+	var group sync.WaitGroup
+	for i, one := range s.list {
+		group.Go(func() { found[i] = one.look(ctx, want, now) })
+	}
+	group.Wait()
+	answers := map[string]answer{}
+	for i, one := range s.list {
+		answers[one.config.Server] = found[i]
+	}
+	return answers
+}
+
+func (s *site) look(ctx context.Context, want Want, now time.Time) answer {
+	if s.client == nil || now.Sub(s.refused) < refusedPause {
+		return answer{err: s.failure}
+	}
+	seen, err := s.client.look(ctx, want, now)
+	if err == nil {
+		return answer{seen: seen}
+	}
+	if !errors.As(err, &s.failure) {
+		s.failure = failed(s.config.Server, "ask", err)
+	}
+	if s.failure.Reason == LoginRefused {
+		s.refused = now
+	}
+	return answer{err: s.failure}
+}
+
+// writers are those of the vCenters that have answered.
+func (s *sites) writers(answers map[string]answer) map[string]Writer {
+	found := map[string]Writer{}
+	for _, one := range s.list {
+		if answers[one.config.Server].err == nil {
+			found[one.config.Server] = writer{one.client}
+		}
+	}
+	return found
+}
+
+// disconnect logs out of all.
+func (s *sites) disconnect(ctx context.Context) {
+	for _, one := range s.list {
+		one.disconnect(ctx)
+	}
+	s.list, s.roots = nil, nil
+}
+
+func (s *site) disconnect(ctx context.Context) {
+	if s.client != nil {
+		s.client.disconnect(ctx)
+		s.client.http.CloseIdleConnections()
+	}
+}
