@@ -40,6 +40,9 @@ type Workspace struct {
 	Server, Datacenter, Folder, Datastore, ResourcePool string
 }
 
+// ConfigKey is the key of the cloud configuration in its ConfigMap.
+const ConfigKey = "cloud.conf"
+
 const (
 	// longestConfig bounds what is parsed, in bytes. The files of installers have less than two thousand.
 	longestConfig = 256 << 10

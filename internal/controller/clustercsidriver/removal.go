@@ -112,7 +112,8 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 	return r.release(ctx, cr)
 }
 
-// removeWorkloads deletes the workloads with what relies on their pods, and the node pods that a migration has left without one. It returns what is still there.
+// removeWorkloads deletes the workloads with what relies on their pods, and the node pods that a migration has left without one. It returns what
+// is still there.
 func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
 	left := r.applier.Remove(ctx, goesFirst)
 	orphans, err := r.Migration.RemoveOrphans(ctx, remaining)

@@ -18,7 +18,7 @@ import (
 const (
 	// configSecret is the Secret that the operator makes. Pods mount its key cloudConf, and migrationURL is for the operator.
 	configSecret = "vsphere-csi-config-secret"
-	cloudConf    = "cloud.conf"
+	cloudConf    = vsphere.ConfigKey
 	migrationURL = "migration-datastore-url"
 	// caFile has the CA certificates that the cluster trusts, or those of the image where there are none.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
@@ -127,7 +127,7 @@ func snapshots(cluster driver.DerivedCluster) section {
 func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]section, error) {
 	logins, err := vsphere.Logins(config, secret)
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s can't be followed: %s", credentials, whyOf(err))
+		return nil, fmt.Errorf("the credentials in Secret %s can't be followed: %s", credentials, whyOf(err))
 	}
 	made := make([]section, 0, len(config.VCenters))
 	for _, one := range config.VCenters {

@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,20 +17,16 @@ import (
 type gcfgReader struct {
 	text string
 	at   int
+	err  error
 }
 
 // read returns the values by section, subsection and key: a section that comes again goes on, and the last value of a key counts.
-func readGcfg(text string) (values map[string]string, err error) {
-	defer func() {
-		if failure := recover(); failure != nil {
-			err = fmt.Errorf("%v", failure)
-		}
-	}()
+func readGcfg(text string) (map[string]string, error) {
 	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		return nil, fmt.Errorf("illegal character")
 	}
 	r, section, values := &gcfgReader{text: text}, "", map[string]string{}
-	for r.at < len(text) {
+	for r.at < len(text) && r.err == nil {
 		switch r.skip(" \t\r"); {
 		case r.at == len(text):
 		case r.is("\n"):
@@ -56,7 +53,7 @@ func readGcfg(text string) (values map[string]string, err error) {
 			values[section+"/"+key] = r.value(";#\n")
 		}
 	}
-	return values, nil
+	return values, r.err
 }
 
 func (r *gcfgReader) is(any string) bool {
@@ -81,22 +78,17 @@ func (r *gcfgReader) until(any string) string {
 func (r *gcfgReader) value(ends string) string {
 	var read strings.Builder
 	inQuotes, kept := false, 0
-	for r.at < len(r.text) && (inQuotes || !r.is(ends)) {
+	for r.at < len(r.text) && (inQuotes || !r.is(ends)) && r.err == nil {
 		c := r.text[r.at]
 		r.at++
-		switch {
-		case c == '"':
+		switch c {
+		case '"':
 			inQuotes = !inQuotes
-		case c == '\\':
-			unescaped := map[byte]byte{'\\': '\\', '"': '"', 'n': '\n', 't': '\t'}[r.text[r.at]]
-			if unescaped == 0 {
-				panic("unknown escape sequence")
-			}
-			read.WriteByte(unescaped)
-			r.at++
-		case c == '\n':
-			panic("string not terminated")
-		case c == '\r':
+		case '\\':
+			read.WriteByte(r.escaped())
+		case '\n':
+			r.err = errors.New("string not terminated")
+		case '\r':
 		default:
 			read.WriteByte(c)
 		}
@@ -105,9 +97,23 @@ func (r *gcfgReader) value(ends string) string {
 		}
 	}
 	if inQuotes {
-		panic("string not terminated")
+		r.err = errors.New("string not terminated")
 	}
 	return read.String()[:kept]
+}
+
+// escaped is what a backslash and the next character stand for.
+func (r *gcfgReader) escaped() byte {
+	if r.at == len(r.text) {
+		r.err = errors.New("string not terminated")
+		return ' '
+	}
+	unescaped := map[byte]byte{'\\': '\\', '"': '"', 'n': '\n', 't': '\t'}[r.text[r.at]]
+	r.at++
+	if unescaped == 0 {
+		r.err = errors.New("unknown escape sequence")
+	}
+	return unescaped
 }
 
 // printable has every character that can be typed on a keyboard of ASCII.
