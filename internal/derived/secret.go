@@ -56,19 +56,9 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	if last.Problem = missing; err != nil || missing != "" {
 		return last, err
 	}
-	if wanted.FromCluster {
-		inputs.Cluster = cfg.DerivedCluster()
-	}
-	from, err := s.inputsHash(inputs, credentials)
-	if err != nil {
+	from, err := s.inputsHash(&inputs, credentials, cfg, madeFrom)
+	if err != nil || (intact && madeFrom == from) {
 		return last, err
-	}
-	if wanted.FromCloud {
-		inputs.Cloud = cfg.Cloud
-		from = withFacts(from, madeFrom, cfg.Cloud)
-	}
-	if intact && madeFrom == from {
-		return last, nil
 	}
 	return s.build(ctx, inputs, from, last)
 }
@@ -111,10 +101,10 @@ func (s *Source) configMaps(ctx context.Context) (inputs driver.DerivedInputs, m
 	return inputs, "", nil
 }
 
-// inputsHash is that of all on which the content depends, the program among it.
-func (s *Source) inputsHash(inputs driver.DerivedInputs, keys credential.Found) (string, error) {
-	text := s.Version
-	for _, wanted := range s.Driver.Derived.ConfigMaps {
+// inputsHash fills in the inputs that are in the Config, and is the hash of all on which the content depends, the program among it.
+func (s *Source) inputsHash(inputs *driver.DerivedInputs, keys credential.Found, cfg driver.Config, madeFrom string) (string, error) {
+	from, text := s.Driver.Derived, s.Version
+	for _, wanted := range from.ConfigMaps {
 		if data, found := inputs.ConfigMaps[wanted.Name]; found {
 			text += fmt.Sprintf(" %q", fmt.Sprint(data))
 		} else {
@@ -124,14 +114,19 @@ func (s *Source) inputsHash(inputs driver.DerivedInputs, keys credential.Found) 
 	for _, credentials := range s.Driver.Credentials {
 		text += " " + keys.Secrets[credentials.Secret].Hash
 	}
-	if s.Driver.Derived.FromCluster {
+	if from.FromCluster {
+		inputs.Cluster = cfg.DerivedCluster()
 		cluster, err := json.Marshal(inputs.Cluster)
 		if err != nil {
-			return "", fmt.Errorf("encode what Secret %s is made of: %w", s.Driver.Derived.Name, err)
+			return "", fmt.Errorf("encode what Secret %s is made of: %w", from.Name, err)
 		}
 		text += " " + string(cluster)
 	}
-	return apply.Digest(text), nil
+	if !from.FromCloud {
+		return apply.Digest(text), nil
+	}
+	inputs.Cloud = cfg.Cloud
+	return withFacts(apply.Digest(text), madeFrom, cfg.Cloud), nil
 }
 
 // build reads the Secrets and makes the content, which nobody keeps. What can't be made leaves the last content as it is.
