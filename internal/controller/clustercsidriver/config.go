@@ -26,11 +26,11 @@ func (r *Reconciler) config(
 ) (driver.Config, []string, error) {
 	cfg := driver.Config{
 		Namespace: r.Namespace,
-		Images:    r.Environment.Images,
-		RoleARNs:  r.Environment.RoleARNs,
-		Settings:  r.Migration.Settings(r.Environment.Settings, cr, state.Inherited),
+		Images:    r.Images,
+		RoleARNs:  r.RoleARNs,
+		Settings:  r.Migration.Settings(r.Settings, cr, state.Inherited),
 		Migrating: len(state.Old) > 0,
-		FIPS:      r.Environment.FIPS,
+		FIPS:      r.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}

@@ -101,7 +101,7 @@ func TestWorkloadsWaitForASecretThatCannotBeApplied(t *testing.T) {
 	s := newTrip(t, d, cloudConfig("a"), diskKeys())
 	found := s.observeDerived(t, live{})
 	objects, err := d.Render(s.Client.Scheme(), driver.Config{
-		Namespace: here, Images: s.Environment.Images, Settings: map[string]string{}, DependencyHashes: found.config.DependencyHashes,
+		Namespace: here, Images: s.Images, Settings: map[string]string{}, DependencyHashes: found.config.DependencyHashes,
 	})
 	if err != nil {
 		t.Fatal(err)

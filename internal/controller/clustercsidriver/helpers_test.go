@@ -228,7 +228,7 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 		made.Credentials.Secrets[credentials.Secret] = secretCache{secrets: made.cluster}
 	}
 	for _, variable := range d.Images() {
-		made.Environment.Images[variable] = "image"
+		made.Images[variable] = "image"
 	}
 	if err := made.prepareApplier(); err != nil {
 		t.Fatal(err)

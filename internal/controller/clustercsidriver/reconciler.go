@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cr == nil || cr.UID == r.memory.gone {
+	if cr == nil || cr.UID == r.gone {
 		r.forget()
 		return ctrl.Result{}, r.Migration.Announce(ctx)
 	}
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.leaveTo(ctx, cr, older)
 		return ctrl.Result{}, nil
 	}
-	r.memory.leftTo = ""
+	r.leftTo = ""
 	r.Process.SetLogLevel(cr.Spec.OperatorLogLevel)
 	live, err := r.readLive(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err := r.updateCR(ctx, cr, seen); err != nil {
 		return seen.outcome(err)
 	}
-	objects, err := r.memory.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
+	objects, err := r.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
 	if err != nil {
 		return seen.outcome(err)
 	}
@@ -262,7 +262,7 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 	var reportErr error
 	if gone := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
 		// The cache may go on to show it for a moment.
-		r.memory.gone = cr.UID
+		r.gone = cr.UID
 		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
@@ -300,7 +300,7 @@ func (r *Reconciler) forget() {
 	r.Migration.Forget()
 	r.Pending.Forget()
 	r.Nodes.Forget()
-	r.memory.inUse = inUse{}
+	r.inUse = inUse{}
 }
 
 // Alive is a check for the liveness probe.

@@ -52,7 +52,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 		if err != nil {
 			// As far as is known, the same pods use it.
-			return outcome{seen: found, err: err, removal: removal{inUse: r.memory.inUse.message, blocking: r.memory.inUse.pods}}
+			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
 		if len(users) > 0 {
 			return r.protect(ctx, cr, live, heldByPods(cr, users))
@@ -65,7 +65,7 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 			return r.protect(ctx, cr, live, heldByVolumes(cr, volumes))
 		}
 	}
-	r.memory.inUse = inUse{}
+	r.inUse = inUse{}
 	result, err := r.uninstall(ctx, cr)
 	result.seen, result.err = found, err
 	result.removal.removing = !result.removal.removed
@@ -244,10 +244,10 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		kept = r.look(ctx, cr, live)
 	}
 	// Neither is watched, so that they cost nothing while no removal waits.
-	held.patience = r.memory.inUse.patience
+	held.patience = r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, held.patience.Pause(r.Now(), strings.Join(held.names, " ")))
-	r.memory.inUse = held
-	kept.removal.inUse, kept.removal.blocking = r.memory.inUse.message, r.memory.inUse.pods
+	r.inUse = held
+	kept.removal.inUse, kept.removal.blocking = r.inUse.message, r.inUse.pods
 	return kept
 }
 

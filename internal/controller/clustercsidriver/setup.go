@@ -89,7 +89,7 @@ func (r *Reconciler) prepare() error {
 
 func (r *Reconciler) newReporter(gauges *metrics) *reporter {
 	return &reporter{
-		version: r.Environment.Version, events: r.Events, metrics: gauges, now: r.Now,
+		version: r.Version, events: r.Events, metrics: gauges, now: r.Now,
 		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember},
 		conditioner: conditioner{
 			driver: r.Driver, namespace: r.Namespace, kinds: r.Kinds,
@@ -119,7 +119,7 @@ func (r *Reconciler) prepareApplier() error {
 	}
 	r.Migration.Use(r.applier)
 	r.Derived.Use(r.applier)
-	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Environment.Settings)
+	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Settings)
 	if err != nil {
 		return err
 	}
