@@ -31,16 +31,16 @@ const (
 // checkAWS adds the controller that checks AWS. It does nothing without the credentials of the driver's controller.
 func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup func(variable string) string) (*efshealth.Reconciler, error) {
 	efs := drivers.Driver
-	limit, err := strconv.Atoi(drivers.Environment.Settings[awsefs.AccessPointLimit])
+	limit, err := strconv.Atoi(drivers.Settings[awsefs.AccessPointLimit])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", awsefs.AccessPointLimit, err)
 	}
 	token := cmp.Or(lookup("AWS_WEB_IDENTITY_TOKEN_FILE"), tokenFile)
 	systems := &efshealth.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
-		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Secrets,
+		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Credentials.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
-		Off:  drivers.Environment.Settings[awsefs.CheckAWS] == "false",
+		Off:  drivers.Settings[awsefs.CheckAWS] == "false",
 		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (efshealth.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers.Environment, options), requestsPerMinute

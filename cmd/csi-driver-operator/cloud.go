@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 	"github.com/csi-operators/csi-operators/internal/openstack"
 )
 
@@ -32,12 +34,12 @@ func addCloud(mgr ctrl.Manager, controller *clustercsidriver.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	asking := newCloud(*controller.Driver.Cloud, secretSource(controller))
+	asking := newCloud(*controller.Driver.Cloud, secretSource(controller.Derived))
 	asking.poller.Log, asking.poller.Metrics = mgr.GetLogger().WithName("cloud"), counts
 	if err := mgr.Add(asking.poller); err != nil {
 		return fmt.Errorf("set up what asks the cloud: %w", err)
 	}
-	controller.Cloud = asking
+	controller.Derived.Cloud = asking
 	return nil
 }
 
@@ -50,24 +52,20 @@ func newCloud(asks driver.Cloud, from openstack.Source) *cloud {
 }
 
 // secretSource reads the Secret live, as the cache has only a hash of it, and the CA certificates from the cache.
-func secretSource(controller *clustercsidriver.Reconciler) openstack.Source {
+func secretSource(from *derived.Source) openstack.Source {
 	return func(ctx context.Context) (openstack.Credentials, []byte, error) {
-		asks := controller.Driver.Cloud
+		asks := from.Driver.Cloud
 		secret := &corev1.Secret{}
-		if err := controller.Live.Get(ctx, client.ObjectKey{Namespace: controller.Namespace, Name: asks.Secret}, secret); err != nil {
+		if err := from.Live.Get(ctx, client.ObjectKey{Namespace: from.Namespace, Name: asks.Secret}, secret); err != nil {
 			return openstack.Credentials{}, nil, fmt.Errorf("read Secret %s: %w", asks.Secret, err)
 		}
-		credentials, err := openstack.Parse(secret.Data[openstack.CloudsKey])
+		credentials, err := openstack.Parse(secret.Data[stack.CloudsYAML])
 		if err != nil {
 			return credentials, nil, err
 		}
-		roots := secret.Data[openstack.CACertKey]
-		config := &corev1.ConfigMap{}
-		if err := controller.Client.Get(ctx, asks.CA, config); client.IgnoreNotFound(err) != nil {
-			return credentials, nil, fmt.Errorf("read ConfigMap %s: %w", asks.CA, err)
-		}
-		if certificates := config.Data[driver.CloudCAKey]; certificates != "" {
-			roots = []byte(certificates)
+		roots := secret.Data[stack.CACert]
+		if certificates, err := derived.ReadCA(ctx, from.Client, asks.CA); err != nil || certificates != "" {
+			return credentials, []byte(certificates), err
 		}
 		return credentials, roots, nil
 	}
@@ -102,12 +100,12 @@ func (c *cloud) Facts() driver.CloudFacts {
 }
 
 // Trouble says why the cloud does not answer.
-func (c *cloud) Trouble() clustercsidriver.CloudTrouble {
+func (c *cloud) Trouble() derived.CloudTrouble {
 	facts := c.poller.Facts()
 	if facts.Err == nil {
-		return clustercsidriver.CloudTrouble{}
+		return derived.CloudTrouble{}
 	}
-	return clustercsidriver.CloudTrouble{
+	return derived.CloudTrouble{
 		Reason: string(openstack.ReasonOf(facts.Err)), Message: facts.Problem(), Since: facts.FailingSince,
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openstack"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
@@ -46,15 +47,15 @@ func asking(t *testing.T, secret map[string][]byte, ca []byte, asks driver.Cloud
 		})
 	}
 	cluster := canned.New(scheme, objects...)
-	controller := &clustercsidriver.Reconciler{Client: cluster, Live: cluster, Namespace: "here", Driver: driver.Driver{Cloud: &asks}}
-	return newCloud(asks, secretSource(controller))
+	from := &derived.Source{Client: cluster, Live: cluster, Namespace: "here", Driver: driver.Driver{Cloud: &asks}}
+	return newCloud(asks, secretSource(from))
 }
 
 func TestACloudIsAskedWithTheSecretAndTheCAOfTheCluster(t *testing.T) {
 	faked, other := startCloud(t), startCloud(t)
-	keys := map[string][]byte{openstack.CloudsKey: faked.CloudsYAML(false)}
+	keys := map[string][]byte{stack.CloudsYAML: faked.CloudsYAML(false)}
 	with := func(ca []byte) map[string][]byte {
-		return map[string][]byte{openstack.CloudsKey: keys[openstack.CloudsKey], openstack.CACertKey: ca}
+		return map[string][]byte{stack.CloudsYAML: keys[stack.CloudsYAML], stack.CACert: ca}
 	}
 	for name, tc := range map[string]struct {
 		secret map[string][]byte
@@ -68,7 +69,7 @@ func TestACloudIsAskedWithTheSecretAndTheCAOfTheCluster(t *testing.T) {
 		"another CA":                         {secret: with(faked.CA), ca: other.CA, reason: "CloudCertificateNotTrusted"},
 		"a CA that is no PEM":                {secret: keys, ca: []byte("no PEM"), reason: "CloudCredentialsInvalid"},
 		"a Secret without clouds.yaml":       {secret: map[string][]byte{"other": nil}, reason: "CloudCredentialsInvalid"},
-		"a Secret with something else in it": {secret: map[string][]byte{openstack.CloudsKey: []byte("p4ssw0rd")}, reason: "CloudCredentialsInvalid"},
+		"a Secret with something else in it": {secret: map[string][]byte{stack.CloudsYAML: []byte("p4ssw0rd")}, reason: "CloudCredentialsInvalid"},
 	} {
 		asked := asking(t, tc.secret, tc.ca, driver.Cloud{Zones: true})
 		asked.Follow("a")
@@ -110,7 +111,7 @@ func TestWhatIsAskedForIsWhatTheTripGets(t *testing.T) {
 		if tc.change != nil {
 			tc.change(faked)
 		}
-		asked := asking(t, map[string][]byte{openstack.CloudsKey: faked.CloudsYAML(true), openstack.CACertKey: faked.CA}, nil, tc.asks)
+		asked := asking(t, map[string][]byte{stack.CloudsYAML: faked.CloudsYAML(true), stack.CACert: faked.CA}, nil, tc.asks)
 		now := time.Now()
 		asked.poller.Now = func() time.Time { return now }
 		asked.Follow("a")

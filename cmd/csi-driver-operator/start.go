@@ -32,7 +32,7 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 		return err
 	}
 	if len(d.FeatureGates) > 0 {
-		if controller.Environment.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
+		if controller.KubernetesMinor, err = cluster.KubernetesMinor(); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,10 @@ func previewer(
 		controller.Namespace = manager.DefaultNamespace
 	}
 	moves.Namespace = controller.Namespace
+	keys := controller.Credentials
+	keys.Client, keys.Namespace, keys.Kinds = controller.Client, controller.Namespace, controller.Kinds
+	inputs := controller.Derived
+	inputs.Client, inputs.Live, inputs.Namespace, inputs.Kinds = controller.Client, controller.Live, controller.Namespace, controller.Kinds
 	for _, names := range d.Predecessors {
 		moves.Predecessors = append(moves.Predecessors, &migration.Predecessor{
 			Predecessor: names, Reader: controller.Client, May: source.may, Driver: d, Namespace: controller.Namespace,

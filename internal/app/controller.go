@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -38,6 +40,7 @@ func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clu
 	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
 	return &clustercsidriver.Reconciler{
 		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
+		Credentials: &credential.Source{Driver: d}, Derived: &derived.Source{Driver: d, Version: environment.Version},
 		Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
 	}, err
 }
@@ -49,10 +52,14 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	if err != nil {
 		return err
 	}
-	controller.Client, controller.Live, controller.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
+	controller.Client, controller.Live = mgr.GetClient(), mgr.GetAPIReader()
 	controller.Events = mgr.GetEventRecorder(controller.Driver.Operator)
 	controller.Namespace, controller.Kinds = namespace, kinds
 	controller.Process.SetLogLevel, controller.Now = options.Verbosity.Follow, time.Now
+	keys := controller.Credentials
+	keys.Client, keys.Namespace, keys.Kinds, keys.Secrets = controller.Client, namespace, kinds, secrets
+	inputs := controller.Derived
+	inputs.Client, inputs.Live, inputs.Namespace, inputs.Kinds = controller.Client, controller.Live, namespace, kinds
 	moves := controller.Migration
 	moves.Client, moves.Live, moves.Events = controller.Client, controller.Live, controller.Events
 	moves.Namespace, moves.Now = namespace, time.Now
@@ -66,7 +73,7 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 // Run serves one driver. The operator is ready when its caches are filled, further ones included. The version is that of the program.
 func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...manager.Cache) error {
 	caches := append([]manager.Cache{mgr.GetCache()}, further...)
-	for _, secret := range controller.Secrets {
+	for _, secret := range controller.Credentials.Secrets {
 		caches = append(caches, secret)
 	}
 	return Serve(ctx, mgr, controller.Alive, caches, "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)

@@ -14,13 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What the Secret of the credentials holds. The cloud-credential-operator of OpenShift writes these keys, and its installer this name of the
-// cloud (openshift/cloud-credential-operator pkg/openstack, openshift/installer pkg/asset/machines/openstack).
-const (
-	CloudsKey = "clouds.yaml"
-	CACertKey = "cacert"
-	CloudName = "openstack"
-)
+// cloudName is the cloud in clouds.yaml, as the installer of OpenShift calls it (openshift/installer pkg/asset/machines/openstack).
+const cloudName = "openstack"
 
 // maxClouds bounds what is parsed, in bytes: a clouds.yaml has a few hundred.
 const maxClouds = 256 << 10
@@ -84,9 +79,9 @@ func Parse(clouds []byte) (Credentials, error) {
 	if err := yaml.Unmarshal(clouds, &file); err != nil {
 		return Credentials{}, badClouds("it is no YAML of that form"+lineOf(err), "")
 	}
-	cloud := file.Clouds[CloudName]
+	cloud := file.Clouds[cloudName]
 	if cloud == nil {
-		return Credentials{}, badClouds("it has no cloud "+CloudName, "clouds."+CloudName)
+		return Credentials{}, badClouds("it has no cloud "+cloudName, "clouds."+cloudName)
 	}
 	if cloud.Auth == nil {
 		return Credentials{}, badClouds("the cloud has no auth", "auth")

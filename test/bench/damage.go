@@ -18,6 +18,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -30,7 +31,7 @@ func (t *trial) repair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cost := &RepairCost{Milliseconds: map[string]float64{}, NotRepaired: []string{}}
+	cost := &report.RepairCost{Milliseconds: map[string]float64{}, NotRepaired: []string{}}
 	for _, object := range objects {
 		// Pods of the last repair must not delay this one. What never is rolled out must not hold up the others.
 		if err := t.awaitRollout(ctx); err != nil {
@@ -175,7 +176,7 @@ func (t *trial) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cost := &RemoveCost{}
+	cost := &report.RemoveCost{}
 	if gone {
 		cost.Milliseconds = between(began, last)
 	}

@@ -20,13 +20,14 @@ import (
 
 	"k8s.io/client-go/discovery"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // options are the flags.
 type options struct {
 	settings
-	scenarios []Scenario
+	scenarios []scenario
 	json      string
 	// draw is a folder for plots of reports. Nothing is measured then.
 	draw     string
@@ -44,7 +45,7 @@ func main() {
 	options, err := parse(os.Args[1:])
 	switch {
 	case err == nil && options.draw != "":
-		err = draw(options.draw, options.reports)
+		err = report.Draw(options.draw, options.reports)
 	case err == nil:
 		err = run(ctx, options)
 	}
@@ -112,7 +113,7 @@ func run(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
-	report := Report{
+	found := report.Report{
 		Date: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(),
 		LimitSeconds: options.limit.Seconds(), QuietSeconds: options.quiet.Seconds(),
 	}
@@ -122,7 +123,7 @@ func run(ctx context.Context, options options) error {
 		if err != nil {
 			return err
 		}
-		report.Operators = append(report.Operators, program)
+		found.Operators = append(found.Operators, program)
 	}
 	var failures []error
 	for _, scenario := range options.scenarios {
@@ -130,8 +131,8 @@ func run(ctx context.Context, options options) error {
 			break
 		}
 		measured, kubernetes, err := scenario.run(ctx, operators, options.settings)
-		report.Kubernetes = kubernetes
-		report.Scenarios = append(report.Scenarios, measured)
+		found.Kubernetes = kubernetes
+		found.Scenarios = append(found.Scenarios, measured)
 		failures = append(failures, err)
 	}
 	for i, sharing := range options.shared {
@@ -143,11 +144,11 @@ func run(ctx context.Context, options options) error {
 			sharers = sharers[:1]
 		}
 		measured, kubernetes, err := sharing.run(ctx, sharers, options.settings)
-		report.Kubernetes = cmp.Or(kubernetes, report.Kubernetes)
-		report.Shared = append(report.Shared, measured)
+		found.Kubernetes = cmp.Or(kubernetes, found.Kubernetes)
+		found.Shared = append(found.Shared, measured)
 		failures = append(failures, err)
 	}
-	return errors.Join(errors.Join(failures...), writeTable(os.Stdout, report), writeFile(options.json, report), report.overBudget())
+	return errors.Join(errors.Join(failures...), found.WriteTable(os.Stdout), writeFile(options.json, found), found.OverBudget())
 }
 
 // contestants are the operators to measure with ClusterCSIDrivers and those with SharedVolumes; ours is the first of both.
@@ -190,7 +191,7 @@ func kubernetesVersion(cluster *env.Cluster) (string, error) {
 }
 
 // writeFile writes the JSON file, if one is wanted.
-func writeFile(name string, report Report) error {
+func writeFile(name string, found report.Report) error {
 	if name == "" {
 		return nil
 	}
@@ -198,5 +199,5 @@ func writeFile(name string, report Report) error {
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	return errors.Join(writeJSON(file, report), file.Close())
+	return errors.Join(found.WriteJSON(file), file.Close())
 }

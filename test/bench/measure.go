@@ -8,6 +8,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -30,7 +31,7 @@ type trial struct {
 	asks     string
 	before   env.Snapshot
 	requests *journal
-	result   *Result
+	result   *report.Result
 }
 
 // step is one part of a trial.
@@ -48,8 +49,8 @@ func warmUp() []step {
 // with it.
 func measure(
 	ctx context.Context, cluster *env.Cluster, who contestant, before env.Snapshot, settings settings, steps []step,
-) (result Result, failure error) {
-	result = Result{Operator: who.name, FailedAt: "start"}
+) (result report.Result, failure error) {
+	result = report.Result{Operator: who.name, FailedAt: "start"}
 	mark, err := cluster.Audit.Now()
 	if err != nil {
 		return result, err
@@ -109,42 +110,33 @@ func (t *trial) start(ctx context.Context) error {
 		return err
 	}
 	work := t.requests.work(0)
-	t.result.Start = &StartCost{Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)), CPUSeconds: used.cpuSeconds}
+	t.result.Start = &report.StartCost{Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)), CPUSeconds: used.cpuSeconds}
 	return nil
 }
 
 // converge creates the ClusterCSIDriver, and waits until the driver is rolled out and the operator falls silent. The
 // conditions of the ClusterCSIDriver do not count, because not every operator sets the same.
 func (t *trial) converge(ctx context.Context) error {
-	first := len(t.requests.seen)
-	before, err := usageOf(t.operator.PID())
+	var began, since time.Time
+	var silent bool
+	cost, err := t.costOf(func() (err error) {
+		began = time.Now()
+		if err := t.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
+			return fmt.Errorf("create the ClusterCSIDriver: %w", err)
+		}
+		since, silent, err = t.awaitSilence(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := t.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
-		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
+	t.result.Converge = &report.ConvergeCost{
+		Requests: len(cost.work), Writes: len(cost.writes), RolledOut: until(began, since),
+		CPUSeconds: cost.cpuSeconds, ResidentKibibytes: cost.residentKibibytes, PeakKibibytes: cost.peakKibibytes,
 	}
-	since, silent, err := t.awaitSilence(ctx)
-	if err != nil {
-		return err
+	if silent && len(cost.work) > 0 {
+		t.result.Converge.LastRequest = between(began, received(cost.work[len(cost.work)-1]))
 	}
-	after, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
-	work := t.requests.work(first)
-	cost := &ConvergeCost{
-		Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
-		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes, PeakKibibytes: after.peakKibibytes,
-	}
-	if !since.IsZero() {
-		cost.RolledOut = between(began, since)
-	}
-	if silent && len(work) > 0 {
-		cost.LastRequest = between(began, received(work[len(work)-1]))
-	}
-	t.result.Converge = cost
 	return nil
 }
 
@@ -170,33 +162,22 @@ func (t *trial) awaitSilence(ctx context.Context) (since time.Time, silent bool,
 
 // idleTime counts what the operator does when there is nothing to do.
 func (t *trial) idleTime(ctx context.Context) error {
-	if err := t.requests.read(); err != nil {
-		return err
-	}
-	first := len(t.requests.seen)
-	before, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
+	var took time.Duration
 	asked := t.cloud.asked()
-	began := time.Now()
-	if err := pause(ctx, t.idle); err != nil {
-		return err
-	}
-	if err := t.requests.read(); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	after, err := usageOf(t.operator.PID())
+	cost, err := t.costOf(func() error {
+		began := time.Now()
+		err := pause(ctx, t.idle)
+		took = time.Since(began)
+		return errors.Join(err, t.requests.read())
+	})
 	if err != nil {
 		return err
 	}
-	all, work := t.requests.seen[first:], t.requests.work(first)
-	leases := env.Filter(all, env.Request.IsLease)
-	t.result.Idle = &IdleCost{
-		Seconds: took.Seconds(), Requests: len(work), Writes: len(env.Filter(work, env.Request.IsWrite)),
-		LeaseRequests: len(leases), Watches: len(all) - len(work) - len(leases), CloudRequests: t.cloud.asked() - asked,
-		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes, Kinds: kindsOf(work),
+	leases := env.Filter(cost.all, env.Request.IsLease)
+	t.result.Idle = &report.IdleCost{
+		Seconds: took.Seconds(), Requests: len(cost.work), Writes: len(cost.writes),
+		LeaseRequests: len(leases), Watches: len(cost.all) - len(cost.work) - len(leases), CloudRequests: t.cloud.asked() - asked,
+		CPUSeconds: cost.cpuSeconds, ResidentKibibytes: cost.residentKibibytes, Kinds: kindsOf(cost.work),
 	}
 	return nil
 }
@@ -226,4 +207,12 @@ func within(ctx context.Context, limit, every time.Duration, check func() (bool,
 func between(began, ended time.Time) *float64 {
 	took := float64(ended.Sub(began).Microseconds()) / 1000
 	return &took
+}
+
+// until is the time until something happened; nil if it did not.
+func until(began, happened time.Time) *float64 {
+	if happened.IsZero() {
+		return nil
+	}
+	return between(began, happened)
 }

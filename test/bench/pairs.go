@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -17,17 +18,17 @@ import (
 func (t *trial) pairs(ctx context.Context, count int) error {
 	cost, err := measurePairs(ctx, t.cluster, count, t.limit)
 	if cost != nil {
-		t.result.Rounds = append(t.result.Rounds, Round{Pairs: cost})
+		t.result.Rounds = append(t.result.Rounds, report.Round{Pairs: cost})
 	}
 	return err
 }
 
 // round is the one that is being measured.
-func (t *trial) round() *Round { return &t.result.Rounds[len(t.result.Rounds)-1] }
+func (t *trial) round() *report.Round { return &t.result.Rounds[len(t.result.Rounds)-1] }
 
 // measurePairs makes pairs of PersistentVolumes and PVCs as the operator makes them, and takes the time until
 // kube-controller-manager has bound them all. They have gone when it returns.
-func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit time.Duration) (*PairCost, error) {
+func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit time.Duration) (*report.PairCost, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var volumeKeys, pvcKeys []client.ObjectKey
@@ -51,7 +52,7 @@ func measurePairs(ctx context.Context, cluster *env.Cluster, count int, limit ti
 	if _, err := awaitCrowds(ctx, limit, both, isDone(count)); err != nil {
 		return nil, err
 	}
-	cost := &PairCost{
+	cost := &report.PairCost{
 		Exist: latest(began, volumes.state().allThere, pvcs.state().allThere),
 		Most:  latest(began, pvcs.state().mostDone), Bound: latest(began, pvcs.state().allDone),
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
@@ -33,12 +34,6 @@ type contestant struct {
 	start func(context.Context, *env.Cluster, *cloud) (*env.Operator, error)
 }
 
-// oursName is the name of our operator in the report.
-const oursName = "ours"
-
-// sharedPeerName is the name of the other operator for SharedVolumes in the report.
-const sharedPeerName = "shared peer"
-
 const (
 	asksForDriver  = "clustercsidrivers"
 	asksForVolumes = "sharedvolumes"
@@ -48,7 +43,7 @@ const (
 func ours() (contestant, error) {
 	file, err := env.Binary(env.OperatorName)
 	return contestant{
-		name: oursName, user: env.OperatorUser, file: file, asks: asksForDriver,
+		name: report.Ours, user: env.OperatorUser, file: file, asks: asksForDriver,
 		start: func(ctx context.Context, cluster *env.Cluster, cloud *cloud) (*env.Operator, error) {
 			cluster.Operator = env.OperatorName
 			variables := []string{"LOOK_AT_AWS=false"}
@@ -82,7 +77,7 @@ func peer(file string, args []string) contestant {
 // ours, and with all that they read in the environment.
 func sharedPeer(file string, args []string) contestant {
 	return contestant{
-		name: sharedPeerName, user: peerUser(), file: file, asks: asksForVolumes,
+		name: report.SharedPeer, user: peerUser(), file: file, asks: asksForVolumes,
 		start: func(ctx context.Context, cluster *env.Cluster, _ *cloud) (*env.Operator, error) {
 			kubeconfig, err := cluster.AccountKubeconfig(ctx, env.OperatorNamespace, peerAccount)
 			if err != nil {
@@ -123,12 +118,12 @@ func installPeer(ctx context.Context, cluster *env.Cluster) error {
 }
 
 // describe says what a binary was built from. A script has to do with its hash.
-func describe(c contestant) (Program, error) {
+func describe(c contestant) (report.Program, error) {
 	content, err := os.ReadFile(c.file)
 	if err != nil {
-		return Program{}, fmt.Errorf("read the binary of %s: %w", c.name, err)
+		return report.Program{}, fmt.Errorf("read the binary of %s: %w", c.name, err)
 	}
-	program := Program{
+	program := report.Program{
 		Operator: c.name, File: filepath.Base(c.file), Go: "not Go",
 		Version: fmt.Sprintf("sha256 %x", sha256.Sum256(content))[:len("sha256 ")+12],
 	}

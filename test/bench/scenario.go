@@ -15,44 +15,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
 // otherDriver is a CSI driver that is none of the operator's business.
 const otherDriver = "foreign.example.com"
 
-// Scenario is a control plane to measure on.
-type Scenario struct {
-	Nodes        int `json:"nodes"`
-	OtherVolumes int `json:"foreignVolumes"`
-	// Volumes are those of EFS. If there are any, the operator has credentials, and checks AWS.
-	Volumes int `json:"volumes"`
-	// Shares are SharedVolumes that are made once the driver is there.
-	Shares int `json:"sharedVolumes"`
-}
-
-// String is the head of a column.
-func (s Scenario) String() string {
-	text := fmt.Sprintf("%d nodes", s.Nodes)
-	for _, one := range []struct {
-		count int
-		what  string
-	}{{s.OtherVolumes, "foreign PVs"}, {s.Volumes, "PVs of EFS"}, {s.Shares, "SharedVolumes"}} {
-		if one.count > 0 {
-			text += fmt.Sprintf(", %d %s", one.count, one.what)
-		}
-	}
-	return text
-}
+// scenario is a control plane to measure on.
+type scenario struct{ report.Scenario }
 
 // parseScenarios reads NODES[/FOREIGN PVs[/PVs of EFS[/SharedVolumes]]], separated by commas.
-func parseScenarios(list string) ([]Scenario, error) {
+func parseScenarios(list string) ([]scenario, error) {
 	if isNone(list) {
 		return nil, nil
 	}
-	var scenarios []Scenario
+	var scenarios []scenario
 	for text := range strings.SplitSeq(list, ",") {
-		var one Scenario
+		var one scenario
 		fields := []*int{&one.Nodes, &one.OtherVolumes, &one.Volumes, &one.Shares}
 		parts := strings.Split(strings.TrimSpace(text), "/")
 		if len(parts) > len(fields) {
@@ -78,46 +58,46 @@ func isNone(list string) bool { return list == "" || list == "0" }
 
 // run measures the operators one after the other on one control plane. What was measured before an error is returned
 // with it.
-func (s Scenario) run(ctx context.Context, operators []contestant, settings settings) (report ScenarioReport, version string, failure error) {
-	report.Scenario = s
+func (s scenario) run(ctx context.Context, operators []contestant, settings settings) (found report.ScenarioReport, version string, failure error) {
+	found.Scenario = s.Scenario
 	cluster, version, err := startCluster(ctx, s.String(), s.Nodes)
 	if err != nil {
-		return report, version, err
+		return found, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
 	settings.limit += time.Duration(s.Shares) * patienceForEach / 10
 	if s.Volumes > 0 {
 		if settings.cloud, err = startCloud(ctx, s.Volumes); err != nil {
-			return report, version, err
+			return found, version, err
 		}
 		defer settings.cloud.stop()
 	}
 	if err := errors.Join(createNamespaces(ctx, cluster, s.Shares), s.createVolumes(ctx, cluster, settings.cloud)); err != nil {
-		return report, version, err
+		return found, version, err
 	}
 	before, err := restingState(ctx, cluster)
 	if err != nil {
-		return report, version, err
+		return found, version, err
 	}
 	say("%s: warming up", s)
 	if _, err := measure(ctx, cluster, operators[0], before, settings, warmUp()); err != nil {
-		return report, version, fmt.Errorf("warming up %s: %w", s, err)
+		return found, version, fmt.Errorf("warming up %s: %w", s, err)
 	}
 	if err := clean(ctx, cluster, before); err != nil {
-		return report, version, fmt.Errorf("after warming up %s: %w", s, err)
+		return found, version, fmt.Errorf("after warming up %s: %w", s, err)
 	}
 	for _, operator := range operators {
 		say("%s: measuring %s", s, operator.name)
 		result, err := measure(ctx, cluster, operator, before, settings, s.steps())
-		report.Results = append(report.Results, result)
+		found.Results = append(found.Results, result)
 		if err != nil {
 			failure = errors.Join(failure, fmt.Errorf("%s on %s: %w", operator.name, s, err))
 		}
 		if err := clean(ctx, cluster, before); err != nil {
-			return report, version, errors.Join(failure, fmt.Errorf("after %s on %s: %w", operator.name, s, err))
+			return found, version, errors.Join(failure, fmt.Errorf("after %s on %s: %w", operator.name, s, err))
 		}
 	}
-	return report, version, failure
+	return found, version, failure
 }
 
 // startCluster starts a control plane that has what operators need, and returns its version.
@@ -140,11 +120,11 @@ func startCluster(ctx context.Context, name string, nodes int) (cluster *env.Clu
 }
 
 // steps are the whole trial.
-func (s Scenario) steps() []step {
+func (s scenario) steps() []step {
 	all := []step{{"start", (*trial).start}, {"converge", (*trial).converge}}
 	if s.Shares > 0 {
 		all = append(all, step{"share", func(t *trial, ctx context.Context) error {
-			t.result.Rounds = append(t.result.Rounds, Round{})
+			t.result.Rounds = append(t.result.Rounds, report.Round{})
 			return t.share(ctx, s.Shares)
 		}})
 	}
@@ -156,7 +136,7 @@ func (s Scenario) steps() []step {
 }
 
 // createVolumes makes volumes that no PVC is bound to, and waits until they are Available.
-func (s Scenario) createVolumes(ctx context.Context, cluster *env.Cluster, cloud *cloud) error {
+func (s scenario) createVolumes(ctx context.Context, cluster *env.Cluster, cloud *cloud) error {
 	count := s.OtherVolumes + s.Volumes
 	if count == 0 {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csi-operators/csi-operators/test/bench/report"
 )
 
 func TestScenariosAreReadFromNumbers(t *testing.T) {
@@ -12,7 +14,10 @@ func TestScenariosAreReadFromNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Scenario{{Nodes: 12}, {Nodes: 500, OtherVolumes: 10000}, {Nodes: 3, Volumes: 7}, {Nodes: 1000, OtherVolumes: 1, Volumes: 2, Shares: 3}}
+	want := []scenario{
+		{report.Scenario{Nodes: 12}}, {report.Scenario{Nodes: 500, OtherVolumes: 10000}}, {report.Scenario{Nodes: 3, Volumes: 7}},
+		{report.Scenario{Nodes: 1000, OtherVolumes: 1, Volumes: 2, Shares: 3}},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

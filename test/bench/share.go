@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -37,64 +38,25 @@ func gatherPool(ctx context.Context, cluster *env.Cluster, count int) (pool, err
 
 // share creates SharedVolumes, and waits until all are Ready, their PVCs are bound, and the operator falls silent.
 func (t *trial) share(ctx context.Context, count int) error {
-	first, err := t.mark()
-	if err != nil {
-		return err
-	}
-	before, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	pool, err := gatherPool(watching, t.cluster, count)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	err = inParallel(count, func(number int) error {
+	began, pool, cost, err := t.costOfPool(ctx, count, isDone(count), func(number int) error {
 		return create(ctx, t.cluster, t.sharedVolume(number))
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := awaitCrowds(ctx, t.limit, pool.all(), isDone(count)); err != nil {
-		return err
-	}
-	// The audit log is read only now: that takes time from the operator.
-	work, err := t.workSince(ctx, first)
-	if err != nil {
-		return err
-	}
-	after, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
-	writes := env.Filter(work, env.Request.IsWrite)
 	shares, volumes, pvcs := pool.shares.state(), pool.volumes.state(), pool.pvcs.state()
-	t.round().Share = &ShareCost{
+	t.round().Share = &report.ShareCost{
 		Exist: latest(began, volumes.allThere, pvcs.allThere), Most: latest(began, pvcs.mostDone),
 		Bound: latest(began, pvcs.allDone), Ready: latest(began, shares.allDone),
-		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes),
-		CPUSeconds: after.cpuSeconds - before.cpuSeconds, ResidentKibibytes: after.residentKibibytes,
+		Requests: len(cost.work), Writes: len(cost.writes), WriteKinds: kindsOf(cost.writes),
+		CPUSeconds: cost.cpuSeconds, ResidentKibibytes: cost.residentKibibytes,
 	}
 	return nil
 }
 
 // unshare deletes all SharedVolumes at once, and waits until they, their PVCs and their volumes have gone.
 func (t *trial) unshare(ctx context.Context, count int) error {
-	first, err := t.mark()
-	if err != nil {
-		return err
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	pool, err := gatherPool(watching, t.cluster, count)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	err = inParallel(count, func(number int) error {
+	began, pool, cost, err := t.costOfPool(ctx, count, isGone, func(number int) error {
 		if err := t.cluster.Client.Delete(ctx, t.sharedVolume(number)); err != nil {
 			return fmt.Errorf("delete SharedVolume %s: %w", shareKey(number), err)
 		}
@@ -103,28 +65,42 @@ func (t *trial) unshare(ctx context.Context, count int) error {
 	if err != nil {
 		return err
 	}
-	if _, err = awaitCrowds(ctx, t.limit, pool.all(), isGone); err != nil {
-		return err
-	}
-	work, err := t.workSince(ctx, first)
-	if err != nil {
-		return err
-	}
-	used, err := usageOf(t.operator.PID())
-	if err != nil {
-		return err
-	}
-	writes := env.Filter(work, env.Request.IsWrite)
 	shares, volumes, pvcs := pool.shares.state(), pool.volumes.state(), pool.pvcs.state()
-	cost := &UnshareCost{
-		Requests: len(work), Writes: len(writes), WriteKinds: kindsOf(writes), PeakKibibytes: used.peakKibibytes,
+	t.round().Unshare = &report.UnshareCost{
+		Requests: len(cost.work), Writes: len(cost.writes), WriteKinds: kindsOf(cost.writes), PeakKibibytes: cost.peakKibibytes,
 		ObjectsLeft: shares.there + volumes.there + pvcs.there,
 	}
-	if cost.ObjectsLeft == 0 {
-		cost.Gone = latest(began, shares.allGone, volumes.allGone, pvcs.allGone)
+	if t.round().Unshare.ObjectsLeft == 0 {
+		t.round().Unshare.Gone = latest(began, shares.allGone, volumes.allGone, pvcs.allGone)
 	}
-	t.round().Unshare = cost
 	return nil
+}
+
+// costOfPool does something with each SharedVolume, and waits until all are as far as asked and the operator falls silent.
+func (t *trial) costOfPool(
+	ctx context.Context, count int, reached func(crowdState) bool, do func(number int) error,
+) (began time.Time, pool pool, cost cost, err error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	if pool, err = gatherPool(watching, t.cluster, count); err != nil {
+		return began, pool, cost, err
+	}
+	cost, err = t.costOf(func() error {
+		began = time.Now()
+		if err := inParallel(count, do); err != nil {
+			return err
+		}
+		if _, err := awaitCrowds(ctx, t.limit, pool.all(), reached); err != nil {
+			return err
+		}
+		// The audit log is read only now: that takes time from the operator.
+		_, err := t.within(ctx, 100*time.Millisecond, func() (bool, error) {
+			err := t.requests.read()
+			return err == nil && t.requests.silent(t.quiet), err
+		})
+		return err
+	})
+	return began, pool, cost, err
 }
 
 // kindsOf counts requests by verb and resource, and refused requests apart.
@@ -145,21 +121,6 @@ func kindsOf(requests []env.Request) map[string]int {
 
 func isOfPair(request env.Request) bool {
 	return request.Object.Resource == "persistentvolumes" || request.Object.Resource == "persistentvolumeclaims"
-}
-
-// mark is the place after the last request so far.
-func (t *trial) mark() (int, error) {
-	err := t.requests.read()
-	return len(t.requests.seen), err
-}
-
-// workSince waits until the operator falls silent, and returns what it has asked for since.
-func (t *trial) workSince(ctx context.Context, first int) ([]env.Request, error) {
-	_, err := t.within(ctx, 100*time.Millisecond, func() (bool, error) {
-		err := t.requests.read()
-		return err == nil && t.requests.silent(t.quiet), err
-	})
-	return t.requests.work(first), err
 }
 
 // sharedVolume is one as a developer writes it.

@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -19,8 +20,6 @@ const (
 	sharedNodes = 6
 	// sharedNamespaces is over how many namespaces the SharedVolumes are spread.
 	sharedNamespaces = 10
-	// oneRound is the number of SharedVolumes above which one round is enough.
-	oneRound = 1000
 	// warmUpCount is how many SharedVolumes fill the caches of the control plane.
 	warmUpCount = 50
 	// waits is the step before anything is made.
@@ -35,7 +34,7 @@ type sharing struct {
 }
 
 // String is the head of a column.
-func (s sharing) String() string { return fmt.Sprintf("%d SharedVolumes", s.count) }
+func (s sharing) String() string { return report.SharedReport{SharedVolumes: s.count}.String() }
 
 // parseShared reads the numbers of SharedVolumes, the least first. Large numbers have one round: they take minutes, in which
 // chance plays a small part.
@@ -57,7 +56,7 @@ func parseShared(list string, rounds int) ([]sharing, error) {
 	slices.Sort(counts)
 	var parsed []sharing
 	for _, count := range slices.Compact(counts) {
-		if count > oneRound {
+		if count > report.OneRound {
 			rounds = 1
 		}
 		parsed = append(parsed, sharing{count, rounds})
@@ -66,32 +65,32 @@ func parseShared(list string, rounds int) ([]sharing, error) {
 }
 
 // run measures the operators one after the other on one control plane. What was measured before an error is returned with it.
-func (s sharing) run(ctx context.Context, operators []contestant, settings settings) (report SharedReport, version string, failure error) {
+func (s sharing) run(ctx context.Context, operators []contestant, settings settings) (found report.SharedReport, version string, failure error) {
 	settings.limit += time.Duration(s.count) * patienceForEach
-	report = SharedReport{SharedVolumes: s.count, LimitSeconds: settings.limit.Seconds()}
+	found = report.SharedReport{SharedVolumes: s.count, LimitSeconds: settings.limit.Seconds()}
 	cluster, version, err := startCluster(ctx, s.String(), sharedNodes)
 	if err != nil {
-		return report, version, err
+		return found, version, err
 	}
 	defer func() { failure = errors.Join(failure, cluster.Stop(context.WithoutCancel(ctx))) }()
 	before, err := s.prepare(ctx, cluster, operators[0], settings)
 	if err != nil {
-		return report, version, err
+		return found, version, err
 	}
 	for i, operator := range operators {
 		if i > 0 {
 			if err := clean(ctx, cluster, before); err != nil {
-				return report, version, errors.Join(failure, fmt.Errorf("before %s on %s: %w", operator.name, s, err))
+				return found, version, errors.Join(failure, fmt.Errorf("before %s on %s: %w", operator.name, s, err))
 			}
 		}
 		say("%s: measuring %s", s, operator.name)
 		result, err := measure(ctx, cluster, operator, before, settings, s.steps(operator.name))
-		report.Results = append(report.Results, result)
+		found.Results = append(found.Results, result)
 		if err != nil {
 			failure = errors.Join(failure, fmt.Errorf("%s with %s: %w", operator.name, s, err))
 		}
 	}
-	return report, version, failure
+	return found, version, failure
 }
 
 // prepare makes the namespaces and warms the control plane up.
@@ -119,7 +118,7 @@ func (s sharing) prepare(ctx context.Context, cluster *env.Cluster, operator con
 // operator brings its own.
 func (s sharing) steps(operator string) []step {
 	steps := []step{{"start", (*trial).start}}
-	if operator == oursName {
+	if operator == report.Ours {
 		steps = append(steps, step{"converge", (*trial).converge})
 	}
 	look := step{waits, func(t *trial, ctx context.Context) error { return awaitLook(ctx, t.cluster, t.limit) }}
@@ -133,7 +132,7 @@ func (s sharing) steps(operator string) []step {
 		}
 		steps = append(steps, step{"unshare", func(t *trial, ctx context.Context) error { return t.unshare(ctx, s.count) }})
 	}
-	if operator == oursName {
+	if operator == report.Ours {
 		steps = append(steps, step{"remove", (*trial).remove})
 	}
 	return steps

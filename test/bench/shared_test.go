@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -73,11 +74,11 @@ func TestStepsOfOursInstallTheDriverAndThoseOfAPeerDoNot(t *testing.T) {
 	want := []string{
 		"start", "converge", waits, "ready-made pairs", waits, "share", "idle", "unshare", waits, "ready-made pairs", waits, "share", "unshare", "remove",
 	}
-	if diff := cmp.Diff(want, names(oursName, 2)); diff != "" {
+	if diff := cmp.Diff(want, names(report.Ours, 2)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	want = []string{"start", waits, "ready-made pairs", waits, "share", "idle", "unshare"}
-	if diff := cmp.Diff(want, names(sharedPeerName, 1)); diff != "" {
+	if diff := cmp.Diff(want, names(report.SharedPeer, 1)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -1,15 +1,13 @@
 package clustercsidriver
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -17,53 +15,9 @@ import (
 // cloudService is the condition of the cloud's answers, to be read with Driver.ConditionPrefix in front. It ends in Degraded.
 const cloudService = "DriverCloud"
 
-// Cloud asks a cloud outside of the trip, on a schedule. The trip reads the last answer, and nothing waits for it.
-type Cloud interface {
-	// Facts are the last answer. They stay as they are while the cloud does not answer.
-	Facts() driver.CloudFacts
-	// Trouble says why the cloud does not answer; zero if it does.
-	Trouble() CloudTrouble
-	// Follow says by a hash which credentials there are; empty if there are none. Another hash makes the cloud be asked at once.
-	Follow(hash string)
-	// Changed has an event whenever Facts or Trouble say something else.
-	Changed() <-chan event.GenericEvent
-}
-
-// CloudTrouble is why a cloud does not answer.
-type CloudTrouble struct {
-	// Reason is one word, Message a sentence that stays the same while the trouble lasts, Since when it began.
-	Reason, Message string
-	Since           time.Time
-}
-
-// cloudFacts reads the last answer of the cloud, and says with which credentials to ask for the next one. Both are in the cache.
-func (r *Reconciler) cloudFacts(ctx context.Context, live live) (driver.CloudFacts, error) {
-	if r.Cloud == nil {
-		return driver.CloudFacts{}, nil
-	}
-	hash := live.secrets[r.Driver.Cloud.Secret].hash
-	if hash != "" {
-		certificates, err := r.cloudCAIn(ctx, r.Driver.Cloud.CA)
-		if err != nil {
-			return driver.CloudFacts{}, err
-		}
-		hash = apply.Digest(hash + " " + certificates)
-	}
-	r.Cloud.Follow(hash)
-	return r.Cloud.Facts(), nil
-}
-
-// cloudTrouble says why the cloud does not answer.
-func (r *Reconciler) cloudTrouble() CloudTrouble {
-	if r.Cloud == nil {
-		return CloudTrouble{}
-	}
-	return r.Cloud.Trouble()
-}
-
 // cloudCondition says whether the cloud answers, and when to look again. Trouble degrades once it has lasted for a while: the driver goes on
 // with what is known.
-func (c conditioner) cloudCondition(trouble CloudTrouble) (operatorv1.OperatorCondition, time.Duration) {
+func (c conditioner) cloudCondition(trouble derived.CloudTrouble) (operatorv1.OperatorCondition, time.Duration) {
 	kind := c.driver.ConditionPrefix + cloudService + status.Degraded
 	if trouble.Reason == "" {
 		return status.Condition(kind, false, "", ""), 0

@@ -8,25 +8,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 
 // cannedCloud answers what a test says.
 type cannedCloud struct {
 	facts    driver.CloudFacts
-	trouble  CloudTrouble
+	trouble  derived.CloudTrouble
 	followed []string
 }
 
 func (c *cannedCloud) Facts() driver.CloudFacts           { return c.facts }
-func (c *cannedCloud) Trouble() CloudTrouble              { return c.trouble }
+func (c *cannedCloud) Trouble() derived.CloudTrouble      { return c.trouble }
 func (c *cannedCloud) Follow(hash string)                 { c.followed = append(c.followed, hash) }
 func (c *cannedCloud) Changed() <-chan event.GenericEvent { return nil }
 
@@ -49,7 +49,7 @@ func cloudedTrip(t *testing.T, asked *cannedCloud, objects ...client.Object) *tr
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 	cr.Spec.ManagementState = operatorv1.Managed
 	s := newTrip(t, disabling(), append(objects, cr, infrastructure())...)
-	s.Cloud = asked
+	s.Derived.Cloud = asked
 	return s
 }
 
@@ -68,12 +68,12 @@ func (s *trip) reconcile(t *testing.T) map[string]string {
 // A cloud that does not answer is not one that lacks something.
 func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) {
 	const message = "OpenStack: log in: no connection. The last answer is of 2026-11-01T11:00:00Z"
-	trouble := func(since time.Duration) CloudTrouble {
-		return CloudTrouble{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
+	trouble := func(since time.Duration) derived.CloudTrouble {
+		return derived.CloudTrouble{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
 	}
 	for name, tc := range map[string]struct {
 		facts   driver.CloudFacts
-		trouble CloudTrouble
+		trouble derived.CloudTrouble
 		cloud   string
 		// disabled and degraded are the conditions of the driver.
 		disabled, degraded string
@@ -110,11 +110,11 @@ func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) 
 func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
 	c, now := clocked()
 	c.driver = disabling()
-	if _, again := c.cloudCondition(CloudTrouble{Reason: "CloudFailed", Since: *now}); again != 2*time.Minute {
+	if _, again := c.cloudCondition(derived.CloudTrouble{Reason: "CloudFailed", Since: *now}); again != 2*time.Minute {
 		t.Errorf("again in %s", again)
 	}
 	*now = now.Add(2 * time.Minute)
-	if condition, again := c.cloudCondition(CloudTrouble{Reason: "CloudFailed", Since: began}); again != 0 || condition.Status != operatorv1.ConditionTrue {
+	if condition, again := c.cloudCondition(derived.CloudTrouble{Reason: "CloudFailed", Since: began}); again != 0 || condition.Status != operatorv1.ConditionTrue {
 		t.Errorf("again in %s, %v", again, condition)
 	}
 }
@@ -123,7 +123,7 @@ func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
 func TestACloudThatSaysTheSameCausesNoWrite(t *testing.T) {
 	asked := &cannedCloud{
 		facts:   driver.CloudFacts{Known: true, NoService: true},
-		trouble: CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500", Since: began.Add(-time.Hour)},
+		trouble: derived.CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500", Since: began.Add(-time.Hour)},
 	}
 	s := cloudedTrip(t, asked)
 	s.reconcile(t)
@@ -144,42 +144,10 @@ func TestACloudThatSaysTheSameCausesNoWrite(t *testing.T) {
 	}
 }
 
-func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
-	follow := func(objects ...client.Object) string {
-		asked := &cannedCloud{facts: driver.CloudFacts{Known: true, NoService: true}}
-		cloudedTrip(t, asked, objects...).reconcile(t)
-		if len(asked.followed) != 1 {
-			t.Errorf("followed %d times", len(asked.followed))
-		}
-		return asked.followed[0]
-	}
-	keys := func(content string) client.Object {
-		return secret(nil, map[string][]byte{"clouds.yaml": []byte(content)})
-	}
-	ca := func(content string) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "cloud"}, Data: map[string]string{driver.CloudCAKey: content}}
-	}
-	seen := map[string]string{}
-	for name, objects := range map[string][]client.Object{
-		"no Secret": nil, "a Secret": {keys("a")}, "another Secret": {keys("b")}, "with a CA": {keys("a"), ca("c")}, "with another CA": {keys("a"), ca("d")},
-	} {
-		hash := follow(objects...)
-		if other, found := seen[hash]; found || (hash == "") != (name == "no Secret") {
-			t.Errorf("%s: hash %q, which is also that of %q", name, hash, other)
-		}
-		if seen[hash] = name; follow(objects...) != hash {
-			t.Errorf("%s: another hash each time", name)
-		}
-	}
-	if got := follow(ca("c")); got != "" {
-		t.Errorf("a CA without a Secret: %q", got)
-	}
-}
-
 func TestWithoutAClusterCSIDriverNobodyIsAsked(t *testing.T) {
 	asked := &cannedCloud{}
 	s := newTrip(t, disabling(), infrastructure())
-	s.Cloud = asked
+	s.Derived.Cloud = asked
 	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package clustercsidriver
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // clouded is a driver with a class for each share type; the class has the name of the type.
@@ -87,7 +85,7 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTrip(t, clouded(), append(tc.objects, typed("gold"), theirs.DeepCopy(), infrastructure(), ours(deployment()), ours(daemonSet()))...)
 			if tc.facts != nil {
-				s.Cloud = &cannedCloud{facts: tc.facts()}
+				s.Derived.Cloud = &cannedCloud{facts: tc.facts()}
 			}
 			cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName, UID: "cr-1"}}
 			cr.Spec.StorageClassState = tc.state
@@ -117,16 +115,6 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 	}
 }
 
-func TestVolumesThatCannotBeListedKeepTheirClass(t *testing.T) {
-	s := newTrip(t, clouded(), typed("gold"), infrastructure())
-	s.Cloud = &cannedCloud{facts: driver.CloudFacts{Known: true, Repeated: true}}
-	s.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
-	_, _, err := s.config(t.Context(), &operatorv1.ClusterCSIDriver{}, live{}, migration.State{})
-	if err == nil || !strings.Contains(err.Error(), "list the PersistentVolumes of StorageClasses [gold]: no route") {
-		t.Error(err)
-	}
-}
-
 // Before the cloud has answered, nobody knows whether it has what the driver is for. What is there is kept up all the same.
 func TestNothingIsInstalledBeforeTheCloudHasAnswered(t *testing.T) {
 	d := clouded()
@@ -140,7 +128,7 @@ func TestNothingIsInstalledBeforeTheCloudHasAnswered(t *testing.T) {
 	cr.Spec.ManagementState = operatorv1.Managed
 	reconcile := func(facts driver.CloudFacts, objects ...client.Object) (int, map[string]string) {
 		s := newTrip(t, d, append(objects, cr.DeepCopy(), infrastructure())...)
-		s.Cloud = &cannedCloud{facts: facts}
+		s.Derived.Cloud = &cannedCloud{facts: facts}
 		if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 			t.Fatal(err)
 		}
@@ -159,70 +147,5 @@ func TestNothingIsInstalledBeforeTheCloudHasAnswered(t *testing.T) {
 	}
 	if sent, said = reconcile(driver.CloudFacts{}, ours(daemonSet())); sent < 5 || strings.Contains(said["Progressing"], waiting) {
 		t.Errorf("one that is there: %d writes; it says %q", sent, said["Progressing"])
-	}
-}
-
-// facing is a driver whose Secret says what the cloud says, or else what it said before.
-func facing() driver.Driver {
-	d := deriving()
-	d.Derived.FromCloud = true
-	d.Derived.Build = func(inputs driver.DerivedInputs) (map[string][]byte, error) {
-		zones := strings.Join(inputs.Cloud.ComputeZones, " ")
-		if !inputs.Cloud.Known {
-			if inputs.Previous == nil {
-				return nil, driver.ErrCloudUnknown
-			}
-			zones = string(inputs.Previous["zones"])
-		}
-		return map[string][]byte{"conf": []byte(inputs.ConfigMaps["cloud"]["cloud"]), "zones": []byte(zones)}, nil
-	}
-	return d
-}
-
-// An operator that starts while the cloud is away goes on with what the cloud said, and follows all else.
-func TestADerivedSecretFollowsTheLastAnswerOfTheCloud(t *testing.T) {
-	known := driver.CloudFacts{Known: true, ComputeZones: []string{"a"}}
-	derive := func(facts driver.CloudFacts, objects ...client.Object) derived {
-		t.Helper()
-		s := newTrip(t, facing(), objects...)
-		found := seen{live: live{secrets: map[string]foundSecret{}}}
-		keys, err := s.secret(t.Context(), "disk-keys")
-		if err != nil {
-			t.Fatal(err)
-		}
-		found.live.secrets["disk-keys"] = keys
-		found.config.Cloud = facts
-		made, err := s.derive(t.Context(), found.live, facts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made
-	}
-	if made := derive(driver.CloudFacts{}, cloudConfig("c"), diskKeys(plain)); made.secret != nil || made.problem != "" || !strings.Contains(made.waits, "cloud") {
-		t.Errorf("before the first answer: %+v", made)
-	}
-	made := derive(known, cloudConfig("c"), diskKeys(plain))
-	if made.secret == nil || string(made.secret.Data["zones"]) != "a" {
-		t.Fatalf("with an answer: %+v", made)
-	}
-	current := made.secret.DeepCopy()
-	current.ManagedFields = ours(&corev1.Secret{}).ManagedFields
-	hashed := func(facts driver.CloudFacts) derived {
-		return derive(facts, cloudConfig("c"), diskKeys(plain), current.DeepCopy())
-	}
-	if again := hashed(driver.CloudFacts{}); again.secret != nil || again.hash == "" {
-		t.Errorf("while the cloud is away: %+v", again)
-	}
-	repeated := known
-	repeated.Repeated = true
-	if again := hashed(repeated); again.secret != nil {
-		t.Errorf("the same answer once more: %+v", again)
-	}
-	if again := hashed(driver.CloudFacts{Known: true, ComputeZones: []string{"b"}}); again.secret == nil || string(again.secret.Data["zones"]) != "b" {
-		t.Errorf("another answer: %+v", again)
-	}
-	if away := derive(driver.CloudFacts{}, cloudConfig("d"), diskKeys(plain), current.DeepCopy()); away.secret == nil ||
-		string(away.secret.Data["conf"]) != "d" || string(away.secret.Data["zones"]) != "a" {
-		t.Errorf("another configuration while the cloud is away: %+v", away)
 	}
 }

@@ -142,7 +142,7 @@ func TestCredentialsThatAreMadeAnewStayAvailableForTwoMinutes(t *testing.T) {
 	cr, result := healthy()
 	before, _, _ := c.conditions(cr, result)
 	cr.Status.Conditions = before
-	delete(result.seen.live.secrets, "disk-keys")
+	delete(result.seen.live.credentials.Secrets, "disk-keys")
 	const missing = "mint mode: Secret storage-system/disk-keys has gone, waiting for the cloud-credential-operator to make it again"
 	all, _, again := c.conditions(cr, result)
 	if found := texts(all); found["KeysAvailable"] != "True SecretMissing: "+missing || found["KeysProgressing"] != "True SecretMissing: "+missing {
@@ -160,8 +160,8 @@ func TestCredentialsThatAreMadeAnewStayAvailableForTwoMinutes(t *testing.T) {
 func TestCredentialsThatWereNeverThereAreNotAvailable(t *testing.T) {
 	c, _ := clocked()
 	cr, result := healthy()
-	result.seen.live.secrets = nil
-	result.seen.live.requests = map[string]*cloudcredentialv1.CredentialsRequest{}
+	result.seen.live.credentials.Secrets = nil
+	result.seen.live.credentials.Requests = map[string]*cloudcredentialv1.CredentialsRequest{}
 	all, _, _ := c.conditions(cr, result)
 	if got := texts(all)["KeysAvailable"]; got[:5] != "False" {
 		t.Error(got)

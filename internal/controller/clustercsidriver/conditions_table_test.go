@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -187,8 +188,8 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 		}},
 		"a predecessor is in the way": {did(func(o *outcome) {
 			o.seen.migration.Blocker, o.seen.holds = "stop it", driver.Holds{driver.Controller: "stop it", driver.Node: "stop it"}
-			o.seen.live, o.changes = live{requests: o.seen.live.requests}, nil
-			delete(o.seen.live.requests, "disk-request")
+			o.seen.live, o.changes = live{credentials: credential.Found{Requests: o.seen.live.credentials.Requests}}, nil
+			delete(o.seen.live.credentials.Requests, "disk-request")
 		}), map[string]string{
 			"Available":             "False Multiple: Keys: nothing is asked for before the driver is applied\nController: stop it\nNodes: stop it",
 			"ControllerAvailable":   "False Waiting: stop it",

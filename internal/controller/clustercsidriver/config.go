@@ -3,13 +3,16 @@ package clustercsidriver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -23,11 +26,11 @@ func (r *Reconciler) config(
 ) (driver.Config, []string, error) {
 	cfg := driver.Config{
 		Namespace: r.Namespace,
-		Images:    r.Environment.Images,
-		RoleARNs:  r.Environment.RoleARNs,
-		Settings:  r.Migration.Settings(r.Environment.Settings, cr, state.Inherited),
+		Images:    r.Images,
+		RoleARNs:  r.RoleARNs,
+		Settings:  r.Migration.Settings(r.Settings, cr, state.Inherited),
 		Migrating: len(state.Old) > 0,
-		FIPS:      r.Environment.FIPS,
+		FIPS:      r.FIPS,
 		Kinds:     r.Kinds,
 		Spec:      cr.Spec,
 	}
@@ -36,7 +39,7 @@ func (r *Reconciler) config(
 		return cfg, nil, err
 	}
 	cfg.CredentialsMode, cfg.Proxy, cfg.TLS = cluster.CredentialsMode, cluster.Proxy, cluster.TLS.Profile
-	cfg.Minting = r.minting(cfg.CredentialsMode, live)
+	cfg.Minting = live.credentials.Minting(r.Driver, cfg)
 	cfg.FeatureGates = r.featureGates(cluster.FeatureGate)
 	if err := r.infrastructure(cluster.Infrastructure, &cfg); err != nil {
 		return cfg, nil, err
@@ -44,13 +47,13 @@ func (r *Reconciler) config(
 	if cfg.Classes, err = r.classes(ctx); err != nil {
 		return cfg, nil, err
 	}
-	if cfg.Cloud, err = r.cloudFacts(ctx, live); err != nil {
+	if cfg.Cloud, err = r.Derived.Facts(ctx, live.credentials); err != nil {
 		return cfg, nil, err
 	}
-	if cfg.ClassesInUse, err = r.classesInUse(ctx, cfg); err != nil {
+	if cfg.ClassesInUse, err = r.Derived.ClassesInUse(ctx, cfg); err != nil {
 		return cfg, nil, err
 	}
-	cloudCA, notPEM, err := r.cloudCA(ctx)
+	cloudCA, notPEM, err := r.Derived.CA(ctx)
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -148,4 +151,19 @@ func (r *Reconciler) keptClass(ctx context.Context) ([]driver.Class, error) {
 	default:
 		return []driver.Class{{Kind: "StorageClass", Name: class.Name}}, nil
 	}
+}
+
+// addCloudClasses makes the StorageClasses of Driver.CloudClasses that are there a part of the inventory: nobody knows their names before.
+func (r *Reconciler) addCloudClasses(classes []driver.Class) {
+	if r.Driver.CloudClasses == nil {
+		return
+	}
+	kind := schema.GroupKind{Group: storagev1.GroupName, Kind: "StorageClass"}
+	inventory := slices.DeleteFunc(slices.Clone(r.applier.Inventory), func(subject apply.Subject) bool { return subject.GroupKind() == kind })
+	for _, name := range r.Driver.Made(classes) {
+		inventory = append(inventory, apply.Subject{
+			GroupVersionKind: storagev1.SchemeGroupVersion.WithKind(kind.Kind), ObjectKey: client.ObjectKey{Name: name},
+		})
+	}
+	r.applier.Inventory = inventory
 }

@@ -53,7 +53,7 @@ func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
 		"no OpenShift": {unserved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Kinds: allKinds()}
+			r := &Reconciler{Environment: Environment{Kinds: allKinds()}}
 			if tc.unserved {
 				r.Kinds = nil
 			}
@@ -127,8 +127,8 @@ func TestConfigHoldsAllThatRenderingDependsOn(t *testing.T) {
 	credential := &operatorv1.CloudCredential{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	credential.Spec.CredentialsMode = operatorv1.CloudCredentialsModeManual
 	trip := newTrip(t, disk(), infrastructure(), proxy, credential)
-	trip.Environment.FIPS, trip.Environment.RoleARNs = true, map[string]string{"ROLEARN": "arn"}
-	trip.Environment.Settings = map[string]string{"SETTING": "value"}
+	trip.FIPS, trip.RoleARNs = true, map[string]string{"ROLEARN": "arn"}
+	trip.Settings = map[string]string{"SETTING": "value"}
 	cr, _ := healthy()
 	cr.Spec.LogLevel = operatorv1.Debug
 	cfg, problems, err := trip.config(t.Context(), cr, live{}, migration.State{})
@@ -136,7 +136,7 @@ func TestConfigHoldsAllThatRenderingDependsOn(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	want := driver.Config{
-		Namespace: here, Images: trip.Environment.Images, RoleARNs: map[string]string{"ROLEARN": "arn"}, Settings: map[string]string{"SETTING": "value"},
+		Namespace: here, Images: trip.Images, RoleARNs: map[string]string{"ROLEARN": "arn"}, Settings: map[string]string{"SETTING": "value"},
 		FIPS: true, Kinds: allKinds(), Spec: cr.Spec, CredentialsMode: operatorv1.CloudCredentialsModeManual,
 		Proxy: proxy.Status, TLS: openshift.IntermediateTLS(), ServingCertificates: true, InfrastructureID: "cluster-x1",
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode, InfrastructureTopology: configv1.SingleReplicaTopologyMode,

@@ -14,10 +14,10 @@ import (
 func (r *Reconciler) leaveTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
 	r.forget()
 	key := string(cr.UID) + string(older.UID)
-	if r.memory.leftTo == key {
+	if r.leftTo == key {
 		return
 	}
-	r.memory.leftTo = key
+	r.leftTo = key
 	message := fmt.Sprintf("Deployment %s/%s, a copy of this operator that was installed before, operates driver %s. The copy in namespace %s "+
 		"waits for its end: uninstall one of them", older.Namespace, older.Name, r.Driver.Name, r.Namespace)
 	ctrl.LoggerFrom(ctx).Info(message)

@@ -17,8 +17,8 @@ func (r *Reconciler) featureGates(cluster *configv1.FeatureGate) map[string]bool
 	}
 	found := map[string]bool{}
 	for _, gate := range r.Driver.FeatureGates {
-		on, listed := listedGate(releases, r.Environment.Version, configv1.FeatureGateName(gate.Name))
-		found[gate.Name] = on || (!listed && r.Environment.KubernetesMinor >= gate.OnSince)
+		on, listed := listedGate(releases, r.Version, configv1.FeatureGateName(gate.Name))
+		found[gate.Name] = on || (!listed && r.KubernetesMinor >= gate.OnSince)
 	}
 	return found
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -144,11 +146,13 @@ func healthy() (*operatorv1.ClusterCSIDriver, outcome) {
 	found := seen{
 		live: live{
 			deployment: deployment(), daemonSet: daemonSet(), unready: map[driver.Workload][]string{},
-			requests: map[string]*cloudcredentialv1.CredentialsRequest{
-				"disk-request": request("disk-request"), "disk-node-request": request("disk-node-request"),
-			},
-			secrets: map[string]foundSecret{
-				"disk-keys": {hash: "a", keys: []string{"credentials"}}, "disk-node-keys": {hash: "b", keys: []string{"credentials"}},
+			credentials: credential.Found{
+				Requests: map[string]*cloudcredentialv1.CredentialsRequest{
+					"disk-request": request("disk-request"), "disk-node-request": request("disk-node-request"),
+				},
+				Secrets: map[string]credential.Secret{
+					"disk-keys": {Hash: "a", Keys: []string{"credentials"}}, "disk-node-keys": {Hash: "b", Keys: []string{"credentials"}},
+				},
 			},
 		},
 		config: driver.Config{Namespace: here, Kinds: allKinds(), CredentialsMode: operatorv1.CloudCredentialsModeMint},
@@ -208,21 +212,23 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 	made := &trip{cluster: newCluster(t, objects...), events: &canned.Events{}, now: began, registry: prometheus.NewRegistry()}
 	clock := func() time.Time { return made.now }
 	made.Reconciler = &Reconciler{
-		Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Kinds: allKinds(), Events: made.events, Now: clock,
-		Environment: Environment{Images: map[string]string{}, Version: "1.2.3"},
+		Client: made.cluster, Live: made.cluster, Driver: d, Events: made.events, Now: clock,
+		Environment: Environment{Namespace: here, Kinds: allKinds(), Images: map[string]string{}, Version: "1.2.3"},
 		Process:     Process{SetLogLevel: func(operatorv1.LogLevel) {}},
-		Secrets:     map[string]cache.Cache{},
+		Credentials: &credential.Source{Client: made.cluster, Driver: d, Namespace: here, Secrets: map[string]cache.Cache{}},
+		Derived:     &derived.Source{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Version: "1.2.3"},
 		Migration: &migration.Migration{
 			Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Events: made.events, Now: clock,
 		},
 		Nodes:   &nodes.Updater{Client: made.cluster, Live: made.cluster, Driver: d.Name, Now: clock},
 		Pending: &pending.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
 	}
+	made.Credentials.Kinds, made.Derived.Kinds = made.Kinds, made.Kinds
 	for _, credentials := range d.Credentials {
-		made.Secrets[credentials.Secret] = secretCache{secrets: made.cluster}
+		made.Credentials.Secrets[credentials.Secret] = secretCache{secrets: made.cluster}
 	}
 	for _, variable := range d.Images() {
-		made.Environment.Images[variable] = "image"
+		made.Images[variable] = "image"
 	}
 	if err := made.prepareApplier(); err != nil {
 		t.Fatal(err)
@@ -297,8 +303,8 @@ func bundle(content string) *corev1.ConfigMap {
 	}
 }
 
-func secret(annotations map[string]string, data map[string][]byte) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-keys", Annotations: annotations}, Data: data}
+func secret(data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "disk-keys"}, Data: data}
 }
 
 // driverPod is one of a workload; reason says why it is not ready, if it is not.

@@ -1,8 +1,11 @@
 package clustercsidriver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,36 +14,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// longestWait is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
-// it, the pods would be started twice.
-const longestWait = 2 * time.Minute
-
 // inputs fills in the hashes of what pods read when they start. What is gone for the moment, because the cluster makes it
 // anew for instance, counts as unchanged: pods run on with what they have read. It also fills in which workloads are held,
 // and when to look again.
 func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
-	cfg, before := &found.config, found.live.inputsOf()
+	cfg, before, has := &found.config, found.live.inputsOf(), found.live.credentials
 	found.holds = driver.Holds{}
 	cfg.DependencyHashes = map[driver.Workload]map[string]string{driver.Controller: {}, driver.Node: {}}
-	if err := r.addDerived(ctx, found); err != nil {
+	if err := r.addDerived(ctx, found, before); err != nil {
 		return err
 	}
 	for _, credentials := range r.Driver.Credentials {
 		if credentials.Workload == "" {
 			continue
 		}
-		hash := lastingSecret(*cfg, credentials, found.live.secrets[credentials.Secret], before[credentials.Workload][credentials.Secret])
-		if hash != "" {
+		if hash := has.Lasting(*cfg, credentials, before[credentials.Workload][credentials.Secret]); hash != "" {
 			cfg.DependencyHashes[credentials.Workload][credentials.Secret] = hash
 			continue
 		}
-		if message, wait := r.waitForSecret(*cfg, credentials, found.live); message != "" {
+		if message, wait := has.Wait(r.Driver, *cfg, credentials, r.Now()); message != "" {
 			found.holds[credentials.Workload] = message
 			found.again = status.MinRequeue(found.again, wait)
 		}
@@ -69,44 +67,52 @@ func (r *Reconciler) inputs(ctx context.Context, found *seen) error {
 	return nil
 }
 
-// lastingSecret is the hash of a Secret, or the one before while it is gone for the moment.
-func lastingSecret(cfg driver.Config, credentials driver.Credentials, found foundSecret, before string) string {
-	switch {
-	case credentials.Optional && !cfg.Requests(credentials) && found.request == cloudcredentialv1.Namespace+"/"+credentials.Request:
-		// It goes with its request, for good.
-		return ""
-	case credentials.Optional && found.passedThrough:
-		return ""
-	case found.hash == "" || !credentials.Usable(found.keys):
-		// A Secret may be made in several steps.
-		return before
-	default:
-		return found.hash
+// addDerived fills in what pods are to read of the Secret of Driver.Derived, and which of them wait for it. Before are the hashes of what they
+// have.
+func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[driver.Workload]map[string]string) error {
+	if r.Driver.Derived == nil {
+		return nil
 	}
+	last := ""
+	for _, workload := range r.Driver.Derived.Workloads {
+		last = cmp.Or(last, before[workload][r.Driver.Derived.Name])
+	}
+	var err error
+	if found.derived, err = r.Derived.Secret(ctx, found.live.credentials, found.config.Cloud, last); err != nil {
+		return err
+	}
+	if problem := found.derived.Problem; problem != "" {
+		if found.derived.Hash != "" {
+			problem += "; the driver goes on with its previous configuration"
+		}
+		found.problems = append(slices.Clone(found.problems), problem)
+	}
+	for _, workload := range r.Driver.Derived.Workloads {
+		switch {
+		case found.derived.Hash != "":
+			found.config.DependencyHashes[workload][r.Driver.Derived.Name] = found.derived.Hash
+		case found.holds[workload] == "":
+			found.holds[workload] = cmp.Or(found.derived.Problem, "waiting for "+found.derived.Waits)
+		}
+	}
+	return nil
 }
 
-// waitForSecret says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
-func (r *Reconciler) waitForSecret(cfg driver.Config, credentials driver.Credentials, live live) (string, time.Duration) {
-	message := fmt.Sprintf("waiting for Secret %s/%s", r.Namespace, credentials.Secret)
-	switch {
-	case !credentials.Optional:
-		// The pods would not start without it.
-		return message, 0
-	case !cfg.Requests(credentials):
-		return r.waitForMinting(cfg, live)
+// setDerived applies the Secret of Driver.Derived. Where that fails, the workloads that mount it wait: their pods would start with the content
+// before, and nobody would restart them.
+func (r *Reconciler) setDerived(ctx context.Context, seen seen) (apply.ChangeSet, driver.Holds) {
+	if seen.derived.Object == nil {
+		return nil, seen.holds
 	}
-	return r.waitForRequest(live.requests[credentials.Request], message)
-}
-
-// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over.
-func (r *Reconciler) waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string) (string, time.Duration) {
-	if request == nil {
-		return message, longestWait
+	changes := r.applier.Set(ctx, []client.Object{seen.derived.Object})
+	if len(changes.With(apply.Failed, apply.Terminating)) == 0 {
+		return changes, seen.holds
 	}
-	if wait := r.restOfWait(request); wait > 0 {
-		return message, wait
+	holds := maps.Clone(seen.holds)
+	for _, workload := range r.Driver.Derived.Workloads {
+		holds[workload] = changes[0].Subject.String() + " can't be applied"
 	}
-	return "", 0
+	return changes, holds
 }
 
 // trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.
@@ -119,7 +125,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 	name := r.Driver.TrustedCABundle()
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, bundle)
 	if apierrors.IsNotFound(err) {
-		return "", longestWait, nil
+		return "", credential.LongestWait, nil
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("read ConfigMap %s: %w", name, err)
@@ -127,13 +133,7 @@ func (r *Reconciler) trustedCA(ctx context.Context) (string, time.Duration, erro
 	if content := bundle.Data[driver.TrustedCAKey]; content != "" {
 		return apply.Digest(content), 0, nil
 	}
-	return "", r.restOfWait(bundle), nil
-}
-
-// restOfWait is the rest of longestWait since an object was made.
-func (r *Reconciler) restOfWait(object client.Object) time.Duration {
-	// Clocks may differ.
-	return min(longestWait, max(0, longestWait-r.Now().Sub(object.GetCreationTimestamp().Time)))
+	return "", credential.RestOfWait(bundle, r.Now()), nil
 }
 
 // inputsIn are the hashes among the annotations of a pod template.

@@ -7,11 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
@@ -59,7 +58,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 		},
 		"all has gone for the moment": {
 			func(found *seen, _ *trip) {
-				found.live.secrets = nil
+				found.live.credentials.Secrets = nil
 				found.live.deployment.Spec.Template.Annotations = map[string]string{
 					driver.DependencyHashAnnotation + "disk-keys": "x", driver.DependencyHashAnnotation + trusted: "y", "other": "z",
 				}
@@ -71,13 +70,13 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 			driver.Holds{}, 0,
 		},
 		"no Secret of the controller": {
-			func(found *seen, _ *trip) { delete(found.live.secrets, "disk-keys") }, []client.Object{bundle("certificates")},
+			func(found *seen, _ *trip) { delete(found.live.credentials.Secrets, "disk-keys") }, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {trusted: certificates}, driver.Node: {"disk-node-keys": "b", trusted: certificates}},
 			driver.Holds{driver.Controller: waitForKeys}, 0,
 		},
 		"a Secret that is of no use yet": {
 			func(found *seen, _ *trip) {
-				found.live.secrets["disk-keys"] = foundSecret{hash: "c", keys: []string{"id"}}
+				found.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "c", Keys: []string{"id"}}
 			},
 			[]client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {trusted: certificates}, driver.Node: {"disk-node-keys": "b", trusted: certificates}},
@@ -85,7 +84,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 		},
 		"no optional Secret, for as long as it may come": {
 			func(found *seen, s *trip) {
-				delete(found.live.secrets, "disk-node-keys")
+				delete(found.live.credentials.Secrets, "disk-node-keys")
 				s.now = began.Add(time.Minute)
 			}, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {"disk-keys": "a", trusted: certificates}, driver.Node: {trusted: certificates}},
@@ -93,15 +92,15 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 		},
 		"no optional Secret, nor its request yet": {
 			func(found *seen, _ *trip) {
-				delete(found.live.secrets, "disk-node-keys")
-				delete(found.live.requests, "disk-node-request")
+				delete(found.live.credentials.Secrets, "disk-node-keys")
+				delete(found.live.credentials.Requests, "disk-node-request")
 			}, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {"disk-keys": "a", trusted: certificates}, driver.Node: {trusted: certificates}},
 			driver.Holds{driver.Node: waitForNodes}, 2 * time.Minute,
 		},
 		"no optional Secret for long": {
 			func(found *seen, s *trip) {
-				delete(found.live.secrets, "disk-node-keys")
+				delete(found.live.credentials.Secrets, "disk-node-keys")
 				s.now = began.Add(time.Hour)
 			}, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {"disk-keys": "a", trusted: certificates}, driver.Node: {trusted: certificates}},
@@ -109,7 +108,7 @@ func TestWorkloadsWaitForWhatTheirPodsRead(t *testing.T) {
 		},
 		"it is not known yet whether there will be optional keys": {
 			func(found *seen, _ *trip) {
-				found.live.secrets = nil
+				found.live.credentials.Secrets = nil
 				found.config.CredentialsMode = operatorv1.CloudCredentialsModeDefault
 			}, []client.Object{bundle("certificates")},
 			map[driver.Workload]map[string]string{driver.Controller: {trusted: certificates}, driver.Node: {trusted: certificates}},
@@ -149,49 +148,5 @@ func TestABundleThatCantBeReadIsAnError(t *testing.T) {
 	_, result := healthy()
 	if err := trip.inputs(t.Context(), &result.seen); err == nil || err.Error() != "read ConfigMap disk-trusted-ca-bundle: no route" {
 		t.Error(err)
-	}
-}
-
-// Clocks may differ: what was made in the future is not waited for any longer.
-func TestNobodyWaitsLongerThanTwoMinutes(t *testing.T) {
-	trip := newTrip(t, disk())
-	for age, want := range map[time.Duration]time.Duration{
-		-time.Hour: 2 * time.Minute, 0: 2 * time.Minute, time.Minute: time.Minute, 2 * time.Minute: 0, time.Hour: 0,
-	} {
-		one := bundle("")
-		one.CreationTimestamp = metav1.NewTime(began.Add(-age))
-		if got := trip.restOfWait(one); got != want {
-			t.Errorf("made %s ago: %s, want %s", age, got, want)
-		}
-	}
-}
-
-func TestWhichHashOfASecretCounts(t *testing.T) {
-	credentials := disk().Credentials
-	minting := driver.Config{Kinds: allKinds(), CredentialsMode: operatorv1.CloudCredentialsModeMint}
-	passing := driver.Config{Kinds: allKinds(), CredentialsMode: operatorv1.CloudCredentialsModePassthrough}
-	keys := []string{"credentials"}
-	ofRequest := cloudcredentialv1.Namespace + "/disk-node-request"
-	for name, tc := range map[string]struct {
-		cfg         driver.Config
-		credentials driver.Credentials
-		found       foundSecret
-		want        string
-	}{
-		"its own":                                       {minting, credentials[0], foundSecret{hash: "new", keys: keys}, "new"},
-		"the one before, while it is gone":              {minting, credentials[0], foundSecret{}, "before"},
-		"the one before, while it is made":              {minting, credentials[0], foundSecret{hash: "new", keys: []string{"id"}}, "before"},
-		"an optional one":                               {minting, credentials[1], foundSecret{hash: "new", keys: keys, request: ofRequest}, "new"},
-		"an optional one that goes with its request":    {passing, credentials[1], foundSecret{hash: "new", keys: keys, request: ofRequest}, ""},
-		"an optional one that somebody has made":        {passing, credentials[1], foundSecret{hash: "new", keys: keys}, "new"},
-		"an optional one of another request":            {passing, credentials[1], foundSecret{hash: "new", keys: keys, request: "other/request"}, "new"},
-		"an optional one with the cluster's own keys":   {minting, credentials[1], foundSecret{hash: "new", keys: keys, passedThrough: true}, ""},
-		"one of the controller with the cluster's keys": {minting, credentials[0], foundSecret{hash: "new", keys: keys, passedThrough: true}, "new"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := lastingSecret(tc.cfg, tc.credentials, tc.found, "before"); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
-			}
-		})
 	}
 }

@@ -14,11 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
+
+// classInterval is how soon to look again whether the last PersistentVolume has gone of a StorageClass that the cloud speaks against. They are
+// not watched.
+const classInterval = 30 * time.Minute
 
 // seen is what a reconcile has read, each object once.
 type seen struct {
@@ -31,10 +36,10 @@ type seen struct {
 	// undecided means that the cloud has not said yet whether there is; nothing is applied before it does.
 	undecided bool
 	// trouble is why the cloud does not answer.
-	trouble CloudTrouble
+	trouble derived.CloudTrouble
 	// holds say which workload is not applied for the moment, and why.
 	holds   driver.Holds
-	derived derived
+	derived derived.Secret
 	// pending says which PVCs wait for what nobody else names.
 	pending   string
 	migration migration.State
@@ -49,16 +54,14 @@ type live struct {
 	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
 	predecessors bool
 	// pods tells which workload has any, whoever has made it; unready are those that are not ready, with the reason.
-	pods    map[driver.Workload]bool
-	unready map[driver.Workload][]string
-	// requests are all CredentialsRequests, by name, and secrets the Secrets of the driver that exist.
-	requests map[string]*cloudcredentialv1.CredentialsRequest
-	secrets  map[string]foundSecret
+	pods        map[driver.Workload]bool
+	unready     map[driver.Workload][]string
+	credentials credential.Found
 }
 
 // observe reads what rendering, migrating and reporting depend on.
 func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) (seen, error) {
-	found := seen{live: live, trouble: r.cloudTrouble()}
+	found := seen{live: live, trouble: r.Derived.Trouble()}
 	var failure, err error
 	found.migration, failure = r.Migration.Observe(ctx, cr, live.daemonSet)
 	found.config, found.problems, err = r.config(ctx, cr, live, found.migration)
@@ -97,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 
 // look reads what the report needs, and no more.
 func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
-	found := seen{live: live, trouble: r.cloudTrouble()}
+	found := seen{live: live, trouble: r.Derived.Trouble()}
 	var err error
 	found.config, found.problems, err = r.config(ctx, cr, live, migration.State{})
 	return found.outcome(errors.Join(err, r.addPredecessors(ctx, cr, &found)))
@@ -105,12 +108,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 
 // readLive reads what there is of the driver, all from the cache.
 func (r *Reconciler) readLive(ctx context.Context) (live, error) {
-	found := live{
-		pods:     map[driver.Workload]bool{},
-		unready:  map[driver.Workload][]string{},
-		requests: map[string]*cloudcredentialv1.CredentialsRequest{},
-		secrets:  map[string]foundSecret{},
-	}
+	found := live{pods: map[driver.Workload]bool{}, unready: map[driver.Workload][]string{}}
 	if err := r.readWorkloads(ctx, &found); err != nil {
 		return found, err
 	}
@@ -122,26 +120,9 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)
 	}
-	for _, credentials := range r.Driver.Credentials {
-		secret, err := r.secret(ctx, credentials.Secret)
-		if err != nil {
-			return found, err
-		}
-		if secret.hash != "" {
-			found.secrets[credentials.Secret] = secret
-		}
-	}
-	if !r.Kinds[driver.CredentialsRequestKind()] {
-		return found, nil
-	}
-	requests := &cloudcredentialv1.CredentialsRequestList{}
-	if err := r.Client.List(ctx, requests); err != nil {
-		return found, fmt.Errorf("list CredentialsRequests: %w", err)
-	}
-	for i := range requests.Items {
-		found.requests[requests.Items[i].Name] = &requests.Items[i]
-	}
-	return found, nil
+	var err error
+	found.credentials, err = r.Credentials.Read(ctx)
+	return found, err
 }
 
 // addPredecessors fills in workloads of a predecessor that the cache does not show, and that go on serving while ours are held or while

@@ -24,7 +24,7 @@ func TestWhatThereIsOfTheDriver(t *testing.T) {
 	objects := []client.Object{
 		ours(deployment()), ours(daemonSet()), elsewhere, driverPod("disk-controller", "n1", "Evicted"), driverPod("disk-node", "n1", ""),
 		driverPod("disk-node", "n2", "Evicted"), driverPod("other", "n1", "Evicted"), request("disk-request"), request("other"),
-		secret(nil, map[string][]byte{"credentials": []byte("x")}),
+		secret(map[string][]byte{"credentials": []byte("x")}),
 	}
 	trip := newTrip(t, disk(), objects...)
 	found, err := trip.readLive(t.Context())
@@ -38,15 +38,15 @@ func TestWhatThereIsOfTheDriver(t *testing.T) {
 	if diff := cmp.Diff(want, found.unready); diff != "" {
 		t.Errorf("pods that are not ready -want +got:\n%s", diff)
 	}
-	if len(found.requests) != 2 || found.requests["disk-request"] == nil || len(found.secrets) != 1 || found.secrets["disk-keys"].hash == "" {
-		t.Errorf("requests %v, secrets %v", found.requests, found.secrets)
+	if len(found.credentials.Requests) != 2 || found.credentials.Requests["disk-request"] == nil || len(found.credentials.Secrets) != 1 || found.credentials.Secrets["disk-keys"].Hash == "" {
+		t.Errorf("requests %v, secrets %v", found.credentials.Requests, found.credentials.Secrets)
 	}
 	delete(trip.Kinds, driver.CredentialsRequestKind())
-	if found, err = trip.readLive(t.Context()); err != nil || len(found.requests) > 0 {
-		t.Errorf("a kind that is not served is read: %v, %v", found.requests, err)
+	if found, err = trip.readLive(t.Context()); err != nil || len(found.credentials.Requests) > 0 {
+		t.Errorf("a kind that is not served is read: %v, %v", found.credentials.Requests, err)
 	}
 	trip = newTrip(t, disk())
-	if found, err = trip.readLive(t.Context()); err != nil || found.deployment != nil || found.daemonSet != nil || len(found.secrets) > 0 {
+	if found, err = trip.readLive(t.Context()); err != nil || found.deployment != nil || found.daemonSet != nil || len(found.credentials.Secrets) > 0 {
 		t.Errorf("where there is nothing: %+v, %v", found, err)
 	}
 }

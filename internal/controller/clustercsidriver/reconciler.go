@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -29,8 +30,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-// Environment is what the operator is started with.
+// Environment is what the operator is started with, and where.
 type Environment struct {
+	// Namespace is where the operator runs and its operands go.
+	Namespace string
+	// Kinds are the optional kinds that the cluster serves.
+	Kinds map[schema.GroupKind]bool
 	// Images, RoleARNs and Settings come from the environment, by the names of the variables.
 	Images, RoleARNs, Settings map[string]string
 	// FIPS means that the nodes run in FIPS mode.
@@ -51,35 +56,29 @@ type Process struct {
 	watchdog status.Watchdog
 }
 
-// Reconciler installs one driver. All fields but the unexported ones are set by cmd.
+// Reconciler installs one driver. All fields but memory are set by cmd.
 type Reconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads from the cluster what is about to be removed: a cache may lag.
 	Client client.Client
 	Live   client.Reader
 	Driver driver.Driver
-	// Namespace is where the operator runs and its operands go.
-	Namespace string
-	// Kinds are the optional kinds that the cluster serves.
-	Kinds map[schema.GroupKind]bool
-	// Secrets read the Secrets of Driver.Credentials, by name, from caches that hold hashes (HashSecret).
-	Secrets     map[string]cache.Cache
-	Environment Environment
-	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
-	Cloud     Cloud
-	Process   Process
-	Migration *migration.Migration
-	Pending   *pending.PVCs
-	Nodes     *nodes.Updater
-	Events    events.EventRecorder
-	Now       func() time.Time
+	Environment
+	Credentials *credential.Source
+	Derived     *derived.Source
+	Process     Process
+	Migration   *migration.Migration
+	Pending     *pending.PVCs
+	Nodes       *nodes.Updater
+	Events      events.EventRecorder
+	Now         func() time.Time
 
-	applier  *apply.Applier
-	reporter *reporter
-	memory   memory
+	memory
 }
 
-// memory is what is known from one reconcile to the next.
+// memory is what is known from one reconcile to the next. The applier remembers our own writes, the reporter what it has said.
 type memory struct {
+	applier  *apply.Applier
+	reporter *reporter
 	// gone is the ClusterCSIDriver that was removed last.
 	gone types.UID
 	// leftTo is the ClusterCSIDriver, and the copy of this operator to which it was left.
@@ -96,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cr == nil || cr.UID == r.memory.gone {
+	if cr == nil || cr.UID == r.gone {
 		r.forget()
 		return ctrl.Result{}, r.Migration.Announce(ctx)
 	}
@@ -109,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.leaveTo(ctx, cr, older)
 		return ctrl.Result{}, nil
 	}
-	r.memory.leftTo = ""
+	r.leftTo = ""
 	r.Process.SetLogLevel(cr.Spec.OperatorLogLevel)
 	live, err := r.readLive(ctx)
 	if err != nil {
@@ -168,31 +167,32 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err := r.updateCR(ctx, cr, seen); err != nil {
 		return seen.outcome(err)
 	}
-	objects, err := r.memory.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
+	objects, err := r.rendered.render(r.Driver, r.Client.Scheme(), seen.config)
 	if err != nil {
 		return seen.outcome(err)
 	}
 	changes := r.set(ctx, seen, objects)
-	if err := r.readWorkloads(ctx, &seen.live); err != nil {
-		changes.Log(ctx)
-		return outcome{seen: seen, changes: changes, err: err}
-	}
-	moved, err := r.Migration.Advance(ctx, seen.migration, changes, seen.holds, seen.live.daemonSet)
-	rolled, failure := r.rollOut(ctx, cr, seen, changes)
-	changes = slices.Concat(changes, moved.Changes, rolled.Changes)
-	changes.Log(ctx)
-	return outcome{seen: seen, changes: changes, moved: moved, rolled: rolled, err: errors.Join(err, failure)}
+	moved, rolled, err := r.advance(ctx, cr, &seen, changes)
+	return outcome{seen: seen, changes: slices.Concat(changes, moved.Changes, rolled.Changes), moved: moved, rolled: rolled, err: err}
 }
 
-// rollOut replaces node pods after a change, for drivers whose mounts go through them. A migration comes first, and replaces both.
-func (r *Reconciler) rollOut(ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen seen, changes apply.ChangeSet) (nodes.Progress, error) {
-	if !r.Driver.MountsInPods || len(seen.migration.Old) > 0 {
-		return nodes.Progress{}, nil
+// advance goes on with node pods: those of a predecessor first, and ours after a change, for drivers whose mounts go through them. A migration
+// replaces both.
+func (r *Reconciler) advance(
+	ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen *seen, changes apply.ChangeSet,
+) (moved migration.Moved, rolled nodes.Progress, err error) {
+	if err := r.readWorkloads(ctx, &seen.live); err != nil {
+		return moved, rolled, err
 	}
-	return r.Nodes.Advance(ctx, nodes.Input{
-		DaemonSet: seen.live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
-		Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet),
-	})
+	var failure error
+	moved, err = r.Migration.Advance(ctx, seen.migration, changes, seen.holds, seen.live.daemonSet)
+	if r.Driver.MountsInPods && len(seen.migration.Old) == 0 {
+		rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
+			DaemonSet: seen.live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
+			Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet),
+		})
+	}
+	return moved, rolled, errors.Join(err, failure)
 }
 
 // updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
@@ -245,11 +245,12 @@ func (r *Reconciler) due(objects []client.Object, cfg driver.Config, holds drive
 
 // finish writes the status and tells the queue what comes next.
 func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result outcome) (ctrl.Result, error) {
+	result.changes.Log(ctx)
 	var again time.Duration
 	var reportErr error
 	if gone := result.removal.removed && cr.DeletionTimestamp != nil && len(cr.Finalizers) == 0; gone {
 		// The cache may go on to show it for a moment.
-		r.memory.gone = cr.UID
+		r.gone = cr.UID
 		r.reporter.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.Driver.Name+" is removed")
 	} else {
 		again, reportErr = r.reporter.report(ctx, cr, result)
@@ -282,14 +283,12 @@ func (r *Reconciler) finish(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 // forget is what is left to do without a ClusterCSIDriver: its life leaves nothing to the next one.
 func (r *Reconciler) forget() {
 	r.Process.SetLogLevel("")
-	if r.Cloud != nil {
-		r.Cloud.Follow("")
-	}
+	r.Derived.Forget()
 	r.reporter.forget()
 	r.Migration.Forget()
 	r.Pending.Forget()
 	r.Nodes.Forget()
-	r.memory.inUse = inUse{}
+	r.inUse = inUse{}
 }
 
 // Alive is a check for the liveness probe.

@@ -159,8 +159,8 @@ func TestAClusterCSIDriverThatHasGoneIsNotReportedOn(t *testing.T) {
 	if _, err := trip.finish(t.Context(), cr, result); err != nil {
 		t.Fatal(err)
 	}
-	if len(trip.cluster.Writes) > 0 || trip.memory.gone != cr.UID {
-		t.Errorf("sent %v, gone is %q", trip.cluster.Sent(), trip.memory.gone)
+	if len(trip.cluster.Writes) > 0 || trip.gone != cr.UID {
+		t.Errorf("sent %v, gone is %q", trip.cluster.Sent(), trip.gone)
 	}
 	if diff := cmp.Diff([]string{"Normal DriverRemoved: driver disk.example.com is removed"}, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -235,13 +235,13 @@ func TestWithoutAClusterCSIDriverNothingIsDone(t *testing.T) {
 			trip := newTrip(t, disk(), objects...)
 			var levels []operatorv1.LogLevel
 			trip.Process.SetLogLevel = func(level operatorv1.LogLevel) { levels = append(levels, level) }
-			trip.memory.gone, trip.memory.inUse.message = cr.UID, "before"
+			trip.gone, trip.inUse.message = cr.UID, "before"
 			result, err := trip.Reconcile(t.Context(), trip.request())
 			if err != nil || result != (ctrl.Result{}) || len(trip.cluster.Writes) > 0 || trip.events.Said != nil {
 				t.Errorf("%+v, %v, sent %v, said %v", result, err, trip.cluster.Sent(), trip.events.Said)
 			}
-			if !slices.Equal(levels, []operatorv1.LogLevel{""}) || trip.memory.inUse.message != "" {
-				t.Errorf("log levels %q, it remembers %q", levels, trip.memory.inUse.message)
+			if !slices.Equal(levels, []operatorv1.LogLevel{""}) || trip.inUse.message != "" {
+				t.Errorf("log levels %q, it remembers %q", levels, trip.inUse.message)
 			}
 			if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
 				t.Errorf("metrics -want +got:\n%s", diff)
@@ -276,7 +276,7 @@ func TestNothingIsAppliedWhileAPredecessorIsInTheWay(t *testing.T) {
 	if result := found.outcome(nil); !result.seen.migration.Blocked() || result.complete() || len(result.changes) > 0 {
 		t.Errorf("outcome %+v", result)
 	}
-	trip.Environment.Images = nil
+	trip.Images = nil
 	if result := trip.apply(t.Context(), cr, live{}); result.err == nil || !errors.Is(result.err, reconcile.TerminalError(nil)) {
 		t.Errorf("what can't be rendered is no terminal error: %v", result.err)
 	}

@@ -51,13 +51,13 @@ func (r *Reconciler) remove(ctx context.Context, cr *operatorv1.ClusterCSIDriver
 		users, err := volume.Users(ctx, r.Live, r.Driver.Name)
 		if err != nil {
 			// As far as is known, the same pods use it.
-			return outcome{seen: found, err: err, removal: removal{inUse: r.memory.inUse.message, blocking: r.memory.inUse.pods}}
+			return outcome{seen: found, err: err, removal: removal{inUse: r.inUse.message, blocking: r.inUse.pods}}
 		}
 		if len(users) > 0 {
 			return r.protect(ctx, cr, live, users)
 		}
 	}
-	r.memory.inUse = inUse{}
+	r.inUse = inUse{}
 	result, err := r.uninstall(ctx, cr)
 	result.seen, result.err = found, err
 	result.removal.removing = !result.removal.removed
@@ -85,7 +85,6 @@ func (r *Reconciler) uninstall(ctx context.Context, cr *operatorv1.ClusterCSIDri
 		if len(left) == 0 {
 			continue
 		}
-		left.Log(ctx)
 		pods, err := r.leaving(ctx)
 		return outcome{
 			changes: left, again: removalInterval,
@@ -196,12 +195,12 @@ func (r *Reconciler) protect(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 		kept = r.look(ctx, cr, live)
 	}
 	// Pods of applications are not watched, so that they cost nothing while no removal waits.
-	patience := r.memory.inUse.patience
+	patience := r.inUse.patience
 	kept.again = status.MinRequeue(kept.again, patience.Pause(r.Now(), strings.Join(pods, " ")))
-	r.memory.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
+	r.inUse = inUse{patience: patience, pods: len(pods), message: fmt.Sprintf("The driver stays until no pod uses its volumes, because pods "+
 		"would hang without it. Pods that do (%d): %s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver all the same",
 		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
-	kept.removal.inUse, kept.removal.blocking = r.memory.inUse.message, r.memory.inUse.pods
+	kept.removal.inUse, kept.removal.blocking = r.inUse.message, r.inUse.pods
 	return kept
 }
 

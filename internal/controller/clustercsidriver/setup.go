@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			}
 		}})
 	}
-	for _, secret := range r.Secrets {
+	for _, secret := range r.Credentials.Secrets {
 		build = build.WatchesRawSource(source.Kind(secret, client.Object(&corev1.Secret{}), r.applier.Wake(r.request())))
 	}
 	for _, predecessor := range r.Migration.Predecessors {
@@ -62,8 +62,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			build = build.WatchesRawSource(events)
 		}
 	}
-	if r.Cloud != nil {
-		build = build.WatchesRawSource(source.Channel(r.Cloud.Changed(), handler.Funcs{
+	if cloud := r.Derived.Cloud; cloud != nil {
+		build = build.WatchesRawSource(source.Channel(cloud.Changed(), handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },
 		}))
 	}
@@ -89,7 +89,7 @@ func (r *Reconciler) prepare() error {
 
 func (r *Reconciler) newReporter(gauges *metrics) *reporter {
 	return &reporter{
-		version: r.Environment.Version, events: r.Events, metrics: gauges, now: r.Now,
+		version: r.Version, events: r.Events, metrics: gauges, now: r.Now,
 		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember},
 		conditioner: conditioner{
 			driver: r.Driver, namespace: r.Namespace, kinds: r.Kinds,
@@ -118,7 +118,8 @@ func (r *Reconciler) prepareApplier() error {
 		}
 	}
 	r.Migration.Use(r.applier)
-	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Environment.Settings)
+	r.Derived.Use(r.applier)
+	everything, err := r.Driver.Everything(r.Client.Scheme(), r.Namespace, r.Settings)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func TestAPreviewChangesNothing(t *testing.T) {
 
 func TestAPreviewOfWhatCantBeRenderedIsAnError(t *testing.T) {
 	trip := newTrip(t, disk(), infrastructure())
-	trip.Environment.Images = nil
+	trip.Images = nil
 	if plan, err := trip.Preview(t.Context()); err == nil || plan.Objects != nil {
 		t.Errorf("%v, %v", plan.Objects, err)
 	}

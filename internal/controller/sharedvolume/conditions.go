@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -87,7 +88,7 @@ func (r *AdmissionReconciler) report(
 		return 0, nil
 	}
 	var wanted []operatorv1.OperatorCondition
-	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, lacking(crd))} {
+	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd))} {
 		if condition != nil {
 			wanted = append(wanted, *condition)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
@@ -55,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v
 	if _, err = get(ctx, r.Client, client.ObjectKey{Name: crdName}, crd, shared); err != nil {
 		return found, err
 	}
-	found.lacks = lacking(crd)
+	found.lacks = crdstatus.Lacking(crd)
 	found.limits, err = r.limits(ctx, owner.Namespace)
 	return found, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -35,7 +36,7 @@ func (r *Reconciler) report(ctx context.Context, before, owner *v1alpha1.SharedV
 	isNew := owner.Status.ObservedGeneration == 0 && owner.Status.ClaimRef.Name == ""
 	owner.Status = wanted
 	r.metrics.observe(owner)
-	stored := trim(wanted, found.lacks)
+	stored := crdstatus.Trim(wanted, found.lacks)
 	if isNew && step.phase == v1alpha1.Pending && step.message == "" || reflect.DeepEqual(stored, before.Status) {
 		// There is nothing to emit either.
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 )
 
 const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask an administrator of the cluster " +
@@ -260,7 +261,7 @@ func TestWhatTheCRDLacksIsNotWritten(t *testing.T) {
 		}
 		// What the CRD would drop does not make it a new status.
 		stored := sv.DeepCopy()
-		stored.Status = trim(sv.Status, tc.lacks)
+		stored.Status = crdstatus.Trim(sv.Status, tc.lacks)
 		if err := w.report(t.Context(), stored.DeepCopy(), stored, seen{lacks: tc.lacks}, tc.step); err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -39,7 +40,7 @@ func CacheOptions(operator string, served, policies bool) map[client.Object]cach
 		&corev1.PersistentVolume{}:      {Label: owned, Transform: stripVolume},
 		&corev1.PersistentVolumeClaim{}: {Label: owned, Transform: stripPVC},
 		namespaceMetadata():             {Transform: stripNamespace},
-		apply.CRD():                     {Field: fields.OneTermEqualSelector("metadata.name", crdName), Transform: stripCRD},
+		apply.CRD():                     {Field: fields.OneTermEqualSelector("metadata.name", crdName), Transform: crdstatus.Strip},
 	}
 	if served {
 		options[&v1alpha1.SharedVolume{}] = cache.ByObject{Transform: Strip}

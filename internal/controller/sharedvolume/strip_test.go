@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -126,7 +125,7 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 		t.Errorf("Namespace %+v", got.ObjectMeta)
 	}
 	for name, strip := range map[string]func(any) (any, error){
-		"SharedVolume": Strip, "volume": stripVolume, "PVC": stripPVC, "namespace": stripNamespace, "CRD": stripCRD,
+		"SharedVolume": Strip, "volume": stripVolume, "PVC": stripPVC, "namespace": stripNamespace,
 	} {
 		// What a cache hands over for an object that has gone without notice.
 		if got := keep(t, strip, "tombstone"); got != "tombstone" {
@@ -179,42 +178,5 @@ func TestUsualLabelsAreOneMapForAll(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{ownedLabel: "true", "": ""}, folded); diff != "" {
 		t.Errorf("the map of all has changed:\n%s", diff)
-	}
-}
-
-func TestWhatACRDLacksIsFoundInItsSchema(t *testing.T) {
-	version := func(name string, state map[string]any) any {
-		return map[string]any{"name": name, "schema": map[string]any{"openAPIV3Schema": map[string]any{"properties": map[string]any{"status": state}}}}
-	}
-	fields := func(names ...string) map[string]any {
-		properties := map[string]any{}
-		for _, name := range names {
-			properties[name] = map[string]any{"type": "string"}
-		}
-		return map[string]any{"properties": properties}
-	}
-	for name, tc := range map[string]struct {
-		versions []any
-		want     []string
-	}{
-		"ours":                       {[]any{version("v1alpha1", fields(statusFields()...))}, nil},
-		"the community's":            {[]any{version("v1alpha1", fields("claimRef", "message", "phase"))}, []string{"conditions", "observedGeneration", "volumeName"}},
-		"one without a schema":       {[]any{map[string]any{"name": "v1alpha1"}}, statusFields()},
-		"one that takes all":         {[]any{version("v1alpha1", map[string]any{"x-kubernetes-preserve-unknown-fields": true})}, nil},
-		"another version":            {[]any{version("v1", fields("phase"))}, nil},
-		"behind another version":     {[]any{version("v1", fields(statusFields()...)), version("v1alpha1", fields("claimRef"))}, statusFields()[1:]},
-		"no versions":                {nil, nil},
-		"what is no version at all":  {[]any{"v1alpha1"}, nil},
-		"what has more than we need": {[]any{version("v1alpha1", fields(append(statusFields(), "other")...))}, nil},
-	} {
-		crd := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": tc.versions, "scope": "Namespaced"}}}
-		large(crd)
-		kept := keep(t, stripCRD, crd)
-		if diff := cmp.Diff(tc.want, lacking(kept), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if spec, _ := kept.Object["spec"].(map[string]any); len(spec) != 1 || kept.GetManagedFields() != nil {
-			t.Errorf("%s: it keeps %v", name, kept.Object)
-		}
 	}
 }

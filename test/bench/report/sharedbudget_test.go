@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ func sharedOurs() (SharedReport, *Round) {
 		Share:   &ShareCost{Exist: ms(2900), Bound: ms(6000), Ready: ms(6500), Writes: 1200},
 		Unshare: &UnshareCost{Gone: ms(4000), PeakKibibytes: 135 * 1024},
 	}
-	result := Result{Operator: oursName, Idle: &IdleCost{}, Rounds: []Round{round}, Remove: &RemoveCost{}}
+	result := Result{Operator: Ours, Idle: &IdleCost{}, Rounds: []Round{round}, Remove: &RemoveCost{}}
 	return SharedReport{SharedVolumes: 300, LimitSeconds: 180, Results: []Result{result}}, &result.Rounds[0]
 }
 
@@ -40,12 +40,12 @@ func TestSharedVolumesThatCostMoreThanTheyMayAreNamed(t *testing.T) {
 		"memory for very many": {func(s *SharedReport, r *Round) {
 			s.SharedVolumes, r.Unshare.PeakKibibytes = 10001, 210*1024
 		}, ""},
-		"not measured": {func(s *SharedReport, _ *Round) { s.Results[0] = Result{Operator: oursName, FailedAt: "share"} }, ""},
+		"not measured": {func(s *SharedReport, _ *Round) { s.Results[0] = Result{Operator: Ours, FailedAt: "share"} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, round := sharedOurs()
 			tc.change(&report, round)
-			err := Report{Shared: []SharedReport{report}}.overBudget()
+			err := Report{Shared: []SharedReport{report}}.OverBudget()
 			if tc.want == "" && err != nil {
 				t.Errorf("got %v, want nothing", err)
 			}
@@ -57,7 +57,7 @@ func TestSharedVolumesThatCostMoreThanTheyMayAreNamed(t *testing.T) {
 }
 
 func peerReady(after float64) Result {
-	return Result{Operator: sharedPeerName, Rounds: []Round{{Share: &ShareCost{Ready: &after}}}}
+	return Result{Operator: SharedPeer, Rounds: []Round{{Share: &ShareCost{Ready: &after}}}}
 }
 
 func TestTimeMayGrowInLineWithTheNumber(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTimeMayGrowInLineWithTheNumber(t *testing.T) {
 			many, round := sharedOurs()
 			many.SharedVolumes, round.Share.Ready = 10000, tc.ready
 			round.Pairs.Bound = ms(310000)
-			err := Report{Shared: []SharedReport{few, many}}.overBudget()
+			err := Report{Shared: []SharedReport{few, many}}.OverBudget()
 			if tc.want == "" && err != nil {
 				t.Errorf("got %v, want nothing", err)
 			}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -15,11 +15,11 @@ func write(t *testing.T, shared, nodes int) string {
 	t.Helper()
 	exist := float64(shared)
 	report := Report{
-		Shared: []SharedReport{{SharedVolumes: shared, Results: []Result{{Operator: oursName, Rounds: []Round{{
+		Shared: []SharedReport{{SharedVolumes: shared, Results: []Result{{Operator: Ours, Rounds: []Round{{
 			Share: &ShareCost{Exist: &exist, ResidentKibibytes: 1024 * shared}, Unshare: &UnshareCost{PeakKibibytes: 2048 * shared},
 		}}}}}},
 		Scenarios: []ScenarioReport{{Scenario: Scenario{Nodes: nodes}, Results: []Result{
-			{Operator: oursName, Converge: &ConvergeCost{Requests: 40, PeakKibibytes: 4096}, Idle: &IdleCost{ResidentKibibytes: 1024}},
+			{Operator: Ours, Converge: &ConvergeCost{Requests: 40, PeakKibibytes: 4096}, Idle: &IdleCost{ResidentKibibytes: 1024}},
 			{Operator: "other", Converge: &ConvergeCost{Requests: 400}, Idle: &IdleCost{}},
 		}}},
 	}
@@ -37,7 +37,7 @@ func write(t *testing.T, shared, nodes int) string {
 func TestPlotsShowWhatWasMeasured(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "plots")
 	first, second := write(t, 100, 12), write(t, 300, 100)
-	if err := draw(folder, []string{second, first}); err != nil {
+	if err := Draw(folder, []string{second, first}); err != nil {
 		t.Fatal(err)
 	}
 	for file, lines := range map[string][]string{
@@ -80,7 +80,7 @@ func read(t *testing.T, files ...string) []Report {
 
 func TestOnePointIsNoPlot(t *testing.T) {
 	folder := t.TempDir()
-	if err := draw(folder, []string{write(t, 100, 12)}); err != nil {
+	if err := Draw(folder, []string{write(t, 100, 12)}); err != nil {
 		t.Fatal(err)
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
@@ -94,7 +94,7 @@ func TestWhatIsNoReportIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, files := range map[string][]string{"name the files of reports": nil, "read a report": {"missing.json"}, "read report": {broken}} {
-		if err := draw(t.TempDir(), files); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Draw(t.TempDir(), files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"errors"
@@ -34,12 +34,12 @@ func budgetOf(scenario Scenario) budget {
 	return all
 }
 
-// overBudget says where our operator costs more than it may.
-func (r Report) overBudget() error {
+// OverBudget says where our operator costs more than it may.
+func (r Report) OverBudget() error {
 	var problems []error
 	for _, scenario := range r.Scenarios {
 		for _, result := range scenario.Results {
-			if result.Operator == oursName {
+			if result.Operator == Ours {
 				for _, problem := range budgetOf(scenario.Scenario).check(result) {
 					problems = append(problems, fmt.Errorf("over budget with %s: %s", scenario.Scenario, problem))
 				}

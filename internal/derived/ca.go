@@ -1,4 +1,4 @@
-package clustercsidriver
+package derived
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-// cloudCA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
-func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err error) {
-	if r.Driver.CloudCAVariable == "" || !r.Kinds[openshift.InfrastructureKind()] {
+// CA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
+func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
+	if s.Driver.CloudCAVariable == "" || !s.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
 	}
-	bundle, err = r.cloudCAIn(ctx, watch.CloudConfig())
+	bundle, err = ReadCA(ctx, s.Client, watch.CloudConfig())
 	if err != nil || bundle == "" || isPEM(bundle) {
 		return bundle, "", err
 	}
 	// Without its certificates, the driver would reach nothing.
-	previous, err := r.cloudCAIn(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.CloudCABundle()})
+	previous, err := ReadCA(ctx, s.Client, client.ObjectKey{Namespace: s.Namespace, Name: s.Driver.CloudCABundle()})
 	if err != nil {
 		return "", "", err
 	}
@@ -37,10 +37,10 @@ func (r *Reconciler) cloudCA(ctx context.Context) (bundle, problem string, err e
 		openshift.Singleton), nil
 }
 
-// cloudCAIn reads the certificates of one ConfigMap. Neither it nor the key need be there.
-func (r *Reconciler) cloudCAIn(ctx context.Context, key client.ObjectKey) (string, error) {
+// ReadCA reads the certificates of one ConfigMap. Neither it nor the key need be there.
+func ReadCA(ctx context.Context, reader client.Reader, key client.ObjectKey) (string, error) {
 	config := &corev1.ConfigMap{}
-	if err := r.Client.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {
+	if err := reader.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read ConfigMap %s: %w", key, err)
 	}
 	if bundle := config.Data[driver.CloudCAKey]; strings.TrimSpace(bundle) != "" {

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 // What SharedVolumes may cost. The community's operator needs 5 writes for each, and works on one at a time.
 const (
 	writesForEach = 4
-	// ofPairs is how many times as long as ready-made pairs up to oneRound may take until they are bound and Ready.
+	// ofPairs is how many times as long as ready-made pairs up to OneRound may take until they are bound and Ready.
 	ofPairs = 1.3
 	// soonerThanCommunity is how many times sooner than that operator's Ready the volumes and PVCs must be there.
 	soonerThanCommunity = 15
@@ -26,11 +26,11 @@ func (r Report) overSharedBudget() error {
 	for i := range r.Shared {
 		report := &r.Shared[i]
 		for _, result := range report.Results {
-			if result.Operator != oursName {
+			if result.Operator != Ours {
 				continue
 			}
 			for _, problem := range report.check(result) {
-				problems = append(problems, fmt.Errorf("over budget with %s: %s", sharing{count: report.SharedVolumes}, problem))
+				problems = append(problems, fmt.Errorf("over budget with %s: %s", report, problem))
 			}
 		}
 		if report.oursForEach() == 0 {
@@ -54,7 +54,7 @@ func (r Report) overSharedBudget() error {
 // oursForEach is the milliseconds until Ready that each SharedVolume takes with our operator; 0 if that is not known.
 func (s SharedReport) oursForEach() float64 {
 	for _, result := range s.Results {
-		if share := typical(result.Rounds).Share; result.Operator == oursName && share != nil && share.Ready != nil {
+		if share := typical(result.Rounds).Share; result.Operator == Ours && share != nil && share.Ready != nil {
 			return s.forEach(*share.Ready)
 		}
 	}
@@ -95,7 +95,7 @@ func (s SharedReport) checkShare(share *ShareCost, pairs *float64) []string {
 	if done == nil {
 		add("not all are bound and Ready within %.0f s", s.LimitSeconds)
 	}
-	if slower := times(done, pairs); slower != nil && *slower > ofPairs && s.SharedVolumes <= oneRound {
+	if slower := times(done, pairs); slower != nil && *slower > ofPairs && s.SharedVolumes <= OneRound {
 		add("bound and Ready after %.0f ms, %.2f times as long as ready-made pairs, at most %.1f times", *done, *slower, ofPairs)
 	}
 	community, _ := s.community()

@@ -1,4 +1,5 @@
-package main
+// Package report is what the bench has measured: a table for people, JSON for programs, plots, and what costs more than it may.
+package report
 
 import (
 	"cmp"
@@ -10,6 +11,15 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+)
+
+const (
+	// Ours is the name of our operator in the report.
+	Ours = "ours"
+	// SharedPeer is the name of the other operator for SharedVolumes.
+	SharedPeer = "shared peer"
+	// OneRound is the number of SharedVolumes above which one round is enough.
+	OneRound = 1000
 )
 
 // Report is the JSON file. The units are in the names; what is null did not happen within the limit.
@@ -31,6 +41,30 @@ type Program struct {
 	File     string `json:"file"`
 	Version  string `json:"version"`
 	Go       string `json:"go"`
+}
+
+// Scenario is a control plane to measure on.
+type Scenario struct {
+	Nodes        int `json:"nodes"`
+	OtherVolumes int `json:"foreignVolumes"`
+	// Volumes are those of EFS. If there are any, the operator has credentials, and checks AWS.
+	Volumes int `json:"volumes"`
+	// Shares are SharedVolumes that are made once the driver is there.
+	Shares int `json:"sharedVolumes"`
+}
+
+// String is the head of a column.
+func (s Scenario) String() string {
+	text := fmt.Sprintf("%d nodes", s.Nodes)
+	for _, one := range []struct {
+		count int
+		what  string
+	}{{s.OtherVolumes, "foreign PVs"}, {s.Volumes, "PVs of EFS"}, {s.Shares, "SharedVolumes"}} {
+		if one.count > 0 {
+			text += fmt.Sprintf(", %d %s", one.count, one.what)
+		}
+	}
+	return text
 }
 
 // ScenarioReport is what was measured on one control plane.
@@ -117,23 +151,23 @@ type line[T any] struct {
 	cell  func(T) string
 }
 
-// writeTable writes the report for people: a column for each operator in each scenario.
-func writeTable(out io.Writer, report Report) error {
+// WriteTable writes the report for people: a column for each operator in each scenario.
+func (r Report) WriteTable(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, program := range report.Operators {
+	for _, program := range r.Operators {
 		_, _ = fmt.Fprintf(table, "%s\t%s %s, %s\n", program.Operator, program.File, program.Version, program.Go)
 	}
-	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n", report.System, report.Cores, report.Kubernetes)
+	_, _ = fmt.Fprintf(table, "system\t%s, %d cores, Kubernetes %s\n", r.System, r.Cores, r.Kubernetes)
 	var scenarios, operators []string
 	var results []Result
-	for _, scenario := range report.Scenarios {
+	for _, scenario := range r.Scenarios {
 		for _, result := range scenario.Results {
 			scenarios, operators = append(scenarios, scenario.String()), append(operators, result.Operator)
 			results = append(results, result)
 		}
 	}
-	writeLines(table, scenarios, operators, results, lines(report))
-	writeShared(table, report.Shared)
+	writeLines(table, scenarios, operators, results, lines(r))
+	writeShared(table, r.Shared)
 	// The writer keeps an error until it is flushed.
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
@@ -156,11 +190,11 @@ func writeLines[T any](table io.Writer, scenarios, operators []string, columns [
 	}
 }
 
-// writeJSON writes the report for programs.
-func writeJSON(out io.Writer, report Report) error {
+// WriteJSON writes the report for programs.
+func (r Report) WriteJSON(out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(report); err != nil {
+	if err := encoder.Encode(r); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil

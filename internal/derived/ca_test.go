@@ -1,10 +1,8 @@
-package clustercsidriver
+package derived
 
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,7 +22,7 @@ qag=
 
 func TestCertificatesThatADriverCantLoadAreNotFollowed(t *testing.T) {
 	in := func(namespace, name, content string) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"ca-bundle.pem": content}}
+		return configMap(namespace, name, "ca-bundle.pem", content)
 	}
 	cloud := func(content string) client.Object {
 		return in("openshift-config-managed", "kube-cloud-config", content)
@@ -47,18 +45,16 @@ func TestCertificatesThatADriverCantLoadAreNotFollowed(t *testing.T) {
 		"none any more":           {objects: []client.Object{own(certificate)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := disk()
-			d.CloudCAVariable = "CLOUD_CA"
-			trip := newTrip(t, d, tc.objects...)
+			c := newCluster(t, disk(), tc.objects...)
 			if tc.unserved {
-				trip.Kinds = nil
+				c.Kinds = nil
 			}
-			got, problem, err := trip.cloudCA(t.Context())
+			got, problem, err := c.CA(t.Context())
 			if err != nil || got != tc.want || problem != tc.problem {
 				t.Errorf("%d bytes, %q, %v; want %d bytes, %q", len(got), problem, err, len(tc.want), tc.problem)
 			}
-			trip.Driver.CloudCAVariable = ""
-			if got, problem, err = trip.cloudCA(t.Context()); err != nil || got != "" || problem != "" {
+			c.Driver.CloudCAVariable = ""
+			if got, problem, err = c.CA(t.Context()); err != nil || got != "" || problem != "" {
 				t.Errorf("a driver that follows none: %d bytes, %q, %v", len(got), problem, err)
 			}
 		})

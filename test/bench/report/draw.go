@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -42,8 +42,8 @@ type picture struct {
 	curves            []*curve
 }
 
-// draw makes plots of reports: what our operator needs by the number of SharedVolumes and of nodes.
-func draw(folder string, files []string) error {
+// Draw makes plots of reports: what our operator needs by the number of SharedVolumes and of nodes.
+func Draw(folder string, files []string) error {
 	reports, err := readReports(files)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func sharedPictures(reports []Report) []picture {
 		for _, shared := range report.Shared {
 			for _, result := range shared.Results {
 				round := typical(result.Rounds)
-				if result.Operator != oursName || round.Share == nil || round.Unshare == nil {
+				if result.Operator != Ours || round.Share == nil || round.Unshare == nil {
 					continue
 				}
 				ready.add(shared.SharedVolumes, new(float64(round.Share.ResidentKibibytes)), kibibytesInMiB)
@@ -108,7 +108,7 @@ func nodePictures(reports []Report) []picture {
 	for _, report := range reports {
 		for _, scenario := range report.Scenarios {
 			for _, result := range scenario.Results {
-				if result.Operator != oursName || scenario.Shares > 0 || scenario.OtherVolumes > 0 || result.Converge == nil || result.Idle == nil {
+				if result.Operator != Ours || scenario.Shares > 0 || scenario.OtherVolumes > 0 || result.Converge == nil || result.Idle == nil {
 					continue
 				}
 				rest.add(scenario.Nodes, new(float64(result.Idle.ResidentKibibytes)), kibibytesInMiB)

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -82,7 +82,7 @@ func TestWithoutNodesThereIsOneTable(t *testing.T) {
 	report := sample()
 	report.Scenarios = nil
 	var got bytes.Buffer
-	if err := writeTable(&got, report); err != nil {
+	if err := report.WriteTable(&got); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(got.String(), "requests to converge") || !strings.Contains(got.String(), "SharedVolumes Ready after") {
@@ -92,7 +92,7 @@ func TestWithoutNodesThereIsOneTable(t *testing.T) {
 
 func TestTheTableHasAColumnForEachOperatorAndScenario(t *testing.T) {
 	var got bytes.Buffer
-	if err := writeTable(&got, sample()); err != nil {
+	if err := sample().WriteTable(&got); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "table.txt")
@@ -112,7 +112,7 @@ func TestTheTableHasAColumnForEachOperatorAndScenario(t *testing.T) {
 
 func TestTheReportSurvivesItsFile(t *testing.T) {
 	var file bytes.Buffer
-	if err := writeJSON(&file, sample()); err != nil {
+	if err := sample().WriteJSON(&file); err != nil {
 		t.Fatal(err)
 	}
 	var got Report

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 	result := func(requests, writes, idle, kibibytes int, repair float64) Result {
 		return Result{
-			Operator: oursName,
+			Operator: Ours,
 			Converge: &ConvergeCost{Requests: requests, Writes: writes},
 			Idle:     &IdleCost{Requests: idle, ResidentKibibytes: kibibytes},
 			Repair:   &RepairCost{Milliseconds: map[string]float64{"DaemonSet efs-csi-node": repair}},
@@ -45,7 +45,7 @@ func TestWhatCostsMoreThanItMayIsNamed(t *testing.T) {
 		"leftovers":                     {small, bad, "objects left after removal: [Role b]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Report{Scenarios: []ScenarioReport{{Scenario: tc.scenario, Results: []Result{tc.result}}}}.overBudget()
+			err := Report{Scenarios: []ScenarioReport{{Scenario: tc.scenario, Results: []Result{tc.result}}}}.OverBudget()
 			if tc.want == "" && err != nil {
 				t.Errorf("got %v, want nothing", err)
 			}

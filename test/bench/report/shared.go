@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -20,6 +20,9 @@ type SharedReport struct {
 	LimitSeconds  float64  `json:"limitSeconds"`
 	Results       []Result `json:"results"`
 }
+
+// String is the head of a column.
+func (s SharedReport) String() string { return fmt.Sprintf("%d SharedVolumes", s.SharedVolumes) }
 
 // Round is SharedVolumes from the first that is created until the last has gone, after as many ready-made pairs.
 type Round struct {
@@ -75,7 +78,7 @@ func (s *ShareCost) done() *float64 {
 // community is when the community's operator has all SharedVolumes Ready: measured, or known for this number; nil if neither.
 func (s SharedReport) community() (milliseconds *float64, measured bool) {
 	for _, result := range s.Results {
-		if share := typical(result.Rounds).Share; result.Operator == sharedPeerName && share != nil && share.Ready != nil {
+		if share := typical(result.Rounds).Share; result.Operator == SharedPeer && share != nil && share.Ready != nil {
 			return share.Ready, true
 		}
 	}
@@ -103,7 +106,7 @@ func writeShared(table io.Writer, reports []SharedReport) {
 	assumed := false
 	for _, report := range reports {
 		for _, result := range report.Results {
-			counts, operators = append(counts, sharing{count: report.SharedVolumes}.String()), append(operators, result.Operator)
+			counts, operators = append(counts, report.String()), append(operators, result.Operator)
 			columns = append(columns, sharedColumn{report, result, typical(result.Rounds)})
 		}
 		community, measured := report.community()

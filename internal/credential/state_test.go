@@ -1,0 +1,250 @@
+package credential
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// Each case says what is there of credentials, and which conditions about them differ from those of credentials that work.
+func TestCredentialsInEveryState(t *testing.T) {
+	const request, nodeRequest = "disk-request", "disk-node-request"
+	type change func(c *scene)
+	without := func(secrets ...string) change {
+		return func(c *scene) {
+			for _, name := range secrets {
+				delete(c.found.Secrets, name)
+			}
+		}
+	}
+	manual := func(c *scene) { c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }
+	for name, tc := range map[string]struct {
+		change change
+		want   map[string]string
+	}{
+		"a Secret with other keys": {func(c *scene) {
+			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id", "token"}}
+		}, map[string]string{
+			"KeysAvailable":   "False SecretUnusable: Secret storage-system/disk-keys has keys [id token], but needs key credentials, or keys id and key",
+			"KeysProgressing": "False SecretUnusable",
+		}},
+		"an optional Secret with other keys": {func(c *scene) {
+			c.found.Secrets["disk-node-keys"] = Secret{Hash: "a", Keys: []string{"id"}}
+		}, map[string]string{
+			"NodeKeysAvailable":   "True SecretUnusable: Secret storage-system/disk-node-keys has keys [id], but needs key credentials",
+			"NodeKeysProgressing": "False SecretUnusable",
+		}},
+		"a request that nobody has followed yet": {func(c *scene) {
+			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{}
+			delete(c.found.Secrets, "disk-keys")
+		}, map[string]string{
+			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+		}},
+		"a request that can't be followed": {func(c *scene) {
+			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{Conditions: []cloudcredentialv1.CredentialsRequestCondition{
+				{Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not"},
+				{Type: "Ignored", Status: corev1.ConditionFalse, Message: "no"},
+				{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
+			}}
+		}, map[string]string{
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
+				"CredentialsProvisionFailure: no user",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
+				"CredentialsProvisionFailure: no user",
+		}},
+		"a request that was changed": {func(c *scene) { c.found.Requests[request].Generation = 2 }, map[string]string{
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+		}},
+		"a request that is not made yet": {func(c *scene) { delete(c.found.Requests, request) }, map[string]string{
+			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
+		}},
+		"an optional request that nobody has followed yet": {func(c *scene) {
+			delete(c.found.Requests, nodeRequest)
+			delete(c.found.Secrets, "disk-node-keys")
+		}, map[string]string{
+			"NodeKeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-node-keys " +
+				"for CredentialsRequest openshift-cloud-credential-operator/disk-node-request",
+			"NodeKeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-node-keys " +
+				"for CredentialsRequest openshift-cloud-credential-operator/disk-node-request",
+		}},
+		"Secrets that have gone": {without("disk-keys", "disk-node-keys"), map[string]string{
+			"KeysAvailable": "False SecretMissing: mint mode: Secret storage-system/disk-keys has gone, waiting for the cloud-credential-operator " +
+				"to make it again",
+			"KeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-keys has gone, waiting for the cloud-credential-operator to " +
+				"make it again",
+			"NodeKeysAvailable": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys has gone, waiting for the " +
+				"cloud-credential-operator to make it again",
+			"NodeKeysProgressing": "True SecretMissing: mint mode: Secret storage-system/disk-node-keys has gone, waiting for the " +
+				"cloud-credential-operator to make it again",
+		}},
+		"manual mode": {func(c *scene) {
+			manual(c)
+			without("disk-keys", "disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False SecretMissing: manual mode: Secret storage-system/disk-keys is missing and nobody is asked for it; the " +
+				"controller pods are not started without it. Make it with key credentials, or keys id and key, or set ROLEARN to an " +
+				"IAM role in the operator's environment; \"disk-operator iam-policy controller\" prints the IAM policy",
+			"KeysProgressing": "False SecretMissing",
+			"NodeKeysAvailable": "True CredentialsDisabled: manual mode: Secret storage-system/disk-node-keys is missing and nobody is asked for it; " +
+				"the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
+				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsDisabled",
+		}},
+		"manual mode with Secrets": {func(c *scene) { manual(c) }, map[string]string{
+			"KeysAvailable":     "True AsExpected: manual mode: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
+		}},
+		"manual mode with roles": {func(c *scene) {
+			manual(c)
+			c.cfg.RoleARNs = map[string]string{"ROLEARN": "arn:aws:iam::1:role/a", "NODE_ROLEARN": "arn:aws:iam::1:role/b"}
+			without("disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: STS with role arn:aws:iam::1:role/a: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys has gone, waiting for " +
+				"the cloud-credential-operator to make it again",
+			"NodeKeysProgressing": "True SecretMissing: STS with role arn:aws:iam::1:role/b: Secret storage-system/disk-node-keys has gone, waiting for " +
+				"the cloud-credential-operator to make it again",
+		}},
+		"passthrough mode": {func(c *scene) {
+			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModePassthrough
+			without("disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: passthrough mode: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True CredentialsDisabled: passthrough mode: Secret storage-system/disk-node-keys is missing and nobody is asked for " +
+				"it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials, or set " +
+				"NODE_ROLEARN to an IAM role in the operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsDisabled",
+		}},
+		"default mode, of which nothing is known": {func(c *scene) {
+			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
+			without("disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True CredentialsDisabled: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
+				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
+				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
+				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsDisabled",
+		}},
+		"default mode that mints": {func(c *scene) {
+			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.Mints
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
+				"storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True AsExpected: default mode (the cloud-credential-operator makes keys for each request): Secret " +
+				"storage-system/disk-node-keys is there",
+		}},
+		"default mode that passes the cluster's keys through": {func(c *scene) {
+			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
+			without("disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
+				"storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True CredentialsDisabled: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
+				"storage-system/disk-node-keys is missing and nobody is asked for it; the driver works without it, except for One Zone " +
+				"volumes in another zone. Make it with key credentials, or set NODE_ROLEARN to an IAM role in the operator's " +
+				"environment; \"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsDisabled",
+		}},
+		"the cluster's own keys for the nodes": {func(c *scene) {
+			c.cfg.CredentialsMode, c.cfg.Minting = operatorv1.CloudCredentialsModeDefault, driver.PassesThrough
+			c.found.Secrets["disk-node-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, PassedThrough: true}
+		}, map[string]string{
+			"KeysAvailable": "True AsExpected: default mode (the cloud-credential-operator passes the cluster's own keys through): Secret " +
+				"storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): " +
+				"Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
+				"cloudcredential.openshift.io/aws-policy-last-applied shows; the node pods never get it. Delete it where the " +
+				"cloud-credential-operator can make keys, else make it with keys of its own, or set NODE_ROLEARN to an IAM role in the " +
+				"operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsPassedThrough",
+		}},
+		"no cloud-credential-operator": {func(c *scene) {
+			c.cfg.Kinds = nil
+			without("disk-keys", "disk-node-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False SecretMissing: no cloud-credential-operator: Secret storage-system/disk-keys is missing and nobody is asked for " +
+				"it; the controller pods are not started without it. Make it with key credentials, or keys id and key; \"disk-operator " +
+				"iam-policy controller\" prints the IAM policy",
+			"KeysProgressing": "False SecretMissing",
+			"NodeKeysAvailable": "True CredentialsDisabled: no cloud-credential-operator: Secret storage-system/disk-node-keys is missing and nobody is " +
+				"asked for it; the driver works without it, except for One Zone volumes in another zone. Make it with key credentials; " +
+				"\"disk-operator iam-policy node\" prints the IAM policy",
+			"NodeKeysProgressing": "False CredentialsDisabled",
+		}},
+		"credentials of the payload": {func(c *scene) {
+			c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeDefault
+			c.driver.Credentials[0].Payload = true
+			without("disk-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False SecretMissing: default mode: Secret storage-system/disk-keys is missing; the controller pods are not started " +
+				"without it. CredentialsRequest openshift-cloud-credential-operator/disk-request, which comes with the release, asks " +
+				"the cloud-credential-operator for it: look at its conditions. In manual mode nobody does: make the Secret with " +
+				"ccoctl, or by hand with key credentials, or keys id and key",
+			"KeysProgressing": "False SecretMissing",
+			"NodeKeysAvailable": "True AsExpected: default mode (mint or passthrough, as the cluster's own keys allow): Secret " +
+				"storage-system/disk-node-keys is there",
+		}},
+		"credentials of the payload in mint mode": {func(c *scene) { c.driver.Credentials[0].Payload = true }, map[string]string{}},
+		"a predecessor's driver without a Secret": {func(c *scene) {
+			c.predecessors, c.found.Requests = true, nil
+			without("disk-keys")(c)
+		}, map[string]string{
+			"KeysAvailable": "False SecretMissing: Secret storage-system/disk-keys is missing; this operator asks for none while " +
+				"spec.managementState is Unmanaged",
+			"KeysProgressing": "False SecretMissing",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := everything()
+			tc.change(changed)
+			got, usual := changed.texts(), everything().texts()
+			for kind := range usual {
+				if got[kind] == usual[kind] {
+					delete(got, kind)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Node pods wait for their Secret as controller pods do, and an administrator looks at those that the message names.
+func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
+	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
+		credentials := driver.Credentials{
+			Secret: "keys", Workload: workload, RoleARNVariable: "ROLE", Request: "r", Keys: [][]string{{"a"}, {"b", "c"}},
+		}
+		want := "no cloud-credential-operator: Secret storage-system/keys is missing and nobody is asked for it; the " + string(workload) +
+			" pods are not started without it. Make it with key a, or keys b and c; \"disk-operator iam-policy " + string(workload) +
+			"\" prints the IAM policy"
+		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		credentials.Payload = true
+		want = "default mode: Secret storage-system/keys is missing; the " + string(workload) + " pods are not started without it. " +
+			"CredentialsRequest openshift-cloud-credential-operator/r, which comes with the release, asks the cloud-credential-operator for it: " +
+			"look at its conditions. In manual mode nobody does: make the Secret with ccoctl, or by hand with key a, or keys b and c"
+		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

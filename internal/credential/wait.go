@@ -1,0 +1,80 @@
+package credential
+
+import (
+	"fmt"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// LongestWait is how long a roll-out waits for something that the cluster makes on its own but may also never make. Without
+// it, the pods would be started twice.
+const LongestWait = 2 * time.Minute
+
+// RestOfWait is the rest of LongestWait since an object was made.
+func RestOfWait(object client.Object, now time.Time) time.Duration {
+	// Clocks may differ.
+	return min(LongestWait, max(0, LongestWait-now.Sub(object.GetCreationTimestamp().Time)))
+}
+
+// Lasting is the hash of a Secret that pods read, or the one before while it is gone for the moment; empty if they are to have none.
+func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
+	found := f.Secrets[credentials.Secret]
+	switch {
+	case credentials.Optional && !cfg.Requests(credentials) && found.Request == cloudcredentialv1.Namespace+"/"+credentials.Request:
+		// It goes with its request, for good.
+		return ""
+	case credentials.Optional && found.PassedThrough:
+		return ""
+	case found.Hash == "" || !credentials.Usable(found.Keys):
+		// A Secret may be made in several steps.
+		return before
+	default:
+		return found.Hash
+	}
+}
+
+// Wait says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
+func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Credentials, now time.Time) (string, time.Duration) {
+	message := fmt.Sprintf("waiting for Secret %s/%s", cfg.Namespace, credentials.Secret)
+	switch {
+	case !credentials.Optional:
+		// The pods would not start without it.
+		return message, 0
+	case !cfg.Requests(credentials):
+		return f.waitForMinting(d, cfg, now)
+	}
+	return waitForRequest(f.Requests[credentials.Request], message, now)
+}
+
+// waitForMinting says that pods wait until it is known whether there will be credentials for them, and for how long at most.
+func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time) (string, time.Duration) {
+	if cfg.CredentialsMode != operatorv1.CloudCredentialsModeDefault || cfg.Minting != driver.MintingUnknown ||
+		!cfg.Kinds[driver.CredentialsRequestKind()] {
+		return "", 0
+	}
+	for _, credentials := range d.Credentials {
+		if credentials.Optional || cfg.RoleARNs[credentials.RoleARNVariable] != "" {
+			continue
+		}
+		message := fmt.Sprintf("waiting for Secret %s/%s, which shows whether the cloud-credential-operator makes keys for this cluster",
+			cfg.Namespace, credentials.Secret)
+		return waitForRequest(f.Requests[credentials.Request], message, now)
+	}
+	return "", 0
+}
+
+// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over.
+func waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string, now time.Time) (string, time.Duration) {
+	if request == nil {
+		return message, LongestWait
+	}
+	if wait := RestOfWait(request, now); wait > 0 {
+		return message, wait
+	}
+	return "", 0
+}

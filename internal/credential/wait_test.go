@@ -1,0 +1,119 @@
+package credential
+
+import (
+	"testing"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+const waitForMinting = "waiting for Secret storage-system/disk-keys, which shows whether the cloud-credential-operator makes keys for this cluster"
+
+// Without it, node pods would be started twice, or with keys that they must not have.
+func TestHowLongPodsWaitUntilItIsKnownWhetherKeysAreMinted(t *testing.T) {
+	usual := driver.Config{Namespace: here, Kinds: served(), CredentialsMode: operatorv1.CloudCredentialsModeDefault}
+	with := func(change func(cfg *driver.Config)) driver.Config {
+		cfg := usual
+		change(&cfg)
+		return cfg
+	}
+	old := request("disk-request")
+	old.CreationTimestamp = metav1.NewTime(began.Add(-90 * time.Second))
+	older := request("disk-request")
+	older.CreationTimestamp = metav1.NewTime(began.Add(-time.Hour))
+	for name, tc := range map[string]struct {
+		cfg     driver.Config
+		request *cloudcredentialv1.CredentialsRequest
+		want    string
+		wait    time.Duration
+	}{
+		"no request yet":        {usual, nil, waitForMinting, 2 * time.Minute},
+		"a request":             {usual, old, waitForMinting, 30 * time.Second},
+		"an old request":        {usual, older, "", 0},
+		"it is known":           {with(func(cfg *driver.Config) { cfg.Minting = driver.PassesThrough }), nil, "", 0},
+		"another mode":          {with(func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }), nil, "", 0},
+		"nobody makes any":      {with(func(cfg *driver.Config) { cfg.Kinds = nil }), nil, "", 0},
+		"roles for all of them": {with(func(cfg *driver.Config) { cfg.RoleARNs = map[string]string{"ROLEARN": "arn"} }), nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := Found{Requests: map[string]*cloudcredentialv1.CredentialsRequest{"disk-request": tc.request}}
+			got, wait := found.Wait(disk(), tc.cfg, disk().Credentials[1], began)
+			if got != tc.want || wait != tc.wait {
+				t.Errorf("%q for %s, want %q for %s", got, wait, tc.want, tc.wait)
+			}
+		})
+	}
+}
+
+// Clocks may differ: what was made in the future is not waited for any longer.
+func TestNobodyWaitsLongerThanTwoMinutes(t *testing.T) {
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: 2 * time.Minute, 0: 2 * time.Minute, time.Minute: time.Minute, 2 * time.Minute: 0, time.Hour: 0,
+	} {
+		one := request("disk-request")
+		one.CreationTimestamp = metav1.NewTime(began.Add(-age))
+		if got := RestOfWait(one, began); got != want {
+			t.Errorf("made %s ago: %s, want %s", age, got, want)
+		}
+	}
+}
+
+func TestWhichHashOfASecretCounts(t *testing.T) {
+	credentials := disk().Credentials
+	minting := driver.Config{Kinds: served(), CredentialsMode: operatorv1.CloudCredentialsModeMint}
+	passing := driver.Config{Kinds: served(), CredentialsMode: operatorv1.CloudCredentialsModePassthrough}
+	keys := []string{"credentials"}
+	ofRequest := cloudcredentialv1.Namespace + "/disk-node-request"
+	for name, tc := range map[string]struct {
+		cfg         driver.Config
+		credentials driver.Credentials
+		found       Secret
+		want        string
+	}{
+		"its own":                                       {minting, credentials[0], Secret{Hash: "new", Keys: keys}, "new"},
+		"the one before, while it is gone":              {minting, credentials[0], Secret{}, "before"},
+		"the one before, while it is made":              {minting, credentials[0], Secret{Hash: "new", Keys: []string{"id"}}, "before"},
+		"an optional one":                               {minting, credentials[1], Secret{Hash: "new", Keys: keys, Request: ofRequest}, "new"},
+		"an optional one that goes with its request":    {passing, credentials[1], Secret{Hash: "new", Keys: keys, Request: ofRequest}, ""},
+		"an optional one that somebody has made":        {passing, credentials[1], Secret{Hash: "new", Keys: keys}, "new"},
+		"an optional one of another request":            {passing, credentials[1], Secret{Hash: "new", Keys: keys, Request: "other/request"}, "new"},
+		"an optional one with the cluster's own keys":   {minting, credentials[1], Secret{Hash: "new", Keys: keys, PassedThrough: true}, ""},
+		"one of the controller with the cluster's keys": {minting, credentials[0], Secret{Hash: "new", Keys: keys, PassedThrough: true}, "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			has := Found{Secrets: map[string]Secret{tc.credentials.Secret: tc.found}}
+			if got := has.Lasting(tc.cfg, tc.credentials, "before"); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHowLongPodsWaitForASecret(t *testing.T) {
+	const keys, nodeKeys = "waiting for Secret storage-system/disk-keys", "waiting for Secret storage-system/disk-node-keys"
+	for name, tc := range map[string]struct {
+		change func(c *scene)
+		of     int
+		now    time.Duration
+		want   string
+		wait   time.Duration
+	}{
+		"one that the pods need":       {of: 0, now: time.Hour, want: keys},
+		"an optional one":              {of: 1, now: time.Minute, want: nodeKeys, wait: time.Minute},
+		"an optional one, for long":    {of: 1, now: 2 * time.Minute},
+		"one that is not asked for":    {change: func(c *scene) { c.cfg.Kinds = nil }, of: 1},
+		"one whose request is not yet": {change: func(c *scene) { clear(c.found.Requests) }, of: 1, now: time.Hour, want: nodeKeys, wait: 2 * time.Minute},
+	} {
+		c := everything()
+		if tc.change != nil {
+			tc.change(c)
+		}
+		if got, wait := c.found.Wait(c.driver, c.cfg, c.driver.Credentials[tc.of], began.Add(tc.now)); got != tc.want || wait != tc.wait {
+			t.Errorf("%s: %q for %s, want %q for %s", name, got, wait, tc.want, tc.wait)
+		}
+	}
+}

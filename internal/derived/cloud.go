@@ -1,0 +1,88 @@
+package derived
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/volume"
+)
+
+// Cloud asks a cloud outside of the trip, on a schedule. The trip reads the last answer, and nothing waits for it.
+type Cloud interface {
+	// Facts are the last answer. They stay as they are while the cloud does not answer.
+	Facts() driver.CloudFacts
+	// Trouble says why the cloud does not answer; zero if it does.
+	Trouble() CloudTrouble
+	// Follow says by a hash which credentials there are; empty if there are none. Another hash makes the cloud be asked at once.
+	Follow(hash string)
+	// Changed has an event whenever Facts or Trouble say something else.
+	Changed() <-chan event.GenericEvent
+}
+
+// CloudTrouble is why a cloud does not answer.
+type CloudTrouble struct {
+	// Reason is one word, Message a sentence that stays the same while the trouble lasts, Since when it began.
+	Reason, Message string
+	Since           time.Time
+}
+
+// Facts reads the last answer of the cloud, and says with which credentials to ask for the next one. Both are in the cache.
+func (s *Source) Facts(ctx context.Context, credentials credential.Found) (driver.CloudFacts, error) {
+	if s.Cloud == nil {
+		return driver.CloudFacts{}, nil
+	}
+	hash := credentials.Secrets[s.Driver.Cloud.Secret].Hash
+	if hash != "" {
+		certificates, err := ReadCA(ctx, s.Client, s.Driver.Cloud.CA)
+		if err != nil {
+			return driver.CloudFacts{}, err
+		}
+		hash = apply.Digest(hash + " " + certificates)
+	}
+	s.Cloud.Follow(hash)
+	return s.Cloud.Facts(), nil
+}
+
+// Trouble says why the cloud does not answer.
+func (s *Source) Trouble() CloudTrouble {
+	if s.Cloud == nil {
+		return CloudTrouble{}
+	}
+	return s.Cloud.Trouble()
+}
+
+// Forget says that nobody wants to know anything of the cloud.
+func (s *Source) Forget() {
+	if s.Cloud != nil {
+		s.Cloud.Follow("")
+	}
+}
+
+// ClassesInUse are the StorageClasses of which there are PersistentVolumes, among those that the cloud speaks against. Only where there is one
+// of these, the PersistentVolumes are listed.
+func (s *Source) ClassesInUse(ctx context.Context, cfg driver.Config) (map[string]bool, error) {
+	unfounded := s.Driver.Unfounded(cfg)
+	if len(unfounded) == 0 {
+		return nil, nil
+	}
+	inUse := map[string]bool{}
+	err := volume.EachPage(ctx, s.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			if class := list.Items[i].Spec.StorageClassName; slices.Contains(unfounded, class) {
+				inUse[class] = true
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the PersistentVolumes of StorageClasses %v: %w", unfounded, err)
+	}
+	return inUse, nil
+}

@@ -1,0 +1,100 @@
+package derived
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+func TestTheCloudIsAskedWithTheCredentialsThatThereAre(t *testing.T) {
+	follow := func(objects ...client.Object) string {
+		c, asked := newCluster(t, disk(), objects...), &cannedCloud{facts: driver.CloudFacts{Known: true}}
+		c.Cloud = asked
+		if facts, err := c.Facts(t.Context(), c.found(t)); err != nil || !facts.Known || len(asked.followed) != 1 {
+			t.Errorf("%+v, %v, followed %d times", facts, err, len(asked.followed))
+		}
+		return asked.followed[0]
+	}
+	ca := func(content string) client.Object { return configMap(here, "cloud", driver.CloudCAKey, content) }
+	seen := map[string]string{}
+	for name, objects := range map[string][]client.Object{
+		"no Secret": nil, "a Secret": {diskKeys("a")}, "another Secret": {diskKeys("b")}, "with a CA": {diskKeys("a"), ca("c")},
+		"with another CA": {diskKeys("a"), ca("d")},
+	} {
+		hash := follow(objects...)
+		if other, found := seen[hash]; found || (hash == "") != (name == "no Secret") {
+			t.Errorf("%s: hash %q, which is also that of %q", name, hash, other)
+		}
+		if seen[hash] = name; follow(objects...) != hash {
+			t.Errorf("%s: another hash each time", name)
+		}
+	}
+	if got := follow(ca("c")); got != "" {
+		t.Errorf("a CA without a Secret: %q", got)
+	}
+}
+
+// A change of the CA that can't be read is none.
+func TestACAThatCantBeReadChangesNothing(t *testing.T) {
+	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{facts: driver.CloudFacts{Known: true}}
+	c.Cloud = asked
+	c.Refuse(errors.New("no route"), "get ConfigMap "+here+"/cloud")
+	if facts, err := c.Facts(t.Context(), c.found(t)); err == nil || err.Error() != "read ConfigMap storage-system/cloud: no route" || facts.Known {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	if len(asked.followed) > 0 {
+		t.Errorf("followed %v", asked.followed)
+	}
+}
+
+func TestADriverOfNoCloudKnowsNothingOfOne(t *testing.T) {
+	c := newCluster(t, disk())
+	c.Forget()
+	if facts, err := c.Facts(t.Context(), c.found(t)); err != nil || facts.Known || c.Trouble() != (CloudTrouble{}) {
+		t.Errorf("%+v, %v, %+v", facts, err, c.Trouble())
+	}
+	asked := &cannedCloud{trouble: CloudTrouble{Reason: "CloudFailed", Since: time.Unix(1, 0)}}
+	c.Cloud = asked
+	c.Forget()
+	if diff := cmp.Diff([]string{""}, asked.followed) + cmp.Diff(asked.trouble, c.Trouble()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Only where the cloud speaks against a class, somebody asks for its volumes.
+func TestClassesInUseAreThoseThatTheCloudSpeaksAgainst(t *testing.T) {
+	classes := []driver.Class{
+		{Kind: "StorageClass", Name: "gold", Provisioner: "disk.example.com"}, {Kind: "StorageClass", Name: "theirs", Provisioner: "other.example.com"},
+	}
+	of := func(name, class string) client.Object {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{StorageClassName: class}}
+	}
+	for name, tc := range map[string]struct {
+		facts driver.CloudFacts
+		want  map[string]bool
+		reads []string
+	}{
+		"the cloud did not answer": {driver.CloudFacts{}, nil, nil},
+		"the cloud has its type":   {driver.CloudFacts{Known: true, ShareTypes: []string{"gold"}}, nil, nil},
+		"the cloud lacks its type": {driver.CloudFacts{Known: true}, map[string]bool{"gold": true}, []string{"list PersistentVolume"}},
+	} {
+		c := newCluster(t, disk(), of("a", "gold"), of("b", "theirs"))
+		got, err := c.ClassesInUse(t.Context(), driver.Config{Classes: classes, Cloud: tc.facts})
+		if diff := cmp.Diff(tc.want, got) + cmp.Diff(tc.reads, c.Reads); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	c := newCluster(t, disk())
+	c.Refuse(errors.New("no route"), "list PersistentVolume")
+	_, err := c.ClassesInUse(t.Context(), driver.Config{Classes: classes, Cloud: driver.CloudFacts{Known: true}})
+	if err == nil || err.Error() != "list the PersistentVolumes of StorageClasses [gold]: no route" {
+		t.Error(err)
+	}
+}

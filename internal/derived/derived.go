@@ -1,0 +1,31 @@
+// Package derived has the configuration of a driver that comes from elsewhere: the Secret that is made of other objects, what only the cloud
+// knows, and the CA certificates of the cloud.
+package derived
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// Source reads what the configuration is derived from. It keeps nothing of it.
+type Source struct {
+	// Client reads from the cache. Live reads Secrets from the cluster, of which the cache has hashes, and PersistentVolumes.
+	Client, Live client.Reader
+	Driver       driver.Driver
+	// Namespace is where the operands go.
+	Namespace string
+	// Kinds are the optional kinds that the cluster serves.
+	Kinds map[schema.GroupKind]bool
+	// Version is that of the operator: the next one may make another content of the same.
+	Version string
+	// Cloud has the last answers of the cloud. Only drivers with Driver.Cloud have it.
+	Cloud Cloud
+
+	applier *apply.Applier
+}
+
+// Use takes what compares and writes the objects of the driver.
+func (s *Source) Use(applier *apply.Applier) { s.applier = applier }
