@@ -18,6 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
 )
 
@@ -30,7 +31,7 @@ type vCenters struct {
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex
-	config vsphere.Config
+	config cloudconfig.Config
 	// keeps says that the storage policy is to be kept, removes that it is to be removed. Without either, nothing is changed in a vCenter.
 	keeps, removes bool
 }
@@ -78,13 +79,13 @@ func signal(to chan event.GenericEvent) {
 
 // source reads the configuration from the cache, and the Secret and the CA certificates live: the cache has hashes of them.
 func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Source {
-	return func(ctx context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+	return func(ctx context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		asks := controller.Driver.Cloud
 		text := &corev1.ConfigMap{}
 		if err := controller.Client.Get(ctx, asks.Config, text); err != nil {
-			return vsphere.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
+			return cloudconfig.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
 		}
-		config, err := vsphere.Parse([]byte(text.Data[vsphere.ConfigKey]))
+		config, err := cloudconfig.Parse([]byte(text.Data[cloudconfig.ConfigKey]))
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -93,7 +94,7 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 		if err := controller.Live.Get(ctx, client.ObjectKey{Namespace: controller.Derived.Namespace, Name: asks.Secret}, secret); err != nil {
 			return config, nil, nil, fmt.Errorf("read Secret %s: %w", asks.Secret, err)
 		}
-		logins, err := vsphere.Logins(config, secret.Data)
+		logins, err := cloudconfig.Logins(config, secret.Data)
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -105,14 +106,14 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 	}
 }
 
-func (v *vCenters) remember(config vsphere.Config) {
+func (v *vCenters) remember(config cloudconfig.Config) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.config = config
 }
 
 // parsed is the configuration as it was parsed last.
-func (v *vCenters) parsed() vsphere.Config {
+func (v *vCenters) parsed() cloudconfig.Config {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.config
