@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
+	// found is what the checks have found.
+	found func() driver.CloudFacts
 	// trip and checks have an event when something is new for them.
 	trip, checks chan event.GenericEvent
 
@@ -61,6 +64,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 		Client: controller.Client, Driver: controller.Driver, Namespace: controller.Derived.Namespace, Source: checked{made}, Config: made.parsed,
 		Wake: made.evaluated, Now: time.Now,
 	}
+	made.found = made.health.Facts
 	made.keeper = &policy.Keeper{Tell: made.emit(controller), Wake: func() { signal(made.trip) }, Now: time.Now}
 	made.poller = &vsphere.Poller{
 		Source: made.source(controller), Want: made.health.Want, After: made.act, Now: time.Now,
@@ -130,7 +134,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
 	v.mutex.Unlock()
-	if facts := v.health.Facts(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
+	if facts := v.found(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
 		return false
 	}
 	return v.keeper.Sync(ctx, seen, want, writers)
@@ -148,7 +152,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 
 // Facts are what the checks have found, and the name of the policy once it is there.
 func (v *vCenters) Facts() driver.CloudFacts {
-	facts := v.health.Facts()
+	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
 		facts.StoragePolicy = state.Name
 	}
@@ -188,8 +192,8 @@ func (v *vCenters) Undo() (left string) {
 	switch {
 	case state.Removed:
 		return ""
-	case state.Waits != "":
-		return state.Waits
+	case state.Waits != "" || state.Message != "":
+		return strings.Trim(state.Waits+". "+state.Message, ". ")
 	default:
 		return "the storage policy, until the vCenters have answered"
 	}
