@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
 )
 
@@ -26,11 +28,13 @@ type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
+	// found is what the checks have found.
+	found func() driver.CloudFacts
 	// trip and checks have an event when something is new for them.
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex
-	config vsphere.Config
+	config cloudconfig.Config
 	// keeps says that the storage policy is to be kept, removes that it is to be removed. Without either, nothing is changed in a vCenter.
 	keeps, removes bool
 }
@@ -60,6 +64,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 		Client: controller.Client, Driver: controller.Driver, Namespace: controller.Derived.Namespace, Source: checked{made}, Config: made.parsed,
 		Wake: made.evaluated, Now: time.Now,
 	}
+	made.found = made.health.Facts
 	made.keeper = &policy.Keeper{Tell: made.emit(controller), Wake: func() { signal(made.trip) }, Now: time.Now}
 	made.poller = &vsphere.Poller{
 		Source: made.source(controller), Want: made.health.Want, After: made.act, Now: time.Now,
@@ -78,13 +83,13 @@ func signal(to chan event.GenericEvent) {
 
 // source reads the configuration from the cache, and the Secret and the CA certificates live: the cache has hashes of them.
 func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Source {
-	return func(ctx context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+	return func(ctx context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		asks := controller.Driver.Cloud
 		text := &corev1.ConfigMap{}
 		if err := controller.Client.Get(ctx, asks.Config, text); err != nil {
-			return vsphere.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
+			return cloudconfig.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
 		}
-		config, err := vsphere.Parse([]byte(text.Data[vsphere.ConfigKey]))
+		config, err := cloudconfig.Parse([]byte(text.Data[cloudconfig.ConfigKey]))
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -93,7 +98,7 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 		if err := controller.Live.Get(ctx, client.ObjectKey{Namespace: controller.Derived.Namespace, Name: asks.Secret}, secret); err != nil {
 			return config, nil, nil, fmt.Errorf("read Secret %s: %w", asks.Secret, err)
 		}
-		logins, err := vsphere.Logins(config, secret.Data)
+		logins, err := cloudconfig.Logins(config, secret.Data)
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -105,14 +110,14 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 	}
 }
 
-func (v *vCenters) remember(config vsphere.Config) {
+func (v *vCenters) remember(config cloudconfig.Config) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.config = config
 }
 
 // parsed is the configuration as it was parsed last.
-func (v *vCenters) parsed() vsphere.Config {
+func (v *vCenters) parsed() cloudconfig.Config {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.config
@@ -129,7 +134,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
 	v.mutex.Unlock()
-	if facts := v.health.Facts(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
+	if facts := v.found(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
 		return false
 	}
 	return v.keeper.Sync(ctx, seen, want, writers)
@@ -147,7 +152,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 
 // Facts are what the checks have found, and the name of the policy once it is there.
 func (v *vCenters) Facts() driver.CloudFacts {
-	facts := v.health.Facts()
+	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
 		facts.StoragePolicy = state.Name
 	}
@@ -187,8 +192,8 @@ func (v *vCenters) Undo() (left string) {
 	switch {
 	case state.Removed:
 		return ""
-	case state.Waits != "":
-		return state.Waits
+	case state.Waits != "" || state.Message != "":
+		return strings.Trim(state.Waits+". "+state.Message, ". ")
 	default:
 		return "the storage policy, until the vCenters have answered"
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 
 // Source reads what the vCenters are asked with: the configuration, the logins by server, and the CA certificates in PEM that are trusted
 // besides those of the system.
-type Source func(ctx context.Context) (config Config, logins map[string]Login, roots []byte, err error)
+type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
 // Poller asks all vCenters on a schedule, and keeps the last answer of each. Nothing waits for it. After a restart nothing is known.
 type Poller struct {
@@ -274,5 +276,5 @@ func sourceError(err error) *Error {
 	if errors.As(err, &own) {
 		return own
 	}
-	return &Error{What: "read the configuration and the credentials", Reason: InvalidCredentials, Why: err.Error(), err: err}
+	return &Error{What: "read the configuration and the credentials", Reason: cloudconfig.InvalidCredentials, Why: err.Error(), Ended: ended(err)}
 }

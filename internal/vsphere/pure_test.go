@@ -143,7 +143,7 @@ func TestTheSameIsSaidWhenOnlyTimeAndFreeSpaceDiffer(t *testing.T) {
 	one := func() Snapshot {
 		return Snapshot{Taken: at, VCenters: []VCenter{{
 			Server: "vc", Answered: at, Datastores: []Datastore{{Capacity: 1000, Free: 510}},
-			Err: &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", err: errors.New("first")}, FailingSince: at,
+			Err: &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", Ended: context.DeadlineExceeded}, FailingSince: at,
 		}}}
 	}
 	for name, tc := range map[string]struct {
@@ -154,7 +154,7 @@ func TestTheSameIsSaidWhenOnlyTimeAndFreeSpaceDiffer(t *testing.T) {
 		"the time":   {func(s *Snapshot) { s.Taken, s.VCenters[0].Answered = at.Add(1), at.Add(1) }, true},
 		"free space": {func(s *Snapshot) { s.VCenters[0].Datastores[0].Free = 540 }, true},
 		"the cause": {func(s *Snapshot) {
-			s.VCenters[0].Err = &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", err: errors.New("second")}
+			s.VCenters[0].Err = &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", Ended: context.Canceled}
 		}, true},
 		"much space": {func(s *Snapshot) { s.VCenters[0].Datastores[0].Free = 100 }, false},
 		"never":      {func(s *Snapshot) { s.VCenters[0].Answered = time.Time{} }, false},
