@@ -43,7 +43,7 @@ func TestExternalOperatorsHaveTheRBACThatTheirProgramsNeed(t *testing.T) {
 func (s *scene) hasMade(entries []catalogue.Entry, version string) {
 	s.t.Helper()
 	for _, entry := range entries {
-		made := entry.External.Made
+		made := entry.Made
 		if len(made.Roles) < 2 || len(made.Bindings) < 7 {
 			s.t.Errorf("%s makes %d roles and %d bindings", entry.Name, len(made.Roles), len(made.Bindings))
 		}
