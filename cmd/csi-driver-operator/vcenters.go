@@ -33,6 +33,8 @@ type vCenters struct {
 	config vsphere.Config
 	// keeps says that the storage policy is to be kept, removes that it is to be removed. Without either, nothing is changed in a vCenter.
 	keeps, removes bool
+	// allowed means that the checks have allowed the policy once since it was to be removed.
+	allowed bool
 }
 
 // addVCenters makes the operator of the vSphere driver ask the vCenters, check them, and keep the storage policy.
@@ -118,10 +120,24 @@ func (v *vCenters) parsed() vsphere.Config {
 	return v.config
 }
 
-// evaluated tells the trip, and lets the policy be made soon where it waits for the checks.
+// evaluated tells the trip, and lets the policy be made where it waits for the checks: at once where they allow it for the first time.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
+	v.mutex.Lock()
+	first := !v.allowed && v.mayAct()
+	v.allowed = v.allowed || first
+	v.mutex.Unlock()
+	if first {
+		v.poller.AtOnce()
+		return
+	}
 	v.poller.Again()
+}
+
+// mayAct tells whether the checks have passed as far as the policy needs it.
+func (v *vCenters) mayAct() bool {
+	facts := v.health.Facts()
+	return facts.Known && facts.Refused == ""
 }
 
 // act makes, keeps or removes the storage policy. It makes none before the checks have passed, or where they refuse the driver.
@@ -129,7 +145,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
 	v.mutex.Unlock()
-	if facts := v.health.Facts(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
+	if !removes && (!keeps || !v.mayAct()) {
 		return false
 	}
 	return v.keeper.Sync(ctx, seen, want, writers)
@@ -199,6 +215,7 @@ func (v *vCenters) intend(keeps, removes bool) {
 	v.mutex.Lock()
 	changed := v.keeps != keeps || v.removes != removes
 	v.keeps, v.removes = keeps, removes
+	v.allowed = v.allowed && !removes
 	v.mutex.Unlock()
 	if v.keeper.SetRemoved(removes) || changed {
 		v.poller.Again()

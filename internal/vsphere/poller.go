@@ -81,10 +81,15 @@ func (p *Poller) Follow(hash string) {
 }
 
 // Again makes the vCenters be asked soon: something in the cluster has changed that a poll looks at. After an error, the pause stays.
-func (p *Poller) Again() {
+func (p *Poller) Again() { p.hurry(Soon) }
+
+// AtOnce is Again without a pause after the last poll: it is for what waits for the first answer, which happens once.
+func (p *Poller) AtOnce() { p.hurry(0) }
+
+func (p *Poller) hurry(pause time.Duration) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if at := p.polled.Add(Soon); p.failures == 0 && at.Before(p.next) {
+	if at := p.polled.Add(pause); p.failures == 0 && at.Before(p.next) {
 		p.next = at
 		p.signal()
 	}
