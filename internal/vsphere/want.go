@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 )
@@ -26,7 +27,7 @@ func (w Want) WithDefault(config Config) Want {
 		return w
 	}
 	server := firstOf(place.Server, config.VCenters[0].Server)
-	at := slices.IndexFunc(config.VCenters, func(one VCenterConfig) bool { return one.Server == server })
+	at := slices.IndexFunc(config.VCenters, func(one VCenterConfig) bool { return strings.EqualFold(one.Server, server) })
 	if at < 0 {
 		return w
 	}
@@ -44,7 +45,7 @@ func (w Want) WithDefault(config Config) Want {
 func (w Want) of(server string) []configv1.VSpherePlatformFailureDomainSpec {
 	var found []configv1.VSpherePlatformFailureDomainSpec
 	for _, domain := range w.FailureDomains {
-		if domain.Server == server {
+		if strings.EqualFold(domain.Server, server) {
 			found = append(found, domain)
 		}
 	}

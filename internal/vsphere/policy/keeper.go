@@ -58,7 +58,7 @@ func (k *Keeper) SetRemoved(removed bool) bool {
 	changed := k.removed != removed
 	if changed {
 		// What was found before is no answer to this.
-		k.state.Removed, k.state.Waits = false, ""
+		k.state.Removed, k.state.Waits, k.state.Reason, k.state.Message = false, "", "", ""
 	}
 	k.removed = removed
 	return changed
