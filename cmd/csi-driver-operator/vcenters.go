@@ -18,6 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/vspherehealth"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
@@ -161,7 +162,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 	return func(deed policy.Deed) {
 		cr := &operatorv1.ClusterCSIDriver{}
 		if err := controller.Client.Get(context.Background(), client.ObjectKey{Name: controller.Driver.Name}, cr); err == nil {
-			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, deed.Reason, "KeepStoragePolicy", "%s", deed.Message)
+			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, deed.Reason, "KeepStoragePolicy", "%s", status.Clip(deed.Message))
 		}
 	}
 }
@@ -183,7 +184,8 @@ func (v *vCenters) Trouble() derived.CloudTrouble {
 		}
 	}
 	state := v.keeper.State()
-	if state.Ready || state.Reason == "" {
+	if !v.isKeeping() || state.Ready || state.Reason == "" {
+		// Of a policy that is left alone, nobody knows whether what was wrong still is.
 		return derived.CloudTrouble{}
 	}
 	return derived.CloudTrouble{Reason: state.Reason, Message: state.Message, Since: state.Since}
@@ -225,6 +227,12 @@ func (v *vCenters) intend(keeps, removes bool) {
 	if v.keeper.SetRemoved(removes) || changed {
 		v.poller.Again()
 	}
+}
+
+func (v *vCenters) isKeeping() bool {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.keeps
 }
 
 // checked is what the checks know of the vCenters.

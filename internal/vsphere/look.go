@@ -32,7 +32,7 @@ func (c *client) read(ctx context.Context, want Want, now time.Time) (seen VCent
 	about := c.session.vim.ServiceContent.About
 	seen = VCenter{
 		Server: c.config.Server, Insecure: c.config.Insecure, Answered: now,
-		Version: about.Version, Build: about.Build, APIVersion: about.ApiVersion, User: c.session.user,
+		Version: about.Version, Build: about.Build, APIVersion: about.ApiVersion, User: c.session.user, Login: c.login.User,
 	}
 	all, err := c.readAll(ctx)
 	if err != nil {

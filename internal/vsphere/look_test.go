@@ -62,7 +62,7 @@ func TestOnePollReadsTheNodesAndWhatTheyRunOn(t *testing.T) {
 		t.Errorf("the next poll is in %s", wait)
 	}
 	seen := s.only()
-	if seen.User != user || seen.Version == "" || seen.Build == "" || seen.APIVersion == "" || !seen.Answered.Equal(s.clock.now()) || !seen.CanReadTasks || seen.Insecure {
+	if seen.User != user || seen.Login != user || seen.Version == "" || seen.Build == "" || seen.APIVersion == "" || !seen.Answered.Equal(s.clock.now()) || !seen.CanReadTasks || seen.Insecure {
 		t.Errorf("%+v", seen)
 	}
 	if len(seen.VMs) != 2 || seen.VMs[0].Name != "DC0_C0_RP0_VM0" || seen.VMs[0].UUID != s.want.UUIDs[0] {

@@ -9,9 +9,27 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
+
+func TestNamesOfServersAreTheSameInUpperCase(t *testing.T) {
+	want := Want{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{{Server: "VC1.example.com"}, {Server: "vc2.example.com"}}}
+	if found := want.of("vc1.Example.com"); len(found) != 1 || found[0].Server != "VC1.example.com" {
+		t.Errorf("%+v", found)
+	}
+	seen := Snapshot{VCenters: []VCenter{{Server: "vc2.example.com"}, {Server: "vc1.example.com"}}}
+	if found, is := seen.Of("VC1.example.com"); !is || found.Server != "vc1.example.com" {
+		t.Errorf("%+v", found)
+	}
+	config := cloudconfig.Config{VCenters: []cloudconfig.VCenterConfig{{Server: "vc1.example.com", Datacenters: []string{"dc"}}}, Workspace: cloudconfig.Workspace{Server: "VC1.example.com", Datastore: "ds"}}
+	if found := (Want{}).WithDefault(config).FailureDomains; len(found) != 1 || found[0].Topology.Datacenter != "dc" {
+		t.Errorf("%+v", found)
+	}
+}
 
 func TestOnlyOnePlainSetOfRulesByTagIsReadAsSuch(t *testing.T) {
 	yes, one := true, []PolicyTags{{Category: "c", Names: []string{"a", "b"}}}

@@ -13,7 +13,7 @@ import (
 )
 
 // refusedPause is how long a user and password that were refused are not tried again. A vCenter locks the account after five refusals within
-// three minutes, as it is shipped.
+// three minutes, as it is shipped. Another configuration changes nothing about that, unless it has another login.
 const refusedPause = Interval - time.Second
 
 // sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
@@ -58,7 +58,6 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 		})
 		if at >= 0 {
 			s.list = append(s.list, old[at])
-			old[at].refused = time.Time{}
 			old = slices.Delete(old, at, at+1)
 			continue
 		}

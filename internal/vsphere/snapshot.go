@@ -2,6 +2,7 @@
 package vsphere
 
 import (
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -32,8 +33,8 @@ type VCenter struct {
 
 	// Version is such as "8.0.2", Build such as "22617221", APIVersion such as "8.0.2.0".
 	Version, Build, APIVersion string
-	// User is the one of the session, without the password.
-	User string
+	// User is the one of the session, as the vCenter has it, and Login the one of the Secret. Both are without the password.
+	User, Login string
 
 	Datacenters []Datacenter
 	Clusters    []ComputeCluster
@@ -198,7 +199,8 @@ const (
 // Of is what the vCenter of a name has said, and whether the configuration has it.
 func (s Snapshot) Of(server string) (VCenter, bool) {
 	for _, one := range s.VCenters {
-		if one.Server == server {
+		// Names of hosts are the same in upper case.
+		if strings.EqualFold(one.Server, server) {
 			return one, true
 		}
 	}

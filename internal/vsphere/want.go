@@ -3,6 +3,7 @@ package vsphere
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -29,7 +30,7 @@ func (w Want) WithDefault(config cloudconfig.Config) Want {
 		return w
 	}
 	server := cmp.Or(place.Server, config.VCenters[0].Server)
-	at := slices.IndexFunc(config.VCenters, func(one cloudconfig.VCenterConfig) bool { return one.Server == server })
+	at := slices.IndexFunc(config.VCenters, func(one cloudconfig.VCenterConfig) bool { return strings.EqualFold(one.Server, server) })
 	if at < 0 {
 		return w
 	}
@@ -47,7 +48,7 @@ func (w Want) WithDefault(config cloudconfig.Config) Want {
 func (w Want) of(server string) []configv1.VSpherePlatformFailureDomainSpec {
 	var found []configv1.VSpherePlatformFailureDomainSpec
 	for _, domain := range w.FailureDomains {
-		if domain.Server == server {
+		if strings.EqualFold(domain.Server, server) {
 			found = append(found, domain)
 		}
 	}

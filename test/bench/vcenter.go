@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
@@ -96,11 +97,11 @@ func heap() int64 {
 
 // pollerOf asks a vCenter as the operator of the driver does.
 func pollerOf(vCenter *fakevsphere.VCenter, now func() time.Time) (*vsphere.Poller, error) {
-	config, err := vsphere.Parse([]byte(fakevsphere.INI(false, vCenter)))
+	config, err := cloudconfig.Parse([]byte(fakevsphere.INI(false, vCenter)))
 	if err != nil {
 		return nil, err
 	}
-	logins, err := vsphere.Logins(config, fakevsphere.SecretData(vCenter))
+	logins, err := cloudconfig.Logins(config, fakevsphere.SecretData(vCenter))
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func pollerOf(vCenter *fakevsphere.VCenter, now func() time.Time) (*vsphere.Poll
 	slices.Sort(want.UUIDs)
 	poller := &vsphere.Poller{
 		Now: now, Wake: func() {}, Want: func(context.Context) (vsphere.Want, error) { return want, nil },
-		Source: func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+		Source: func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 			return config, logins, fakevsphere.Roots(vCenter), nil
 		},
 	}

@@ -3,6 +3,7 @@ package vspherehealth
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // checkInfrastructure compares which vCenters the Infrastructure and the configuration of the cloud have, and the failure domains with both
@@ -17,27 +18,32 @@ func checkInfrastructure(in input) []finding {
 	}
 	for _, one := range in.cluster.vCenters {
 		listed = append(listed, one.Server)
-		if !slices.Contains(configured, one.Server) {
+		if !has(configured, one.Server) {
 			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the Infrastructure and not in the configuration of the cloud", one.Server))
 		}
 	}
 	for _, one := range configured {
-		if !slices.Contains(listed, one) {
+		if !has(listed, one) {
 			wrong = append(wrong, fmt.Sprintf("vCenter %s is in the configuration of the cloud and not in the Infrastructure", one))
 		}
 	}
 	for _, domain := range in.want.FailureDomains {
 		used = append(used, domain.Server)
-		if !slices.Contains(listed, domain.Server) {
+		if !has(listed, domain.Server) {
 			wrong = append(wrong, fmt.Sprintf("failure domain %s is in vCenter %s, which the Infrastructure does not list", domain.Name, domain.Server))
 		}
 	}
 	for _, one := range listed {
-		if !slices.Contains(used, one) {
+		if !has(used, one) {
 			wrong = append(wrong, fmt.Sprintf("no failure domain is in vCenter %s", one))
 		}
 	}
 	return some("", warn, wrong, "%s. Make Infrastructure cluster and ConfigMap cloud-provider-config say the same")
+}
+
+// has compares names of hosts, which are the same in upper case.
+func has(servers []string, server string) bool {
+	return slices.ContainsFunc(servers, func(one string) bool { return strings.EqualFold(one, server) })
 }
 
 // checkDatacenters finds failure domains whose datacenter is not listed for their vCenter (detector: datacenter_consistency.go).
@@ -46,12 +52,12 @@ func checkDatacenters(in input) []finding {
 	for _, domain := range in.want.FailureDomains {
 		datacenter := domain.Topology.Datacenter
 		for _, one := range in.config.VCenters {
-			if one.Server == domain.Server && !hasDatacenter(one.Datacenters, datacenter) {
+			if strings.EqualFold(one.Server, domain.Server) && !hasDatacenter(one.Datacenters, datacenter) {
 				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the configuration of the cloud", datacenter, domain.Name))
 			}
 		}
 		for _, one := range in.cluster.vCenters {
-			if one.Server == domain.Server && !hasDatacenter(one.Datacenters, datacenter) {
+			if strings.EqualFold(one.Server, domain.Server) && !hasDatacenter(one.Datacenters, datacenter) {
 				wrong = append(wrong, fmt.Sprintf("%s of failure domain %s in the Infrastructure", datacenter, domain.Name))
 			}
 		}

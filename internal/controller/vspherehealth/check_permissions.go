@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
@@ -44,7 +45,7 @@ func checkClusterPermissions(in input) []finding {
 		}
 		pooled, found := true, false
 		for _, domain := range in.domains() {
-			if domain.Server == vc.Server && (domain.Topology.ComputeCluster == one.Path || len(in.domains()) == 1) {
+			if strings.EqualFold(domain.Server, vc.Server) && (domain.Topology.ComputeCluster == one.Path || len(in.domains()) == 1) {
 				pooled, found = pooled && isOwnPool(domain.Topology.ResourcePool), true
 			}
 		}

@@ -116,3 +116,16 @@ func TestMissingPrivilegesAreFound(t *testing.T) {
 		}, nil},
 	})
 }
+
+func TestNamesOfServersInUpperCaseAreNoProblem(t *testing.T) {
+	in := healthy()
+	in.cluster.vCenters[0].Server, in.want.FailureDomains[0].Server = "VC1", "Vc1"
+	if found := evaluate(in, nil); len(found) > 0 {
+		t.Errorf("%v", lines(found))
+	}
+	// They are compared all the same.
+	in.want.FailureDomains[0].Topology.Datacenter = "elsewhere"
+	if found := lines(evaluate(in, nil)); len(found) != 1 {
+		t.Errorf("%v", found)
+	}
+}

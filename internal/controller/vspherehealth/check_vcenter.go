@@ -51,8 +51,9 @@ func checkUser(in input) []finding {
 	domain := regexp.MustCompile(`^([A-Za-z0-9.-]+\\[A-Za-z0-9._-]+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+)$`)
 	var found []finding
 	for _, vc := range in.vCenters() {
-		if vc.User != "" && !domain.MatchString(vc.User) {
-			found = append(found, about(vc.Server, warn, []string{vc.User}, "user %q has no domain, and the driver does not accept that. Write it as "+
+		// The session has the user with a domain in any case.
+		if vc.Login != "" && !domain.MatchString(vc.Login) {
+			found = append(found, about(vc.Server, warn, []string{vc.Login}, "user %q has no domain, and the driver does not accept that. Write it as "+
 				"user@domain into the administrator's Secret"))
 		}
 	}

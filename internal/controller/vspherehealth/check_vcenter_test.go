@@ -40,7 +40,7 @@ func TestAVCenterThatDoesNotAnswerIsNotChecked(t *testing.T) {
 	vc := &in.snapshot.VCenters[0]
 	vc.Err, vc.FailingSince = failing("vc1", vsphere.Timeout), noon()
 	// Nothing of what it said last counts, nor that its VMs are nowhere.
-	vc.APIVersion, vc.User, vc.VMs, vc.Datastores, vc.Policies, vc.Tags, vc.CanReadTasks, vc.Privileges = "6.0", "x", nil, nil, nil, nil, false, nil
+	vc.APIVersion, vc.Login, vc.VMs, vc.Datastores, vc.Policies, vc.Tags, vc.CanReadTasks, vc.Privileges = "6.0", "x", nil, nil, nil, nil, false, nil
 	if found := evaluate(in, nil); len(found) > 0 {
 		t.Errorf("found %v", lines(found))
 	}
@@ -96,11 +96,13 @@ func TestEachThingWrongWithAVCenterIsFound(t *testing.T) {
 			"warn VCenterCertificateNotVerified 1: the configuration of the cloud says insecure-flag for vc1: whoever is between the cluster and the vCenter can " +
 				"read the password. Add the CA to the cluster's trusted CAs and remove the flag",
 		}},
-		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.User = "admin" }, []string{
+		"VCenterUserWithoutDomain": {func(_ *input, vc *vsphere.VCenter) { vc.Login = "admin" }, []string{
 			`warn VCenterUserWithoutDomain 1: vCenter vc1: user "admin" has no domain, and the driver does not accept that. Write it as user@domain into the ` +
 				"administrator's Secret",
 		}},
-		"a user in the other form": {func(_ *input, vc *vsphere.VCenter) { vc.User = `CORP\ocp` }, nil},
+		// The vCenter has added its own domain.
+		"a user with the domain of the session": {func(_ *input, vc *vsphere.VCenter) { vc.User, vc.Login = `VSPHERE.LOCAL\ocp`, "ocp@vsphere.local" }, nil},
+		"a user in the other form":              {func(_ *input, vc *vsphere.VCenter) { vc.Login = `CORP\ocp` }, nil},
 		"VCenterVersion: works with it no more": {func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "6.7.2" }, []string{
 			"degrade VCenterVersion 1: vCenter vc1: its version is 6.7.2, and the driver needs 6.7.3. Upgrade the vCenter to 7.0.2 or newer",
 		}},

@@ -147,7 +147,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 	return map[problem]func(in *input, vc *vsphere.VCenter){
 		connection:     func(_ *input, vc *vsphere.VCenter) { vc.Err = failing("vc1", vsphere.LoginRefused) },
 		unverified:     func(_ *input, vc *vsphere.VCenter) { vc.Insecure = true },
-		userDomain:     func(_ *input, vc *vsphere.VCenter) { vc.User = "ocp" },
+		userDomain:     func(_ *input, vc *vsphere.VCenter) { vc.Login = "ocp" },
 		vCenterVersion: func(_ *input, vc *vsphere.VCenter) { vc.APIVersion = "6.7.0" },
 		existingDriver: func(in *input, _ *vsphere.VCenter) { in.cluster.thirdParty = "CSIDriver x" },
 		severalVCenters: func(in *input, _ *vsphere.VCenter) {

@@ -33,6 +33,7 @@ func planted() []string {
 	return []string{
 		"AKIAPLANTEDPLANTED01", "planted-password-1", "planted-password-2", "planted-password-3", "planted-token-4", "planted-key-5",
 		"eyJwbGFudGVk.eyJwbGFudGVk.cGxhbnRlZA", "PLANTEDPRIVATEKEY", "planted-in-a-secret", "planted-in-an-error",
+		"planted-of-vsphere-6",
 	}
 }
 
@@ -66,7 +67,7 @@ func (c *cannedLogs) Pod(ctx context.Context, of logFile, since time.Duration) (
 // Kubelet is a log.
 func (c *cannedLogs) Kubelet(_ context.Context, node string) (io.ReadCloser, error) {
 	c.asked = append(c.asked, "kubelet of "+node)
-	return io.NopCloser(strings.NewReader("AWS_SECRET_ACCESS_KEY=planted-key-5\nMountVolume failed\n")), nil
+	return io.NopCloser(strings.NewReader("AWS_SECRET_ACCESS_KEY=planted-key-5\nMountVolume failed\npassword = \"a\\\" planted-of-vsphere-6\"\nvc1.password: planted-of-vsphere-6\n")), nil
 }
 
 // Run is what a command in a pod says.

@@ -238,12 +238,17 @@ func management(f *facts) []Finding {
 		manage := "oc patch clustercsidriver " + d.Name + ` --type=merge -p '{"spec":{"managementState":"Managed"}}'`
 		switch d.State() {
 		case survey.Removed:
-			return &Finding{
+			found := &Finding{
 				Severity: Error, Object: crOf(d.Name), Page: string(pageRemove), Command: manage,
 				Cause: fmt.Sprintf("Driver %s is not installed, because its managementState is Removed.", d.Name),
 				Do:    "Set managementState to Managed to install it.",
 				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
 			}
+			if d.Disabled() != nil && f.subject == nil && f.classOf(d.Name) == "" {
+				// The operator says that all is as the administrator wants it, and nobody wants a volume.
+				found.Severity = Info
+			}
+			return found
 		case survey.Unmanaged:
 			return &Finding{
 				Severity: Info, Object: crOf(d.Name), Page: string(pageUnmanaged), Command: manage,

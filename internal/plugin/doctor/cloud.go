@@ -53,8 +53,11 @@ func problems() []problem {
 	}
 }
 
-// cloud finds what the operator says about AWS, a finding for each line of a condition.
-func cloud(f *facts) []Finding {
+// cloud finds what operators say about their clouds.
+func cloud(f *facts) []Finding { return append(aws(f), vSphere(f)...) }
+
+// aws finds what the operator says about AWS, a finding for each line of a condition.
+func aws(f *facts) []Finding {
 	d := f.driver(efs.DriverName)
 	if d == nil || d.CR == nil || d.Known == nil || !f.about(d.Name) {
 		return nil

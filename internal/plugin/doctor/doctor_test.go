@@ -283,29 +283,33 @@ func TestDoctorNamesTheCauseAndNothingElse(t *testing.T) {
 	all := broken()
 	maps.Copy(all, unseen())
 	for name, tc := range all {
-		t.Run(name, func(t *testing.T) {
-			s := open(t)
-			tc.fault(s)
-			text, code := s.ask(plugin.Table, tc.args...)
-			golden.CompareText(t, name+".txt", text)
-			if code != tc.code {
-				t.Errorf("exit code %d, want %d", code, tc.code)
-			}
-			var causes []string
-			for line := range strings.Lines(text) {
-				if match := regexp.MustCompile(`^(?:ERROR|WARNING|INFO) +(.*)`).FindStringSubmatch(line); match != nil {
-					causes = append(causes, match[1])
-				}
-			}
-			if len(causes) != len(tc.causes) {
-				t.Fatalf("causes %q, want %q", causes, tc.causes)
-			}
-			for i, want := range tc.causes {
-				if !strings.HasPrefix(causes[i], want) {
-					t.Errorf("cause %q, want %q", causes[i], want)
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { tc.isNamed(open(t), name) })
+	}
+}
+
+// isNamed holds what is printed against the file of a name, and the causes against those that there are.
+func (tc situation) isNamed(s *scene, name string) {
+	t := s.t
+	t.Helper()
+	tc.fault(s)
+	text, code := s.ask(plugin.Table, tc.args...)
+	golden.CompareText(t, name+".txt", text)
+	if code != tc.code {
+		t.Errorf("exit code %d, want %d", code, tc.code)
+	}
+	var causes []string
+	for line := range strings.Lines(text) {
+		if match := regexp.MustCompile(`^(?:ERROR|WARNING|INFO) +(.*)`).FindStringSubmatch(line); match != nil {
+			causes = append(causes, match[1])
+		}
+	}
+	if len(causes) != len(tc.causes) {
+		t.Fatalf("causes %q, want %q", causes, tc.causes)
+	}
+	for i, want := range tc.causes {
+		if !strings.HasPrefix(causes[i], want) {
+			t.Errorf("cause %q, want %q", causes[i], want)
+		}
 	}
 }
 

@@ -2,10 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
-	"strings"
-
-	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -79,29 +75,29 @@ func ofOpenStack() []symptom {
 	}}
 }
 
-// cloudLacks finds a driver whose operator says that there is nothing to drive, where somebody wants volumes of it.
+// cloudLacks finds a driver whose operator says that there is nothing to drive, where somebody wants volumes of it. What vSphere lacks is told by its
+// checks.
 func cloudLacks(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
-		if d.CR == nil {
-			return nil
-		}
-		at := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
-			return strings.HasSuffix(one.Type, "DriverDisabled") && one.Status == operatorv1.ConditionTrue
-		})
-		class := ""
-		for _, one := range f.classes.items {
-			if one.Provisioner == d.Name {
-				class = one.Name
-			}
-		}
-		if at < 0 || (class == "" && f.subject == nil) {
+		disabled := d.Disabled()
+		if disabled == nil || d.Name == vSphereName || (f.classOf(d.Name) == "" && f.subject == nil) {
 			return nil
 		}
 		return &Finding{
-			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(d.CR.Status.Conditions[at].Message),
+			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(disabled.Message),
 			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud has nothing that it could drive.", d.Name),
 			Do:    "Add the service to the cloud, or use another driver.", Command: "openstack catalog list",
 			topic: topicOf("disabled", d.Name), level: ofCloud, effects: ofDriver(d.Name),
 		}
 	})
+}
+
+// classOf is the last StorageClass of a driver; empty if there is none.
+func (f *facts) classOf(driver string) (class string) {
+	for _, one := range f.classes.items {
+		if one.Provisioner == driver {
+			class = one.Name
+		}
+	}
+	return class
 }

@@ -36,5 +36,10 @@ const (
 	pageCinderZones   page = "docs/guide/driver-openstack-cinder.md#choose-zones"
 	pageManilaTypes   page = "docs/guide/driver-openstack-manila.md#use-a-share-type"
 	pageManilaTrouble page = "docs/guide/driver-openstack-manila.md#troubleshooting"
+	pageVSphereChecks page = "docs/guide/vsphere-checks.md"
+	pageVSphereHelp   page = "docs/guide/driver-vsphere.md#troubleshooting"
+	pageVSphereLogin  page = "docs/guide/driver-vsphere.md#credentials"
+	pageVSphereTrust  page = "docs/guide/driver-vsphere.md#trust-the-certificate"
+	pageVSphereLimits page = "docs/guide/driver-vsphere.md#limits"
 	pageAWS           page = "docs/guide/one-zone.md#what-the-operator-looks-at"
 )

@@ -22,9 +22,9 @@ type symptom struct {
 // symptoms are what Kubernetes, the EFS driver and its mount helper say.
 func symptoms() []symptom { return append(ofKubernetes(), ofAWS()...) }
 
-// symptomsOf are those that events about volumes of a driver may have. What OpenStack says comes first: it has quotas as well.
+// symptomsOf are those that events about volumes of a driver may have. What its cloud says comes first: OpenStack has quotas as well.
 func symptomsOf(driver string) []symptom {
-	spoken := slices.DeleteFunc(ofOpenStack(), func(one symptom) bool { return !slices.Contains(one.drivers, driver) })
+	spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), func(one symptom) bool { return !slices.Contains(one.drivers, driver) })
 	if len(spoken) == 0 {
 		return symptoms()
 	}

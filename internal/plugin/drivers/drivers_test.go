@@ -3,6 +3,7 @@ package drivers
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -111,6 +112,35 @@ func TestEachDriverIsOnOneLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.CompareText(t, "many."+output, out.String())
+	}
+}
+
+// What vSphere's operator says is in one of these three forms.
+func TestTheStatusOfVSphereSaysWhyItsDriverIsNotThere(t *testing.T) {
+	const name, prefix, operates = "csi.vsphere.vmware.com", "VMwareVSphere", "vmware-vsphere-csi-driver-operator"
+	removed := cr(name, "Available=False", "Degraded=False", "Progressing=False", prefix+"DriverControllerServiceControllerAvailable=False the driver is removed",
+		prefix+"DriverDisabled=True the driver is removed, as spec.managementState asks. Left in the cloud: the storage policy")
+	removed.Spec.ManagementState = operatorv1.Removed
+	for want, cr := range map[string]client.Object{
+		"Removed, the driver is removed, as spec.managementState asks. Left in the cloud: the storage policy": removed,
+		"Available, HostVersion: ESXi of hosts a is too old":                                                  cr(name, append(well(), prefix+"DriverDisabled=True HostVersion: ESXi of hosts a is too old")...),
+		"Degraded, HostVersion: ESXi of hosts a is too old": cr(name, "Available=True", "Degraded=True sum", "Progressing=False",
+			prefix+"OperatorCheckDegraded=True HostVersion: ESXi of hosts a is too old\nNodeVM: none"),
+		"Available, ": cr(name, append(well(), prefix+"DriverDisabled=False", prefix+"ControllerUpgradeable=False HostVersion: old")...),
+	} {
+		c, _, out, _ := set(t, cr, deployment(home, operates, 1))
+		c.Output = plugin.JSON
+		if err := c.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var report Report
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil || len(report.Drivers) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		row := report.Drivers[0]
+		if got := string(row.State) + ", " + row.HeldUp; got != want || row.Operator != home+"/"+operates {
+			t.Errorf("%q of %s, want %q", got, row.Operator, want)
+		}
 	}
 }
 

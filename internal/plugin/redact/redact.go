@@ -42,7 +42,8 @@ func New() *Redactor {
 	const name = `[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|` +
 		`(?:access|account|private|api|shared|storage|client)[ _-]?key(?:[ _-]?(?:id|data))?|` +
 		`key-data|connection[ _-]?string|signature|\bsig|credential|authorization|cookie|\bauth|dockerconfigjson|dockercfg)`
-	const value = `(\\?"[^"]*"|'[^']*'|[^\s"',;&\\]+)`
+	// Between quotes, a backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
+	const value = `(\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s"',;&\\]+)`
 	return &Redactor{
 		patterns: []pattern{
 			{regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|digest)\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1"},
@@ -50,6 +51,8 @@ func New() *Redactor {
 			{regexp.MustCompile(`\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{4,}\b`), ""},
 			{regexp.MustCompile(`\bsha256~[A-Za-z0-9_-]{20,}`), ""},
 			{regexp.MustCompile(`(://)[^/\s:@"']+:[^/\s@"']+(?:@)`), "$1"},
+			// A line of a file such as cloud.conf has one value, which goes on to its end.
+			{regexp.MustCompile(`(?im)^(\s*` + name + `"?\s+=\s+)[^\s"'\[][^\r\n]*`), "$1"},
 			{regexp.MustCompile(`(?i)(--?` + name + `\s+)[^\s-]\S*`), "$1"},
 		},
 		setting: regexp.MustCompile(`(?i)(` + name + `)(\\?["']?\s*[:=]\s*)` + value),

@@ -94,6 +94,31 @@ func TestATextOfSeveralLinesIsRedacted(t *testing.T) {
 	}
 }
 
+// The forms are those of the configuration of vSphere: INI, the Secret, and both in the logs of programs.
+func TestPasswordsOfVSphereAreRedactedWhateverTheyHave(t *testing.T) {
+	const left = "LEFT"
+	for _, text := range []string{
+		`password = "LEFT"`, `password = "a\"LEFT"`, `password = "a\\" LEFTOVER=1`, `password = "a;LEFT#b c"`, `password = "cut off LEFT`, `password = "a\\\"LEFT`,
+		`	password=xyLEFT`, `password = a;LEFT`, `password = a"LEFT`, `password = p@ss, LEFT`,
+		`vc1.example.com.password: TEVGVA=LEFT`, `"vc1.example.com.password": "a\"LEFT"`, `10.0.0.1.password: 'it''s LEFT'`, `10.0.0.1.password: 'cut LEFT`,
+		`msg="config" text="[VirtualCenter \"vc1\"]\nuser = \"a@b\"\npassword = \"a\\\"LEFT\"\n"`, `{"conf":"password = \"a LEFT\\\\\"\ninsecure-flag = \"true\""}`,
+		`text="password = \"cut off \\\"LEFT`, "[VirtualCenter \"vc1\"]\nuser = \"a@b\"\npassword = \"x LEFT\"\nport = \"443\"\n",
+	} {
+		got := String(text)
+		if text = strings.ReplaceAll(text, "LEFTOVER", ""); strings.Contains(strings.ReplaceAll(got, "LEFTOVER", ""), left) || !strings.Contains(got, Hidden) {
+			t.Errorf("%s\nbecomes %s", text, got)
+		}
+	}
+	const rest = "user = \"a@b\"\npassword = [redacted]\nport = \"443\"\n"
+	if got := String(strings.Replace(rest, Hidden, `"a\\\" b"`, 1)); got != rest {
+		t.Errorf("%q", got)
+	}
+	r, secret := New(), map[string]any{"stringData": map[string]any{"vc1.example.com.username": "a@b", "vc1.example.com.password": left}}
+	if r.Object(secret); r.Count != 1 || secret["stringData"].(map[string]any)["vc1.example.com.username"] != "a@b" {
+		t.Errorf("%d: %v", r.Count, secret)
+	}
+}
+
 // Whatever stands around it, what was planted is nowhere afterwards.
 func FuzzNothingPlantedIsLeft(f *testing.F) {
 	const planted = "pl4nted"

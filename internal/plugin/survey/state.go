@@ -3,6 +3,7 @@ package survey
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -157,10 +158,13 @@ func (d Driver) nodesCondition(kind string) *operatorv1.OperatorCondition {
 	return status.Find(d.CR.Status.Conditions, d.Known.Prefix+"DriverNodeServiceController"+kind)
 }
 
-// HeldUp is what the driver waits for or suffers from, as its operator says; empty if nothing.
+// HeldUp is what the driver waits for or suffers from, or why it is not there, as its operator says; empty if nothing.
 func (d Driver) HeldUp() string {
 	if d.CR == nil {
 		return ""
+	}
+	if disabled := d.Disabled(); disabled != nil {
+		return FirstLine(disabled.Message)
 	}
 	conditions := d.CR.Status.Conditions
 	kinds := []struct {
@@ -178,6 +182,21 @@ func (d Driver) HeldUp() string {
 		}
 	}
 	return ""
+}
+
+// Disabled is the condition with which an operator says why its driver is not there, and that this is as it should be; nil if there is none.
+func (d Driver) Disabled() *operatorv1.OperatorCondition {
+	if d.CR == nil {
+		return nil
+	}
+	at := slices.IndexFunc(d.CR.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
+		// The type is that of the controller of ClusterCSIDrivers.
+		return strings.HasSuffix(one.Type, "DriverDisabled") && one.Status == operatorv1.ConditionTrue
+	})
+	if at < 0 {
+		return nil
+	}
+	return &d.CR.Status.Conditions[at]
 }
 
 // FirstLine is the first line of a message.

@@ -86,6 +86,20 @@ func TestAPolicyOfThePredecessorIsAdoptedWithoutAWrite(t *testing.T) {
 	}
 }
 
+// What keeping lacked is no reason why a removal has not ended.
+func TestARemovalBeginsWithoutThePreviousTrouble(t *testing.T) {
+	one := newStandIn(vcenter(vc1), nil)
+	b := newBench(onDS1, one)
+	faulty(one, "create storage policy", vsphere.NotAuthorized, false)
+	if b.settle(t); b.State().Message == "" {
+		t.Fatal("no trouble")
+	}
+	b.SetRemoved(true)
+	if state := b.State(); state.Reason != "" || state.Message != "" || state.Removed {
+		t.Errorf("%+v", state)
+	}
+}
+
 func TestADatastoreThatRefusesTheTagKeepsNoOtherFromIt(t *testing.T) {
 	one := newStandIn(vcenter(vc1), nil)
 	b := newBench(onBoth, one)
