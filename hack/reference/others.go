@@ -20,20 +20,21 @@ func otherWords() names {
 			ManilaDriverConditionalStaticResourcesControllerDegraded NFSDriverNodeServiceController
 			OpenStackCinderDriverConditionalStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
 			VolumeSnapshotClassControllerDegraded`,
-		"header of HTTP":               `Date`,
+		"header of HTTP":               `Accept Date`,
 		"condition of another program": `VSphereProblemDetector`,
 		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
 			PodInitializing ProgressDeadlineExceeded`,
-		"word of a message":             `NotFound NotReady Terminating`,
-		"prefix of a driver":            `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
-		"value that somebody sets":      `Allow Deny IdleFirst RollingUpdate WhenDrained`,
-		"feature gate or its state":     `Disabled Enabled MutableCSINodeAllocatableCount`,
-		"object of a vCenter":           `Datacenter Resources`,
+		"word of a message":         `NotFound NotReady Terminating`,
+		"prefix of a driver":        `AzureDisk AzureFile Manila OpenStackCinder OpenStackManila VMwareVSphere VSphere`,
+		"value that somebody sets":  `Allow Deny IdleFirst RollingUpdate WhenDrained`,
+		"feature gate or its state": `Disabled Enabled MutableCSINodeAllocatableCount`,
+		"object of a vCenter": `ClusterComputeResource ComputeResource Datacenter Datastore Folder HostSystem ResourcePool Resources StoragePod
+			VirtualApp VirtualMachine`,
 		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
 		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
 		"name of OpenShift":             `OpenShift`,
 		"parameter of a StorageClass":   `StoragePolicyName`,
-		"action of an event":            `CheckVSphere KeepStoragePolicy LookAtAWS Reconcile`,
+		"action of an event":            `CheckVSphere LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
 	} {
 		for word := range strings.FieldsSeq(words) {

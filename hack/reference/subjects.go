@@ -37,7 +37,7 @@ func subjects() []subject {
 // reporting are the folders with everything that is written into a status or an event.
 func reporting() []string {
 	return []string{"api", "internal/controller", "internal/credential", "internal/derived", "internal/driver", "internal/efs", "internal/migration",
-		"internal/nodes", "internal/openstack", "internal/pending", "internal/status"}
+		"internal/nodes", "internal/openstack", "internal/pending", "internal/status", "internal/vsphere"}
 }
 
 // statusWords are all words of the form of a condition type or a reason.

@@ -92,12 +92,13 @@ func compare(asked []Privileges, granted []types.UserPrivilegeResult) {
 		}
 	}
 	for i := range asked {
-		for _, privilege := range needed(asked[i].Kind) {
-			if !has[asked[i].Ref][privilege] {
-				asked[i].Missing = append(asked[i].Missing, privilege)
+		one := &asked[i]
+		for _, privilege := range needed(one.Kind) {
+			if !has[one.Ref][privilege] {
+				one.Missing = append(one.Missing, privilege)
 			}
 		}
-		slices.Sort(asked[i].Missing)
+		slices.Sort(one.Missing)
 	}
 }
 

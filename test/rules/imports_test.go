@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,31 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 				t.Errorf("%s imports %s: %s", pkg.ImportPath, imported, problem)
 			}
 		}
+	}
+}
+
+// What talks to vCenters is large: of the programs, only the one that does has it.
+func TestOneProgramTalksToVCenters(t *testing.T) {
+	imported := map[string][]string{}
+	for _, pkg := range list(t) {
+		imported[strings.TrimPrefix(pkg.ImportPath, module)] = pkg.Imports
+	}
+	var reaches func(folder string, seen map[string]bool) bool
+	reaches = func(folder string, seen map[string]bool) bool {
+		seen[folder] = true
+		return slices.ContainsFunc(imported[folder], func(path string) bool {
+			next, ours := strings.CutPrefix(path, module)
+			return strings.HasPrefix(path, "github.com/vmware/govmomi") || ours && !seen[next] && reaches(next, seen)
+		})
+	}
+	var found []string
+	for folder := range imported {
+		if strings.HasPrefix(folder, "cmd/") && reaches(folder, map[string]bool{}) {
+			found = append(found, folder)
+		}
+	}
+	if !slices.Equal(found, []string{"cmd/csi-driver-operator"}) {
+		t.Errorf("govmomi is in %v", found)
 	}
 }
 
