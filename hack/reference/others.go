@@ -33,7 +33,7 @@ func otherWords() names {
 		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
 		"name of OpenShift":             `OpenShift`,
 		"parameter of a StorageClass":   `StoragePolicyName`,
-		"action of an event":            `CheckVSphere KeepStoragePolicy LookAtAWS Reconcile`,
+		"action of an event":            `CheckVSphere LookAtAWS Reconcile`,
 		"end of the reason of an event": `Mended`,
 	} {
 		for word := range strings.FieldsSeq(words) {
