@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +20,7 @@ import (
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openstack"
+	"github.com/csi-operators/csi-operators/internal/rbac"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
@@ -162,8 +165,36 @@ func TestADriverThatAsksACloudHasTheRightsForIt(t *testing.T) {
 		if !watched || !isAsked {
 			t.Errorf("%s: ConfigMap %s is watched: %t, Secret %s is: %t", name, needed, watched, d.Cloud.Secret, isAsked)
 		}
+		if d.Cloud.VCenters {
+			checkRights(t, d, "", "nodes", "", "list", "watch")
+			checkRights(t, d, "", "persistentvolumes", "", "list", "watch")
+			checkRights(t, d, "storage.k8s.io", "csinodes", "", "list", "watch")
+			checkRights(t, d, "", "configmaps", "trusted-ca-bundle", "get")
+		}
 	}
 	if found != 3 {
 		t.Errorf("%d drivers ask their cloud, want Cinder, Manila and vSphere", found)
+	}
+}
+
+// checkRights checks that the operator of a driver has rights to a resource in the whole cluster; a name means of this name, and no other.
+func checkRights(t *testing.T, d driver.Driver, group, resource, name string, verbs ...string) {
+	t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, _, err := rbac.Rules(d, scheme, driver.ManagedNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range verbs {
+		granted := slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+			named := slices.Contains(rule.ResourceNames, name) || name == "" && len(rule.ResourceNames) == 0
+			return named && slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
+		})
+		if !granted {
+			t.Errorf("%s: nothing lets its operator %s %s %s", d.Name, verb, resource, name)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
 )
 
@@ -27,13 +29,17 @@ type vCenters struct {
 	poller *vsphere.Poller
 	keeper *policy.Keeper
 	health *vspherehealth.Reconciler
+	// found is what the checks have found.
+	found func() driver.CloudFacts
 	// trip and checks have an event when something is new for them.
 	trip, checks chan event.GenericEvent
 
 	mutex  sync.Mutex
-	config vsphere.Config
+	config cloudconfig.Config
 	// keeps says that the storage policy is to be kept, removes that it is to be removed. Without either, nothing is changed in a vCenter.
 	keeps, removes bool
+	// allowed means that the checks have allowed the policy once since it was to be removed.
+	allowed bool
 }
 
 // addVCenters makes the operator of the vSphere driver ask the vCenters, check them, and keep the storage policy.
@@ -61,6 +67,7 @@ func newVCenters(controller *clustercsidriver.Reconciler) *vCenters {
 		Client: controller.Client, Driver: controller.Driver, Namespace: controller.Derived.Namespace, Source: checked{made}, Config: made.parsed,
 		Wake: made.evaluated, Now: time.Now,
 	}
+	made.found = made.health.Facts
 	made.keeper = &policy.Keeper{Tell: made.emit(controller), Wake: func() { signal(made.trip) }, Now: time.Now}
 	made.poller = &vsphere.Poller{
 		Source: made.source(controller), Want: made.health.Want, After: made.act, Now: time.Now,
@@ -79,13 +86,13 @@ func signal(to chan event.GenericEvent) {
 
 // source reads the configuration from the cache, and the Secret and the CA certificates live: the cache has hashes of them.
 func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Source {
-	return func(ctx context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+	return func(ctx context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		asks := controller.Driver.Cloud
 		text := &corev1.ConfigMap{}
 		if err := controller.Client.Get(ctx, asks.Config, text); err != nil {
-			return vsphere.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
+			return cloudconfig.Config{}, nil, nil, fmt.Errorf("read ConfigMap %s: %w", asks.Config, err)
 		}
-		config, err := vsphere.Parse([]byte(text.Data[vsphere.ConfigKey]))
+		config, err := cloudconfig.Parse([]byte(text.Data[cloudconfig.ConfigKey]))
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -94,7 +101,7 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 		if err := controller.Live.Get(ctx, client.ObjectKey{Namespace: controller.Derived.Namespace, Name: asks.Secret}, secret); err != nil {
 			return config, nil, nil, fmt.Errorf("read Secret %s: %w", asks.Secret, err)
 		}
-		logins, err := vsphere.Logins(config, secret.Data)
+		logins, err := cloudconfig.Logins(config, secret.Data)
 		if err != nil {
 			return config, nil, nil, err
 		}
@@ -106,23 +113,37 @@ func (v *vCenters) source(controller *clustercsidriver.Reconciler) vsphere.Sourc
 	}
 }
 
-func (v *vCenters) remember(config vsphere.Config) {
+func (v *vCenters) remember(config cloudconfig.Config) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.config = config
 }
 
 // parsed is the configuration as it was parsed last.
-func (v *vCenters) parsed() vsphere.Config {
+func (v *vCenters) parsed() cloudconfig.Config {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.config
 }
 
-// evaluated tells the trip, and lets the policy be made soon where it waits for the checks.
+// evaluated tells the trip, and lets the policy be made where it waits for the checks: at once where they allow it for the first time.
 func (v *vCenters) evaluated() {
 	signal(v.trip)
+	v.mutex.Lock()
+	first := !v.allowed && v.mayAct()
+	v.allowed = v.allowed || first
+	v.mutex.Unlock()
+	if first {
+		v.poller.AtOnce()
+		return
+	}
 	v.poller.Again()
+}
+
+// mayAct tells whether the checks have passed as far as the policy needs it.
+func (v *vCenters) mayAct() bool {
+	facts := v.found()
+	return facts.Known && facts.Refused == ""
 }
 
 // act makes, keeps or removes the storage policy. It makes none before the checks have passed, or where they refuse the driver.
@@ -130,7 +151,7 @@ func (v *vCenters) act(ctx context.Context, seen vsphere.Snapshot, want vsphere.
 	v.mutex.Lock()
 	keeps, removes := v.keeps, v.removes
 	v.mutex.Unlock()
-	if facts := v.health.Facts(); !removes && (!keeps || !facts.Known || facts.Refused != "") {
+	if !removes && (!keeps || !v.mayAct()) {
 		return false
 	}
 	return v.keeper.Sync(ctx, seen, want, writers)
@@ -149,7 +170,7 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 
 // Facts are what the checks have found, and the name of the policy once it is there.
 func (v *vCenters) Facts() driver.CloudFacts {
-	facts := v.health.Facts()
+	facts := v.found()
 	if state := v.keeper.State(); state.Ready {
 		facts.StoragePolicy = state.Name
 	}
@@ -190,10 +211,8 @@ func (v *vCenters) Undo() (left string) {
 	switch {
 	case state.Removed:
 		return ""
-	case state.Waits != "":
-		return state.Waits
-	case state.Message != "":
-		return state.Message
+	case state.Waits != "" || state.Message != "":
+		return strings.Trim(state.Waits+". "+state.Message, ". ")
 	default:
 		return "the storage policy, until the vCenters have answered"
 	}
@@ -204,6 +223,7 @@ func (v *vCenters) intend(keeps, removes bool) {
 	v.mutex.Lock()
 	changed := v.keeps != keeps || v.removes != removes
 	v.keeps, v.removes = keeps, removes
+	v.allowed = v.allowed && !removes
 	v.mutex.Unlock()
 	if v.keeper.SetRemoved(removes) || changed {
 		v.poller.Again()

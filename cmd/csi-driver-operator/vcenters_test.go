@@ -1,169 +1,373 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	configv1 "github.com/openshift/api/config/v1"
+	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	centers "github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
+	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
+	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
-const cloudConfig = "global:\n  insecureFlag: true\nvcenter:\n  vc1:\n    server: vc1.example.com\n    datacenters: [dc1]\n"
+const (
+	vSphere    = "csi.vsphere.vmware.com"
+	infra      = "dev-x1"
+	policyName = "openshift-storage-policy-" + infra
+	unanswered = "the storage policy, until the vCenters have answered"
+)
 
-// joined are the vCenters of a cluster that nobody asks.
-func joined(t *testing.T, objects ...client.Object) *vCenters {
+// joined is the join in a cluster, by a clock that the test turns.
+type joined struct {
+	*vCenters
+	center *fakevsphere.VCenter
+	// cache and cluster have different objects: Secrets and the CA certificates are in no cache.
+	cache, cluster *canned.Cluster
+	controller     *clustercsidriver.Reconciler
+	events         *canned.Events
+	facts          driver.CloudFacts
+	now            time.Time
+}
+
+func startVCenter(t *testing.T) *fakevsphere.VCenter {
+	t.Helper()
+	center, err := fakevsphere.Start(fakevsphere.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(center.Close)
+	return center
+}
+
+func configOf(content string) *corev1.ConfigMap {
+	made := &corev1.ConfigMap{Data: map[string]string{cloudconfig.ConfigKey: content}}
+	made.Namespace, made.Name = operable()[vSphere].Cloud.Config.Namespace, operable()[vSphere].Cloud.Config.Name
+	return made
+}
+
+func secretOf(data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: operable()[vSphere].Cloud.Secret}, Data: data}
+}
+
+func bundleOf(roots []byte) *corev1.ConfigMap {
+	made := &corev1.ConfigMap{Data: map[string]string{driver.TrustedCAKey: string(roots)}}
+	made.Namespace, made.Name = driver.ClusterCABundle().Namespace, driver.ClusterCABundle().Name
+	return made
+}
+
+// join joins a vCenter with a trip. The cache has what it is given first, the cluster what it is given then.
+func join(t *testing.T, center *fakevsphere.VCenter, cached, live []client.Object) *joined {
 	t.Helper()
 	scheme, err := manager.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, d := canned.New(scheme, objects...), vsphere.Driver()
-	controller := &clustercsidriver.Reconciler{
-		Client: cluster, Live: cluster, Driver: d, Derived: &derived.Source{Client: cluster, Live: cluster, Driver: d, Namespace: "here"},
+	made := &joined{center: center, cache: canned.New(scheme, cached...), cluster: canned.New(scheme, live...), events: &canned.Events{}, now: time.Now()}
+	d := operable()[vSphere]
+	made.controller = &clustercsidriver.Reconciler{
+		Client: made.cache, Live: made.cluster, Driver: d,
+		Derived: &derived.Source{Client: made.cache, Live: made.cluster, Namespace: "here", Driver: d},
 	}
-	return newVCenters(controller)
+	made.vCenters = newVCenters(made.controller)
+	made.health.Recorder = made.events
+	made.found = func() driver.CloudFacts { return made.facts }
+	clock := func() time.Time { return made.now }
+	made.poller.Now, made.keeper.Now = clock, clock
+	made.poller.Want = func(context.Context) (vsphere.Want, error) { return vsphere.Want{InfrastructureID: infra}, nil }
+	made.controller.Derived.Cloud, made.controller.Derived.Deeds = made, made
+	made.Follow("a")
+	return made
 }
 
-// answered is a vCenter with nothing of the cluster. Whoever writes there has no privilege.
-func answered(server string) (centers.Snapshot, centers.Want) {
-	now := time.Now()
-	seen := centers.Snapshot{Taken: now, VCenters: []centers.VCenter{{
-		Server: server, Answered: now, User: "u@d", Datacenters: []centers.Datacenter{{Name: "dc1", Path: "/dc1", Ref: centers.Ref{Type: "Datacenter", Value: "d"}}},
-		Datastores: []centers.Datastore{{Ref: centers.Ref{Type: "Datastore", Value: "ds"}, Name: "ds", Path: "/dc1/datastore/ds", Datacenter: "/dc1", Accessible: true}},
-		Policies:   []centers.Policy{{ID: "1", Name: policy.Name("x"), Other: true}},
-	}}}
-	return seen, centers.Want{InfrastructureID: "x", FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{{
-		Name: "fd", Server: server, Topology: configv1.VSpherePlatformTopology{Datacenter: "dc1", Datastore: "/dc1/datastore/ds"},
-	}}}
+// joinWell joins a vCenter that answers, and whose checks have passed.
+func joinWell(t *testing.T) *joined {
+	t.Helper()
+	center := startVCenter(t)
+	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: vSphere}}
+	made := join(
+		t, center, []client.Object{cr, configOf(fakevsphere.INI(false, center))},
+		[]client.Object{secretOf(fakevsphere.SecretData(center)), bundleOf(center.CA)},
+	)
+	made.facts = driver.CloudFacts{Known: true}
+	return made
 }
 
-// The policy of the name is somebody else's.
-func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
-	v := joined(t)
-	seen, want := answered("vc1.example.com")
-	v.Keep()
-	v.keeper.Sync(t.Context(), seen, want, nil)
-	if trouble := v.Trouble(); trouble.Reason != policy.PolicyNotOurs || !strings.Contains(trouble.Message, policy.Name("x")) {
-		t.Errorf("%+v", trouble)
-	}
-	if v.Facts().StoragePolicy != "" {
-		t.Errorf("%+v", v.Facts())
-	}
-	// An administrator takes the StorageClass over, and nobody looks at the policy any more.
-	v.Leave()
-	if trouble := v.Trouble(); trouble != (derived.CloudTrouble{}) {
-		t.Errorf("%+v", trouble)
-	}
-	v.Keep()
-	if v.Trouble().Reason == "" {
-		t.Error("it is forgotten, and is as it was")
+// pass lets time pass until so many polls were made.
+func (j *joined) pass(t *testing.T, polls int) {
+	t.Helper()
+	for range polls {
+		j.now = j.now.Add(j.poller.Tick(t.Context()))
 	}
 }
 
-func TestNothingIsWrittenBeforeTheChecksHavePassed(t *testing.T) {
-	v := joined(t)
-	seen, want := answered("vc1.example.com")
-	act := func() bool {
-		v.act(t.Context(), seen, want, nil)
-		return v.keeper.State() != policy.State{}
+func TestVCentersAreAskedWithTheConfigurationTheSecretAndTheCAOfTheCluster(t *testing.T) {
+	center, other := startVCenter(t), startVCenter(t)
+	good, keys := configOf(fakevsphere.INI(false, center)), fakevsphere.SecretData(center)
+	without := func(field string) map[string][]byte {
+		data := fakevsphere.SecretData(center)
+		delete(data, cloudconfig.Key(center.Server, field))
+		return data
 	}
-	if act() {
-		t.Error("nobody asked for a policy")
-	}
-	v.Keep()
-	if act() {
-		t.Error("the checks have said nothing yet")
-	}
-	if v.Undo(); !act() {
-		t.Error("a removal waits for no checks")
-	}
-}
-
-func TestARemovalSaysWhatIsLeftAndWhy(t *testing.T) {
-	v := joined(t)
-	seen, want := answered("vc1.example.com")
-	v.Keep()
-	v.keeper.Sync(t.Context(), seen, want, nil)
-	// The trouble with keeping it is none of the removal.
-	if left := v.Undo(); left != "the storage policy, until the vCenters have answered" {
-		t.Errorf("%q", left)
-	}
-	away := seen
-	away.VCenters = []centers.VCenter{seen.VCenters[0]}
-	away.VCenters[0].Err = &centers.Error{Server: "vc1.example.com", What: "log in", Reason: centers.Timeout, Why: "no answer in time"}
-	v.keeper.Sync(t.Context(), away, want, nil)
-	if left := v.Undo(); !strings.Contains(left, "vc1.example.com has to answer") || !strings.Contains(left, "no answer in time") {
-		t.Errorf("%q", left)
-	}
-	v.keeper.Sync(t.Context(), seen, want, nil)
-	if left := v.Undo(); left != "" {
-		t.Errorf("nothing there is ours: %q", left)
-	}
-}
-
-func TestTheVCentersAreAskedWithTheConfigurationTheSecretAndTheCertificatesOfTheCluster(t *testing.T) {
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}, Data: map[string]string{
-		"cloud.conf": cloudConfig,
-	}}
-	roots := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.ManagedNamespace, Name: "trusted-ca-bundle"}, Data: map[string]string{
-		driver.TrustedCAKey: "PEM",
-	}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "vmware-vsphere-cloud-credentials"}, Data: map[string][]byte{
-		"vc1.example.com.username": []byte("u@d"), "vc1.example.com.password": []byte("p"),
-	}}
 	for name, tc := range map[string]struct {
-		objects []client.Object
-		roots   string
-		failure string
+		cached, live []client.Object
+		reason       vsphere.Reason
+		says         string
 	}{
-		"all":             {[]client.Object{config, roots, secret}, "PEM", ""},
-		"no bundle":       {[]client.Object{config, secret}, "", ""},
-		"no Secret":       {[]client.Object{config, roots}, "", "read Secret vmware-vsphere-cloud-credentials"},
-		"no ConfigMap":    {[]client.Object{secret}, "", "read ConfigMap openshift-config-managed/kube-cloud-config"},
-		"an empty Secret": {[]client.Object{config, &corev1.Secret{ObjectMeta: secret.ObjectMeta}}, "", "has no key vc1.example.com.username"},
+		"all is there":                {[]client.Object{good}, []client.Object{secretOf(keys), bundleOf(center.CA)}, "", ""},
+		"the newer form":              {[]client.Object{configOf(fakevsphere.YAML(false, center))}, []client.Object{secretOf(keys), bundleOf(center.CA)}, "", ""},
+		"no CA, and none is needed":   {[]client.Object{configOf(fakevsphere.INI(true, center))}, []client.Object{secretOf(keys)}, "", ""},
+		"no CA":                       {[]client.Object{good}, []client.Object{secretOf(keys)}, vsphere.UntrustedCertificate, "unknown CA"},
+		"another CA":                  {[]client.Object{good}, []client.Object{secretOf(keys), bundleOf(other.CA)}, vsphere.UntrustedCertificate, "unknown CA"},
+		"no password":                 {[]client.Object{good}, []client.Object{secretOf(without("password"))}, cloudconfig.InvalidCredentials, "has no key 127.0.0.1.password"},
+		"no user":                     {[]client.Object{good}, []client.Object{secretOf(without("username"))}, cloudconfig.InvalidCredentials, "has no key 127.0.0.1.username"},
+		"a Secret in the cache alone": {[]client.Object{good, secretOf(keys)}, nil, cloudconfig.InvalidCredentials, "read Secret vmware-vsphere-cloud-credentials"},
+		"no configuration":            {nil, []client.Object{secretOf(keys)}, cloudconfig.InvalidCredentials, "read ConfigMap openshift-config-managed/kube-cloud-config"},
+		"a broken configuration": {
+			[]client.Object{configOf("[Global]\nuser = \"a\"\npassword = \"" + "p4ssw0rd" + "\n")}, []client.Object{secretOf(keys)},
+			cloudconfig.InvalidConfiguration, "line 3 has no closing quote",
+		},
 	} {
-		v := joined(t, tc.objects...)
-		parsed, logins, certificates, err := v.poller.Source(t.Context())
-		if tc.failure != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.failure) {
-				t.Errorf("%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			j := join(t, center, tc.cached, tc.live)
+			j.pass(t, 1)
+			trouble := j.Trouble()
+			if trouble.Reason != string(tc.reason) || !strings.Contains(trouble.Message, tc.says) || trouble.Since.IsZero() != (tc.reason == "") {
+				t.Errorf("%+v", trouble)
 			}
-			continue
-		}
-		if err != nil || string(certificates) != tc.roots || logins["vc1.example.com"].Password != "p" || !parsed.VCenters[0].Insecure || len(v.parsed().VCenters) != 1 {
-			t.Errorf("%s: %v, %q, %v, %+v", name, err, certificates, logins, parsed)
-		}
+			if text := fmt.Sprintf("%+v %+v %v", trouble, j.poller.Snapshot(), j.Facts()); strings.Contains(text, "p4ss") {
+				t.Errorf("a secret is in %s", text)
+			}
+			if parsed := j.parsed(); (len(parsed.VCenters) == 1) != (tc.reason != cloudconfig.InvalidConfiguration && len(tc.cached) > 0) {
+				t.Errorf("the checks know of %+v", parsed)
+			}
+			if snapshot := (checked{j.vCenters}).Snapshot(); len(snapshot.VCenters) != 1 || (snapshot.VCenters[0].Err == nil) != (tc.reason == "") {
+				t.Errorf("%+v", snapshot)
+			}
+		})
 	}
 }
 
-// notes are events.
-type notes struct{ all []string }
-
-func (n *notes) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
-	n.all = append(n.all, fmt.Sprintf(note, args...))
+// A cluster in which the certificates can't be read does not ask without them.
+func TestACABundleThatCantBeReadIsNotTakenForNone(t *testing.T) {
+	j := joinWell(t)
+	j.cluster.Refuse(fmt.Errorf("no route"), "get ConfigMap trusted-ca-bundle")
+	j.pass(t, 1)
+	if got := j.Trouble(); !strings.Contains(got.Message, "read ConfigMap openshift-config-managed/trusted-ca-bundle: no route") || len(j.center.Requests()) > 0 {
+		t.Errorf("%+v, %d requests", got, len(j.center.Requests()))
+	}
 }
 
-func TestADeedIsAnEventThatTheClusterTakes(t *testing.T) {
-	v := joined(t, &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.vsphere.vmware.com"}})
-	recorder := &notes{}
-	v.health.Recorder = recorder
-	v.keeper.Tell(policy.Deed{Reason: "DatastoreTagged", Message: strings.Repeat("long path ", 200)})
-	if len(recorder.all) != 1 || len(recorder.all[0]) > 1024 {
-		t.Errorf("%d events", len(recorder.all))
+func TestNoStoragePolicyIsMadeBeforeTheTripAndTheChecksAgree(t *testing.T) {
+	for name, tc := range map[string]struct {
+		intend func(*joined)
+		facts  driver.CloudFacts
+		made   bool
+	}{
+		"nobody has said anything":      {func(*joined) {}, driver.CloudFacts{Known: true}, false},
+		"it is to be left":              {func(j *joined) { j.Keep(); j.Leave() }, driver.CloudFacts{Known: true}, false},
+		"the checks know nothing yet":   {(*joined).Keep, driver.CloudFacts{}, false},
+		"the checks refuse the driver":  {(*joined).Keep, driver.CloudFacts{Known: true, Refused: "ESXi is too old"}, false},
+		"it is to be kept":              {(*joined).Keep, driver.CloudFacts{Known: true}, true},
+		"it is to be kept, after all":   {func(j *joined) { j.Leave(); j.Keep() }, driver.CloudFacts{Known: true}, true},
+		"a removal waits for no checks": {func(j *joined) { j.Undo() }, driver.CloudFacts{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := joinWell(t)
+			j.facts = tc.facts
+			tc.intend(j)
+			j.pass(t, 4)
+			want := driver.CloudFacts{Known: tc.facts.Known, Refused: tc.facts.Refused}
+			if tc.made {
+				want.StoragePolicy = policyName
+			}
+			if diff := cmp.Diff(want, j.Facts()); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
+			}
+			if writes := j.center.Writes(); (len(writes) > 0) != tc.made {
+				t.Errorf("written %v", writes)
+			}
+			if events := j.events.Said; (len(events) > 0) != tc.made || tc.made && !strings.HasPrefix(events[0], "Normal ") {
+				t.Errorf("events %q", events)
+			}
+		})
+	}
+}
+
+// A ClusterCSIDriver that is gone has no events.
+func TestAStoragePolicyIsMadeWhileNobodyCanBeTold(t *testing.T) {
+	j := joinWell(t)
+	j.cache.Objects = j.cache.Objects[1:]
+	j.Keep()
+	if j.pass(t, 4); j.Facts().StoragePolicy != policyName || len(j.events.Said) > 0 {
+		t.Errorf("%+v, %q", j.Facts(), j.events.Said)
+	}
+}
+
+// What is wrong with the policy is told while the vCenter answers.
+func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
+	j := joinWell(t)
+	j.center.Deny(j.center.User, "/", "InventoryService.Tagging.CreateCategory")
+	j.Keep()
+	j.pass(t, 2)
+	if got := j.Trouble(); got.Reason != string(vsphere.NotAuthorized) || !strings.Contains(got.Message, "openshift-"+infra) || got.Since.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	j.center.Away()
+	j.pass(t, 2)
+	if got := j.Trouble(); got.Reason != string(vsphere.NoConnection) || !strings.Contains(got.Message, "vCenter 127.0.0.1") {
+		t.Errorf("%+v", got)
+	}
+	if err := j.center.Back(); err != nil {
+		t.Fatal(err)
+	}
+	j.center.Allow(j.center.User)
+	if j.pass(t, 6); j.Trouble() != (derived.CloudTrouble{}) || j.Facts().StoragePolicy != policyName {
+		t.Errorf("%+v, %+v", j.Trouble(), j.Facts())
+	}
+}
+
+func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
+	j := joinWell(t)
+	j.Keep()
+	if j.pass(t, 4); !slices.Contains(j.center.Left(infra), "policy "+policyName) {
+		t.Fatalf("left %v", j.center.Left(infra))
+	}
+	secret := map[string]credential.Secret{j.controller.Driver.Cloud.Secret: {Hash: "a"}}
+	undo := func() string {
+		left, err := j.controller.Derived.Undo(t.Context(), credential.Found{Secrets: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	for range 3 {
+		if left := undo(); left != unanswered || j.Facts().StoragePolicy != "" {
+			t.Errorf("left %q, %+v", left, j.Facts())
+		}
+	}
+	// Another hash, and the next polls.
+	for polls := 0; undo() != "" && polls < 10; polls++ {
+		j.pass(t, 1)
+	}
+	if left := j.center.Left(infra); len(left) > 0 || undo() != "" {
+		t.Fatalf("left %v, %q", left, undo())
+	}
+	j.pass(t, 1)
+	j.center.Reset()
+	for range 20 {
+		undo()
+		j.pass(t, 1)
+	}
+	if requests := j.center.Requests(); len(requests) > 0 {
+		t.Errorf("%d requests after the end", len(requests))
+	}
+	soap, rest := j.center.Sessions()
+	if soap != 0 || rest != 0 {
+		t.Errorf("%d and %d sessions are open", soap, rest)
+	}
+	// After a change of mind, it is made anew.
+	j.Keep()
+	if _, err := j.controller.Derived.Facts(t.Context(), credential.Found{Secrets: secret}); err != nil {
+		t.Fatal(err)
+	}
+	if j.pass(t, 4); j.Facts().StoragePolicy != policyName {
+		t.Errorf("%+v", j.Facts())
+	}
+}
+
+func TestUndoSaysWhatItWaitsFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after func(*testing.T, *fakevsphere.VCenter)
+		says          string
+	}{
+		"a vCenter that does not answer": {
+			func(_ *testing.T, center *fakevsphere.VCenter) { center.Away() },
+			func(t *testing.T, center *fakevsphere.VCenter) {
+				t.Helper()
+				if err := center.Back(); err != nil {
+					t.Fatal(err)
+				}
+			}, "vCenter 127.0.0.1 has to answer, so that the storage policy can be deleted there",
+		},
+		"volumes that have the policy": {
+			func(_ *testing.T, center *fakevsphere.VCenter) { center.SetInUse(policyName, "pvc-1", "pvc-2") },
+			func(_ *testing.T, center *fakevsphere.VCenter) { center.SetInUse(policyName) },
+			"2 objects of vCenter 127.0.0.1, such as volumes, use the storage policy " + policyName,
+		},
+		"a user who may not delete it": {
+			func(_ *testing.T, center *fakevsphere.VCenter) {
+				center.Deny(center.User, "/", "StorageProfile.Update")
+			},
+			func(_ *testing.T, center *fakevsphere.VCenter) { center.Allow(center.User) }, "give it StorageProfile.Update",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := joinWell(t)
+			j.Keep()
+			j.pass(t, 4)
+			tc.before(t, j.center)
+			j.Undo()
+			j.now = j.now.Add(vsphere.Interval)
+			j.pass(t, 3)
+			left := j.Undo()
+			if !strings.Contains(left, tc.says) || strings.HasSuffix(left, ".") || j.Undo() != left {
+				t.Errorf("left %q", left)
+			}
+			tc.after(t, j.center)
+			j.now = j.now.Add(vsphere.Interval)
+			if j.pass(t, 6); j.Undo() != "" || len(j.center.Left(infra)) > 0 {
+				t.Errorf("%q, left %v", j.Undo(), j.center.Left(infra))
+			}
+		})
+	}
+}
+
+// Nobody is held up, and nobody is woken more than once.
+func TestTripAndChecksAreWokenOnceHoweverOftenSomethingChanges(t *testing.T) {
+	j := joinWell(t)
+	for range 100 {
+		j.poller.Wake()
+		j.keeper.Wake()
+		j.evaluated()
+	}
+	if trip, checks := len(j.Changed()), len(checked{j.vCenters}.Changed()); trip != 1 || checks != 1 {
+		t.Errorf("%d and %d events", trip, checks)
+	}
+}
+
+// A trip calls it each time, and a poll costs requests.
+func TestTheSameIntentionAsksNobody(t *testing.T) {
+	j := joinWell(t)
+	j.Keep()
+	j.pass(t, 4)
+	j.poller.Tick(t.Context())
+	j.center.Reset()
+	for range 10 {
+		j.Keep()
+		j.now = j.now.Add(vsphere.Soon)
+		j.poller.Tick(t.Context())
+	}
+	if requests := j.center.Requests(); len(requests) > 0 {
+		t.Errorf("%d requests within %s", len(requests), 10*vsphere.Soon)
+	}
+	j.Leave()
+	j.now = j.now.Add(vsphere.Soon)
+	if j.poller.Tick(t.Context()); len(j.center.Requests()) == 0 {
+		t.Error("nobody is asked after a change of mind")
 	}
 }

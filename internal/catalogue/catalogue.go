@@ -55,21 +55,19 @@ type Entry struct {
 	Workloads []Workload
 	// Namespace, if set, is where the driver runs; else it runs where its operator does. It is made, and stays when the driver goes.
 	Namespace string
-	// External is what only the operators of External drivers get.
-	External External
+	// Made are the roles and bindings without a namespace that an External operator makes for its driver.
+	Made Made
 	// Predecessor, if set, is the operator of this driver that OLM installed in OpenShift 4.5.
 	Predecessor *Predecessor
 }
 
-// Binding gives a ServiceAccount a ClusterRole in one namespace.
+// Binding gives an operator a ClusterRole in one namespace.
 type Binding struct {
 	Namespace string
 	// Role ends the name of the ClusterRole, after that of the operator; the RoleBinding's ends with Role and "binding".
 	Role string
 	// Rules, if set, are those of the ClusterRole. Without them, it holds what an operator needs where its driver is.
 	Rules []rbacv1.PolicyRule
-	// Account is who gets the role; empty means the operator.
-	Account Account
 }
 
 // Account is a ServiceAccount.
@@ -85,12 +83,6 @@ type Secret struct {
 // Workload is a Deployment or a DaemonSet.
 type Workload struct {
 	Kind, Namespace, Name string
-}
-
-// External is what an operator that is not of this repository is started with, beside what all of them are.
-type External struct {
-	// Made are the roles and bindings without a namespace that the operator makes for its driver.
-	Made Made
 }
 
 // Predecessor is an operator of the same driver that OLM installed.
@@ -111,9 +103,4 @@ func (e Entry) ClusterRole() string { return e.Operator + "-clusterrole" }
 // Moves tells whether the driver of the predecessor ran in another namespace than ours does, and is migrated from there by its operator.
 func (e Entry) Moves() bool {
 	return e.Builtin && e.Predecessor != nil && e.Predecessor.Namespace != cmp.Or(e.Namespace, Namespace)
-}
-
-// AccountOf is who gets the role of a binding.
-func (e Entry) AccountOf(binding Binding) Account {
-	return cmp.Or(binding.Account, Account{Namespace, e.Operator})
 }

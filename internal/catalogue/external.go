@@ -34,7 +34,7 @@ func ibmVPCBlock() Entry {
 			core("get list watch", "configmaps"), secretWatcher(),
 		}}), Secrets: secret("ibm-cloud-credentials"),
 		Workloads: workloads(Namespace, "ibm-vpc-block-csi-controller", "ibm-vpc-block-csi-node"),
-		Cloud:     true, External: External{Made: madeByIBMVPCBlock()},
+		Cloud:     true, Made: madeByIBMVPCBlock(),
 	}
 }
 
@@ -53,6 +53,6 @@ func powerVSBlock() Entry {
 		Images:   images("POWERVS_BLOCK_CSI_DRIVER_IMAGE", allSidecars()),
 		Bindings: own(), Secrets: secret("ibm-powervs-cloud-credentials"),
 		Workloads: workloads(Namespace, "ibm-powervs-block-csi-driver-controller", "ibm-powervs-block-csi-driver-node"),
-		External:  External{Made: madeByPowerVSBlock()},
+		Made:      madeByPowerVSBlock(),
 	}
 }

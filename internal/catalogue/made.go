@@ -6,7 +6,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Made is the RBAC without a namespace that an External operators makes for its driver. The operator can make it only if it holds what is in
+// Made is the RBAC without a namespace that an External operator makes for its driver. The operator can make it only if it holds what is in
 // the roles and may bind those of the release, and change it later only if it may write these names. Each function below has the place
 // where the program has it.
 type Made struct {

@@ -109,10 +109,8 @@ func (e Entry) load(folder fs.FS, scheme *runtime.Scheme, cfg Config) ([]client.
 		objects = append(objects, loaded...)
 	}
 	for _, binding := range e.Bindings {
-		account := e.AccountOf(binding)
 		loaded, err := manifest.LoadFile(folder, "assets/binding.yaml", values.With(manifest.Values{
 			"BINDING": binding.Role + "binding", "BINDING_NAMESPACE": binding.Namespace, "ROLE": binding.Role,
-			"ACCOUNT": account.Name, "ACCOUNT_NAMESPACE": account.Namespace,
 		}), scheme)
 		if err != nil {
 			return nil, err

@@ -120,7 +120,7 @@ func (r Release) externalRoles(entry catalogue.Entry) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.External.Made))}
+	objects := []client.Object{clusterRole(entry.ClusterRole(), withMade(everywhere, entry.Made))}
 	for _, binding := range entry.Bindings {
 		if binding.Rules != nil {
 			objects = append(objects, clusterRole(entry.Operator+"-"+binding.Role, binding.Rules))

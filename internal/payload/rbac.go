@@ -129,17 +129,16 @@ func toBind(entry catalogue.Entry) []grant {
 // bindingsPolicy holds the cluster-storage-operator to the bindings of the catalogue, also if others use its name.
 func (r Release) bindingsPolicy() ([]client.Object, error) {
 	allowed := map[string]bool{}
-	allow := func(namespace, role string, account catalogue.Account) {
-		allowed["'"+namespace+"/"+role+" "+rbacv1.ServiceAccountKind+" "+account.Namespace+"/"+account.Name+"'"] = true
-	}
 	for _, entry := range r.Entries {
-		operator := catalogue.Account{Namespace: catalogue.Namespace, Name: entry.Operator}
-		allow("", entry.ClusterRole(), operator)
+		allow := func(namespace, role string) {
+			allowed["'"+namespace+"/"+role+" "+rbacv1.ServiceAccountKind+" "+catalogue.Namespace+"/"+entry.Operator+"'"] = true
+		}
+		allow("", entry.ClusterRole())
 		for _, binding := range entry.Bindings {
-			allow(binding.Namespace, entry.Operator+"-"+binding.Role, entry.AccountOf(binding))
+			allow(binding.Namespace, entry.Operator+"-"+binding.Role)
 		}
 		if entry.Moves() {
-			allow(entry.Predecessor.Namespace, entry.Operator+"-role", operator)
+			allow(entry.Predecessor.Namespace, entry.Operator+"-role")
 		}
 	}
 	return r.load("operator/bindings-policy.yaml", manifest.Values{

@@ -18,6 +18,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -31,8 +33,8 @@ const (
 
 // client asks one vCenter with one login. It has one session of each API, from the first request to close. It is for one goroutine at a time.
 type client struct {
-	config  VCenterConfig
-	login   Login
+	config  cloudconfig.VCenterConfig
+	login   cloudconfig.Login
 	timeout time.Duration
 	http    *http.Transport
 	carrier http.RoundTripper
@@ -56,7 +58,9 @@ type session struct {
 	view Ref
 }
 
-func newClient(config VCenterConfig, login Login, roots []byte, timeout time.Duration, limit *budget, count func(int)) (*client, error) {
+func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limit *budget, count func(int)) (
+	*client, error,
+) {
 	base, err := newTransport(config, roots)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package vsphere
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,17 +17,18 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
-// Reason says in one word why a vCenter does not answer. It goes into conditions.
-type Reason string
+// Reason says in one word why a vCenter does not answer. It is a Reason of the configuration as well.
+type Reason = cloudconfig.Reason
 
-// The reasons.
+// Error is why something of a vCenter failed. It is an Error of the configuration as well.
+type Error = cloudconfig.Error
+
+// The reasons of a vCenter.
 const (
-	// InvalidConfiguration: the cloud configuration can't be used.
-	InvalidConfiguration Reason = "InvalidConfiguration"
-	// InvalidCredentials: the Secret lacks what it must have.
-	InvalidCredentials Reason = "InvalidCredentials"
 	// LoginRefused: the vCenter knows no such user and password.
 	LoginRefused Reason = "LoginRefused"
 	// NotAuthorized: the user may not do this.
@@ -46,36 +46,6 @@ const (
 	// Conflict: what is to be changed has changed, is in use, or is there already.
 	Conflict Reason = "Conflict"
 )
-
-// Error is why something of a vCenter failed. It quotes no text of the vCenter, and no Secret.
-type Error struct {
-	// Server is the vCenter; empty if it is about all.
-	Server string
-	// What was tried, for instance "log in".
-	What   string
-	Reason Reason
-	// Why says more, and what to do.
-	Why string
-
-	err error
-	// expired means that the session has ended: logging in again may help.
-	expired bool
-	// status is that of HTTP, if it says what is wrong; or 0.
-	status int
-}
-
-// Error is a sentence: what failed, where, why.
-func (e *Error) Error() string {
-	return fmt.Sprintf("vCenter %s: %s: %s", cmp.Or(e.Server, "configuration"), e.What, e.Why)
-}
-
-// Is compares with the ends of contexts. Nothing else of the cause can be reached, because it may have secrets.
-func (e *Error) Is(target error) bool {
-	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
-}
-
-// Format prints the sentence for every verb: %+v and %#v would show the cause.
-func (e *Error) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, e.Error()) }
 
 // ReasonOf is the reason of an error; InvalidAnswer if it has none.
 func ReasonOf(err error) Reason {
@@ -101,27 +71,37 @@ var (
 
 // failed makes an Error of what govmomi or the transport says.
 func failed(server, what string, err error) *Error {
-	failure := &Error{Server: server, What: what, err: err}
+	failure := &Error{Server: server, What: what, Ended: ended(err)}
 	var own *Error
 	var fault interface{ Fault() types.BaseMethodFault }
 	switch {
 	case errors.As(err, &own):
-		failure.Reason, failure.Why, failure.expired, failure.status = own.Reason, own.Why, own.expired, own.status
+		failure.Reason, failure.Why, failure.Expired, failure.Status = own.Reason, own.Why, own.Expired, own.Status
 	case errors.As(err, &fault):
-		failure.faulted(fault.Fault())
+		faulted(failure, fault.Fault())
 	default:
-		failure.unanswered(err)
+		unanswered(failure, err)
 	}
 	return failure
 }
 
-// faulted is for an answer that is a fault of SOAP.
-func (e *Error) faulted(fault types.BaseMethodFault) {
+// ended is the end of a context, if that is the cause.
+func ended(err error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return end
+		}
+	}
+	return nil
+}
+
+// faulted fills in what an answer says that is a fault of SOAP.
+func faulted(e *Error, fault types.BaseMethodFault) {
 	switch fault := fault.(type) {
 	case *types.InvalidLogin, *pbmtypes.PbmFaultInvalidLogin:
 		e.Reason, e.Why = LoginRefused, "the user or the password is wrong, or the account is locked or expired: "+adviceUser
 	case *types.NotAuthenticated:
-		e.Reason, e.Why, e.expired = LoginRefused, "the session is not known any more: "+adviceWait, true
+		e.Reason, e.Why, e.Expired = LoginRefused, "the session is not known any more: "+adviceWait, true
 	case *types.NoPermission:
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 		if isPrivilege(fault.PrivilegeId) {
@@ -145,11 +125,11 @@ func (e *Error) faulted(fault types.BaseMethodFault) {
 
 // statusError is for an answer with an HTTP status that is an error.
 func statusError(status int) *Error {
-	e := &Error{Reason: InvalidAnswer, Why: fmt.Sprintf("HTTP %d", status), status: status}
+	e := &Error{Reason: InvalidAnswer, Why: fmt.Sprintf("HTTP %d", status), Status: status}
 	advice := "check whether the address is that of a vCenter, or of a proxy before it"
 	switch {
 	case status == http.StatusUnauthorized:
-		e.Reason, e.expired, advice = LoginRefused, true, adviceUser
+		e.Reason, e.Expired, advice = LoginRefused, true, adviceUser
 	case status == http.StatusForbidden:
 		e.Reason, advice = NotAuthorized, advicePrivileges
 	case status == http.StatusNotFound:
@@ -185,13 +165,13 @@ func refusedAs(body []byte) *Error {
 	case "unauthorized":
 		e.Reason, e.Why = NotAuthorized, "the user may not do this: "+advicePrivileges
 	case "unauthenticated":
-		e.Reason, e.Why, e.expired = LoginRefused, "the session is not known any more: "+adviceWait, true
+		e.Reason, e.Why, e.Expired = LoginRefused, "the session is not known any more: "+adviceWait, true
 	}
 	return e
 }
 
-// unanswered is for a request that got no answer, or one that could not be read.
-func (e *Error) unanswered(err error) {
+// unanswered fills in why there is no answer, or why it could not be read.
+func unanswered(e *Error, err error) {
 	e.Reason, e.Why = NoConnection, "no answer: "+adviceReach
 	var network *net.OpError
 	var name *net.DNSError

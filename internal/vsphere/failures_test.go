@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // fails polls, and returns why the only vCenter fails.
@@ -77,7 +78,7 @@ func restGone(c *center) func(http.ResponseWriter, *http.Request, string) bool {
 func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
-	s.logins[c.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	s.logins[c.host] = cloudconfig.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
 	failure := s.fails()
 	if failure.Reason != vsphere.LoginRefused || !strings.Contains(failure.Error(), "vCenter 127.0.0.1: log in: the user or the password is wrong") {
 		t.Errorf("%s: %v", failure.Reason, failure)
@@ -95,7 +96,7 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 		t.Errorf("%d log-ins in five minutes, %d wakes", c.requests("Login"), s.woken)
 	}
 	since := s.only().FailingSince
-	s.logins[c.host] = vsphere.Login{User: user, Password: password}
+	s.logins[c.host] = cloudconfig.Login{User: user, Password: password}
 	s.Follow("second")
 	s.tick()
 	if s.only().User != user || s.woken != 2 || since.IsZero() || !s.only().FailingSince.IsZero() {
@@ -109,7 +110,7 @@ func TestAWrongPasswordIsTriedOnceAnIntervalAndANewOneAtOnce(t *testing.T) {
 func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)
-	s.logins[one.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	s.logins[one.host] = cloudconfig.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
 	two.server.Close()
 	// Polls at 0:00, 0:30, 1:30 and 3:30.
 	if polls := s.run(4 * time.Minute); polls != 4 || one.requests("Login") != 1 {
@@ -127,7 +128,7 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.
 func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)
-	s.logins[one.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	s.logins[one.host] = cloudconfig.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
 	s.roots = one.ca
 	if polls := s.run(4 * time.Minute); polls != 4 || one.requests("Login") != 1 {
 		t.Errorf("%d polls, %d log-ins", polls, one.requests("Login"))
@@ -136,7 +137,7 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *te
 		t.Errorf("%v", failure)
 	}
 	// The right password is tried at once.
-	s.logins[one.host] = vsphere.Login{User: user, Password: password}
+	s.logins[one.host] = cloudconfig.Login{User: user, Password: password}
 	s.Follow("the right one")
 	if s.Tick(t.Context()); s.Snapshot().VCenters[0].Err != nil {
 		t.Errorf("%v", s.Snapshot().VCenters[0].Err)
@@ -343,7 +344,7 @@ func TestTheBudgetOfRequestsIsKept(t *testing.T) {
 	for i := range 20 {
 		s.Follow(strings.Repeat("x", i+1))
 		// New credentials make no new budget.
-		s.logins[c.host] = vsphere.Login{User: user + strings.Repeat(" ", i%2), Password: password}
+		s.logins[c.host] = cloudconfig.Login{User: user + strings.Repeat(" ", i%2), Password: password}
 		s.Tick(t.Context())
 		overloaded = overloaded || s.only().Err != nil && s.only().Err.Reason == vsphere.Overloaded
 	}
@@ -351,7 +352,7 @@ func TestTheBudgetOfRequestsIsKept(t *testing.T) {
 		t.Errorf("%d requests within one moment, want %d: %v", got, vsphere.DefaultBudget, s.only().Err)
 	}
 	s.clock.pass(vsphere.Interval)
-	s.logins[c.host] = vsphere.Login{User: user, Password: password}
+	s.logins[c.host] = cloudconfig.Login{User: user, Password: password}
 	s.Follow("last")
 	s.tick()
 }

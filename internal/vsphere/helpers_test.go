@@ -31,12 +31,20 @@ import (
 	_ "github.com/vmware/govmomi/vapi/simulator"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
 	user     = "operator@vsphere.local"
 	password = "s3cret-p4ss&<\"#"
 )
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // center is a vCenter: govmomi's simulator, behind a server with a certificate of its own CA that counts requests, ends sessions and fails.
 type center struct {
@@ -195,8 +203,8 @@ func (c *center) requests(begin string) int {
 	return count
 }
 
-func (c *center) config() vsphere.VCenterConfig {
-	return vsphere.VCenterConfig{Server: c.host, Port: c.port, Datacenters: []string{"DC0"}}
+func (c *center) config() cloudconfig.VCenterConfig {
+	return cloudconfig.VCenterConfig{Server: c.host, Port: c.port, Datacenters: []string{"DC0"}}
 }
 
 // certify makes a certificate of a host, and the CA in PEM that has signed it.
@@ -244,8 +252,8 @@ type scene struct {
 	t       *testing.T
 	centers []*center
 	clock   *clock
-	config  vsphere.Config
-	logins  map[string]vsphere.Login
+	config  cloudconfig.Config
+	logins  map[string]cloudconfig.Login
 	roots   []byte
 	want    vsphere.Want
 	woken   int
@@ -255,10 +263,10 @@ type scene struct {
 
 func newScene(t *testing.T, centers ...*center) *scene {
 	t.Helper()
-	s := &scene{t: t, centers: centers, clock: &clock{at: time.Now()}, logins: map[string]vsphere.Login{}}
+	s := &scene{t: t, centers: centers, clock: &clock{at: time.Now()}, logins: map[string]cloudconfig.Login{}}
 	for _, one := range centers {
 		s.config.VCenters = append(s.config.VCenters, one.config())
-		s.logins[one.host] = vsphere.Login{User: user, Password: password}
+		s.logins[one.host] = cloudconfig.Login{User: user, Password: password}
 		s.roots = append(s.roots, one.ca...)
 		s.want.FailureDomains = append(s.want.FailureDomains, configv1.VSpherePlatformFailureDomainSpec{
 			Name: "fd-" + one.host, Region: "r", Zone: "z", Server: one.host, Topology: configv1.VSpherePlatformTopology{
@@ -271,7 +279,7 @@ func newScene(t *testing.T, centers ...*center) *scene {
 	s.Poller = &vsphere.Poller{
 		Now: s.clock.now, Wake: func() { s.woken++ }, Jitter: func(pause time.Duration) time.Duration { return pause },
 		Log: funcr.New(func(prefix, args string) { fmt.Fprintln(&s.log, prefix, args) }, funcr.Options{Verbosity: 10}),
-		Source: func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+		Source: func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 			s.reads++
 			return s.config, s.logins, s.roots, nil
 		},

@@ -98,7 +98,7 @@ func (c *client) readAll(ctx context.Context) ([]object, error) {
 	if err != nil && failed("", "", err).Reason == Conflict {
 		// A vCenter that has forgotten the session may have forgotten the view first.
 		failure := failed(c.config.Server, what, err)
-		failure.expired = true
+		failure.Expired = true
 		return nil, failure
 	}
 	return all, err
@@ -163,7 +163,7 @@ func readObject(content types.ObjectContent) (object, error) {
 	for _, missing := range content.MissingSet {
 		if _, ended := missing.Fault.Fault.(*types.NotAuthenticated); ended {
 			failure := &Error{}
-			failure.faulted(missing.Fault.Fault)
+			faulted(failure, missing.Fault.Fault)
 			return one, failure
 		}
 	}

@@ -20,7 +20,7 @@ func (c *client) look(ctx context.Context, want Want, now time.Time) (VCenter, e
 			return seen, nil
 		}
 		var failure *Error
-		if !errors.As(err, &failure) || !failure.expired || fresh {
+		if !errors.As(err, &failure) || !failure.Expired || fresh {
 			return VCenter{}, err
 		}
 		c.disconnect(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // machines are the UUIDs of all VMs of a vCenter, sorted by the VMs' names.
@@ -169,7 +170,7 @@ func TestTheWorkspaceOfTheLegacyFormIsAFailureDomain(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
 	s.want.FailureDomains = nil
-	s.config.Workspace = vsphere.Workspace{Datastore: "LocalDS_0", Folder: "/DC0/vm", ResourcePool: "/DC0/host/DC0_C0/Resources"}
+	s.config.Workspace = cloudconfig.Workspace{Datastore: "LocalDS_0", Folder: "/DC0/vm", ResourcePool: "/DC0/host/DC0_C0/Resources"}
 	var got vsphere.Want
 	s.After = func(_ context.Context, _ vsphere.Snapshot, want vsphere.Want, _ map[string]vsphere.Writer) bool {
 		got = want

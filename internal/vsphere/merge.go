@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // answer is what one vCenter said in one poll: everything, or why not.
@@ -13,7 +15,7 @@ type answer struct {
 }
 
 // merge makes the snapshot after a poll. A vCenter that does not answer keeps what it said last. It is pure.
-func merge(old Snapshot, configs []VCenterConfig, answers map[string]answer, now time.Time) Snapshot {
+func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string]answer, now time.Time) Snapshot {
 	merged := Snapshot{Taken: now}
 	for _, config := range configs {
 		before, _ := old.Of(config.Server)
@@ -34,14 +36,14 @@ func merge(old Snapshot, configs []VCenterConfig, answers map[string]answer, now
 
 // broken is the snapshot if the configuration or the credentials can't be used: all vCenters fail. If none is known, there is one without a
 // name.
-func broken(old Snapshot, configs []VCenterConfig, failure *Error, now time.Time) Snapshot {
+func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, now time.Time) Snapshot {
 	if len(configs) == 0 {
 		for _, one := range old.VCenters {
-			configs = append(configs, VCenterConfig{Server: one.Server, Insecure: one.Insecure})
+			configs = append(configs, cloudconfig.VCenterConfig{Server: one.Server, Insecure: one.Insecure})
 		}
 	}
 	if len(configs) == 0 {
-		configs = []VCenterConfig{{}}
+		configs = []cloudconfig.VCenterConfig{{}}
 	}
 	answers := map[string]answer{}
 	for _, config := range configs {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 
 // Source reads what the vCenters are asked with: the configuration, the logins by server, and the CA certificates in PEM that are trusted
 // besides those of the system.
-type Source func(ctx context.Context) (config Config, logins map[string]Login, roots []byte, err error)
+type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
 // Poller asks all vCenters on a schedule, and keeps the last answer of each. Nothing waits for it. After a restart nothing is known.
 type Poller struct {
@@ -81,10 +83,15 @@ func (p *Poller) Follow(hash string) {
 }
 
 // Again makes the vCenters be asked soon: something in the cluster has changed that a poll looks at. After an error, the pause stays.
-func (p *Poller) Again() {
+func (p *Poller) Again() { p.hurry(Soon) }
+
+// AtOnce is Again without a pause after the last poll: it is for what waits for the first answer, which happens once.
+func (p *Poller) AtOnce() { p.hurry(0) }
+
+func (p *Poller) hurry(pause time.Duration) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if at := p.polled.Add(Soon); p.failures == 0 && at.Before(p.next) {
+	if at := p.polled.Add(pause); p.failures == 0 && at.Before(p.next) {
 		p.next = at
 		p.signal()
 	}
@@ -274,5 +281,5 @@ func sourceError(err error) *Error {
 	if errors.As(err, &own) {
 		return own
 	}
-	return &Error{What: "read the configuration and the credentials", Reason: InvalidCredentials, Why: err.Error(), err: err}
+	return &Error{What: "read the configuration and the credentials", Reason: cloudconfig.InvalidCredentials, Why: err.Error(), Ended: ended(err)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/simulator"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // run lets time pass, with a tick whenever one is due, and returns how many there were.
@@ -262,39 +263,39 @@ func TestInputsThatCanNotBeUsedAreToldOfAllVCenters(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
 	good := s.Source
-	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
-		_, err := vsphere.Parse([]byte("[Global]\npassword=s3cret-p4ss\n"))
-		return vsphere.Config{}, nil, nil, err
+	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
+		_, err := cloudconfig.Parse([]byte("[Global]\npassword=s3cret-p4ss\n"))
+		return cloudconfig.Config{}, nil, nil, err
 	}
 	failure := s.fails()
-	if failure.Reason != vsphere.InvalidConfiguration || s.only().Server != "" || c.requests("") != 0 {
+	if failure.Reason != cloudconfig.InvalidConfiguration || s.only().Server != "" || c.requests("") != 0 {
 		t.Errorf("%v: %+v", failure, s.Snapshot())
 	}
 	s.Source = good
 	s.clock.pass(30 * time.Second)
 	s.tick()
 	// A vCenter that was known keeps what it said.
-	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
-		_, err := vsphere.Logins(s.config, nil)
+	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
+		_, err := cloudconfig.Logins(s.config, nil)
 		return s.config, nil, nil, err
 	}
 	s.Follow("second")
 	failure = s.fails()
-	if failure.Reason != vsphere.InvalidCredentials || s.only().Server != c.host || s.only().Version == "" || !strings.Contains(failure.Error(), "127.0.0.1.username") {
+	if failure.Reason != cloudconfig.InvalidCredentials || s.only().Server != c.host || s.only().Version == "" || !strings.Contains(failure.Error(), "127.0.0.1.username") {
 		t.Errorf("%v: %+v", failure, s.Snapshot())
 	}
-	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
-		return vsphere.Config{}, nil, nil, errors.New("the API server is away")
+	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
+		return cloudconfig.Config{}, nil, nil, errors.New("the API server is away")
 	}
 	s.Follow("third")
-	if failure = s.fails(); failure.Reason != vsphere.InvalidCredentials || !strings.Contains(failure.Error(), "the API server is away") {
+	if failure = s.fails(); failure.Reason != cloudconfig.InvalidCredentials || !strings.Contains(failure.Error(), "the API server is away") {
 		t.Error(failure)
 	}
-	s.Source = func(context.Context) (vsphere.Config, map[string]vsphere.Login, []byte, error) {
+	s.Source = func(context.Context) (cloudconfig.Config, map[string]cloudconfig.Login, []byte, error) {
 		return s.config, nil, s.roots, nil
 	}
 	s.Follow("fourth")
-	if failure = s.fails(); failure.Reason != vsphere.InvalidCredentials || !strings.Contains(failure.Error(), "no user and password") {
+	if failure = s.fails(); failure.Reason != cloudconfig.InvalidCredentials || !strings.Contains(failure.Error(), "no user and password") {
 		t.Error(failure)
 	}
 	s.Source = good

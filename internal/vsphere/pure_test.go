@@ -12,6 +12,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 func TestNamesOfServersAreTheSameInUpperCase(t *testing.T) {
@@ -23,7 +25,10 @@ func TestNamesOfServersAreTheSameInUpperCase(t *testing.T) {
 	if found, is := seen.Of("VC1.example.com"); !is || found.Server != "vc1.example.com" {
 		t.Errorf("%+v", found)
 	}
-	config := Config{VCenters: []VCenterConfig{{Server: "vc1.example.com", Datacenters: []string{"dc"}}}, Workspace: Workspace{Server: "VC1.example.com", Datastore: "ds"}}
+	config := cloudconfig.Config{
+		VCenters:  []cloudconfig.VCenterConfig{{Server: "vc1.example.com", Datacenters: []string{"dc"}}},
+		Workspace: cloudconfig.Workspace{Server: "VC1.example.com", Datastore: "ds"},
+	}
 	if found := (Want{}).WithDefault(config).FailureDomains; len(found) != 1 || found[0].Topology.Datacenter != "dc" {
 		t.Errorf("%+v", found)
 	}
@@ -159,7 +164,7 @@ func TestTheSameIsSaidWhenOnlyTimeAndFreeSpaceDiffer(t *testing.T) {
 	one := func() Snapshot {
 		return Snapshot{Taken: at, VCenters: []VCenter{{
 			Server: "vc", Answered: at, Datastores: []Datastore{{Capacity: 1000, Free: 510}},
-			Err: &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", err: errors.New("first")}, FailingSince: at,
+			Err: &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", Ended: context.DeadlineExceeded}, FailingSince: at,
 		}}}
 	}
 	for name, tc := range map[string]struct {
@@ -170,7 +175,7 @@ func TestTheSameIsSaidWhenOnlyTimeAndFreeSpaceDiffer(t *testing.T) {
 		"the time":   {func(s *Snapshot) { s.Taken, s.VCenters[0].Answered = at.Add(1), at.Add(1) }, true},
 		"free space": {func(s *Snapshot) { s.VCenters[0].Datastores[0].Free = 540 }, true},
 		"the cause": {func(s *Snapshot) {
-			s.VCenters[0].Err = &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", err: errors.New("second")}
+			s.VCenters[0].Err = &Error{Server: "vc", What: "ask", Reason: Timeout, Why: "late", Ended: context.Canceled}
 		}, true},
 		"much space": {func(s *Snapshot) { s.VCenters[0].Datastores[0].Free = 100 }, false},
 		"never":      {func(s *Snapshot) { s.VCenters[0].Answered = time.Time{} }, false},

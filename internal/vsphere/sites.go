@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // refusedPause is how long a user and password that were refused are not tried again. A vCenter locks the account after five refusals within
@@ -16,7 +18,7 @@ const refusedPause = Interval - time.Second
 
 // sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
 type sites struct {
-	config Config
+	config cloudconfig.Config
 	// err is why the Source can't be used; nil if it can.
 	err *Error
 
@@ -28,8 +30,8 @@ type sites struct {
 
 // site is one vCenter.
 type site struct {
-	config VCenterConfig
-	login  Login
+	config cloudconfig.VCenterConfig
+	login  cloudconfig.Login
 	// client is nil if there is none, because of failure.
 	client  *client
 	failure *Error
@@ -63,7 +65,7 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 	}
 	for _, one := range old {
 		one.disconnect(ctx)
-		if !slices.ContainsFunc(config.VCenters, func(other VCenterConfig) bool { return other.Server == one.config.Server }) {
+		if !slices.ContainsFunc(config.VCenters, func(other cloudconfig.VCenterConfig) bool { return other.Server == one.config.Server }) {
 			p.Metrics.forget(one.config.Server)
 			delete(s.budgets, one.config.Server)
 		}
@@ -71,7 +73,7 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 }
 
 // open makes a client. It asks nothing yet.
-func (s *sites) open(p *Poller, config VCenterConfig, logins map[string]Login) *site {
+func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[string]cloudconfig.Login) *site {
 	if s.budgets == nil {
 		s.budgets = map[string]*budget{}
 	}
@@ -79,9 +81,9 @@ func (s *sites) open(p *Poller, config VCenterConfig, logins map[string]Login) *
 		s.budgets[config.Server] = &budget{limit: cmp.Or(p.Budget, DefaultBudget), now: p.Now}
 	}
 	one := &site{config: config, login: logins[config.Server]}
-	if one.login == (Login{}) {
+	if one.login == (cloudconfig.Login{}) {
 		one.failure = &Error{
-			Server: config.Server, What: "log in", Reason: InvalidCredentials, Why: "there is no user and password of this vCenter: " + adviceUser,
+			Server: config.Server, What: "log in", Reason: cloudconfig.InvalidCredentials, Why: "there is no user and password of this vCenter: " + adviceUser,
 		}
 		return one
 	}

@@ -8,12 +8,14 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // survey picks what is of the cluster out of an inventory. It is pure. machines are the VMs of the nodes, with the properties machineProps.
 type survey struct {
 	inventory
-	config  VCenterConfig
+	config  cloudconfig.VCenterConfig
 	domains []configv1.VSpherePlatformFailureDomainSpec
 	want    Want
 

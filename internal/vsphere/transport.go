@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -105,14 +107,14 @@ func (b *bounded) Read(into []byte) (int, error) {
 }
 
 // newTransport trusts what the system, the PEM text and the configuration say.
-func newTransport(config VCenterConfig, roots []byte) (*http.Transport, error) {
+func newTransport(config cloudconfig.VCenterConfig, roots []byte) (*http.Transport, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
 	if len(roots) > 0 && !pool.AppendCertsFromPEM(roots) {
 		const why = "the CA bundle has no certificate in PEM: correct trustedCA of Proxy cluster"
-		return nil, &Error{Server: config.Server, What: "read the CA bundle", Reason: UntrustedCertificate, Why: why, err: errors.New(why)}
+		return nil, &Error{Server: config.Server, What: "read the CA bundle", Reason: UntrustedCertificate, Why: why}
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	switch {
@@ -133,7 +135,7 @@ func newTransport(config VCenterConfig, roots []byte) (*http.Transport, error) {
 
 // verify takes a certificate of a trusted CA, or the one of the thumbprint. The driver does not look at a thumbprint beside a ca-file
 // (kubernetes-sigs/vsphere-csi-driver, pkg/common/cns-lib/vsphere/virtualcenter.go), so neither does this.
-func verify(state tls.ConnectionState, pool *x509.CertPool, config VCenterConfig) error {
+func verify(state tls.ConnectionState, pool *x509.CertPool, config cloudconfig.VCenterConfig) error {
 	if len(state.PeerCertificates) == 0 {
 		return x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}
 	}

@@ -1,10 +1,13 @@
 package vsphere
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // Want is what a poll looks at, besides what the configuration names. It comes from the cluster.
@@ -21,13 +24,13 @@ type Want struct {
 
 // WithDefault is the Want with at least one failure domain, if the configuration has the workspace of the legacy form: the one that it
 // describes, without a name (openshift/vsphere-problem-detector b2f09a5b, pkg/check/util.go, addFailureDomainsToPlatformSpec).
-func (w Want) WithDefault(config Config) Want {
+func (w Want) WithDefault(config cloudconfig.Config) Want {
 	place := config.Workspace
-	if len(w.FailureDomains) > 0 || place == (Workspace{}) || len(config.VCenters) == 0 {
+	if len(w.FailureDomains) > 0 || place == (cloudconfig.Workspace{}) || len(config.VCenters) == 0 {
 		return w
 	}
-	server := firstOf(place.Server, config.VCenters[0].Server)
-	at := slices.IndexFunc(config.VCenters, func(one VCenterConfig) bool { return strings.EqualFold(one.Server, server) })
+	server := cmp.Or(place.Server, config.VCenters[0].Server)
+	at := slices.IndexFunc(config.VCenters, func(one cloudconfig.VCenterConfig) bool { return strings.EqualFold(one.Server, server) })
 	if at < 0 {
 		return w
 	}

@@ -61,7 +61,7 @@ func (w writer) DeleteTag(ctx context.Context, id string) error {
 
 func (w writer) delete(ctx context.Context, what, path string) error {
 	err := w.rest(ctx, what, restCall{method: http.MethodDelete, path: path})
-	if failure, is := err.(*Error); is && failure.status == http.StatusNotFound { //nolint:errorlint // rest returns it as it is.
+	if failure, is := err.(*Error); is && failure.Status == http.StatusNotFound { //nolint:errorlint // rest returns it as it is.
 		return nil
 	}
 	return err
@@ -159,7 +159,7 @@ func (w writer) DeletePolicy(ctx context.Context, id string) error {
 			continue
 		}
 		failure := &Error{}
-		failure.faulted(outcome.Fault.Fault)
+		faulted(failure, outcome.Fault.Fault)
 		return w.fail(what, failure)
 	}
 	return nil

@@ -38,6 +38,8 @@ type options struct {
 	shared         []sharing
 	sharedPeer     string
 	sharedPeerArgs []string
+
+	vCenter *report.VCenterSize
 }
 
 func main() {
@@ -71,6 +73,7 @@ func parse(args []string) (options, error) {
 	shared := flags.String("shared", "300,10000", "numbers of `SharedVolumes`: one control plane for each; 0 for none")
 	rounds := flags.Int("shared-rounds", 3, "how often to measure up to 1000 SharedVolumes; more are measured once")
 	flags.StringVar(&parsed.sharedPeer, "shared-peer", "", "`binary` of another operator for SharedVolumes; measured with the least of -shared")
+	vCenter := flags.String("vcenter", "200/2000", "size of the `vCenter` to ask, HOSTS/VMS; 0 for none")
 	sharedPeerArgs := flags.String("shared-peer-args", "", "arguments for that operator, separated by spaces")
 	if err := flags.Parse(args); err != nil {
 		return parsed, err
@@ -90,14 +93,17 @@ func parse(args []string) (options, error) {
 	if parsed.shared, err = parseShared(*shared, *rounds); err != nil {
 		return parsed, err
 	}
+	if parsed.vCenter, err = parseVCenter(*vCenter); err != nil {
+		return parsed, err
+	}
 	return parsed, parsed.check()
 }
 
 // check refuses flags that do not go together.
 func (o options) check() error {
 	switch {
-	case len(o.scenarios) == 0 && len(o.shared) == 0:
-		return errors.New("there is nothing to measure: give -nodes, -shared or both")
+	case len(o.scenarios) == 0 && len(o.shared) == 0 && o.vCenter == nil:
+		return errors.New("there is nothing to measure: give -nodes, -shared or -vcenter")
 	case o.peer != "" && len(o.scenarios) == 0:
 		return errors.New("-peer is measured with -nodes, which is 0; -shared-peer is the one for SharedVolumes")
 	case o.sharedPeer != "" && len(o.shared) == 0:
@@ -146,6 +152,11 @@ func run(ctx context.Context, options options) error {
 		measured, kubernetes, err := sharing.run(ctx, sharers, options.settings)
 		found.Kubernetes = cmp.Or(kubernetes, found.Kubernetes)
 		found.Shared = append(found.Shared, measured)
+		failures = append(failures, err)
+	}
+	if options.vCenter != nil && ctx.Err() == nil {
+		measured, err := askVCenter(ctx, *options.vCenter)
+		found.VCenter = measured
 		failures = append(failures, err)
 	}
 	return errors.Join(errors.Join(failures...), found.WriteTable(os.Stdout), writeFile(options.json, found), found.OverBudget())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -24,11 +25,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
+	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
 func main() {
-	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, None, ...")
+	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, VSphere, None, ...")
 	nodes := flag.Int("nodes", 6, "`number` of nodes")
 	keep := flag.Bool("keep", false, "leave the cluster running")
 	flag.Parse()
@@ -50,7 +51,9 @@ type demo struct {
 	platform string
 	started  time.Time
 	// cloud is that of the cluster; nil if nobody has to ask it.
-	cloud *fakeopenstack.Cloud
+	cloud io.Closer
+	// vCenter is the cloud if it is one of vSphere.
+	vCenter *fakevsphere.VCenter
 	// said is what was said last of each thing.
 	said map[string]string
 }
@@ -62,7 +65,7 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 	d := &demo{platform: platform, started: time.Now(), said: map[string]string{}}
 	defer func() {
 		if d.cloud != nil {
-			d.cloud.Close()
+			failure = errors.Join(failure, d.cloud.Close())
 		}
 		if d.cluster != nil && (failure != nil || !keep) {
 			failure = errors.Join(failure, d.stop())
@@ -71,7 +74,7 @@ func run(ctx context.Context, platform string, nodes int, keep bool) (failure er
 	if err := d.start(ctx, nodes, keep); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{d.install, d.list} {
+	for _, step := range []func(context.Context) error{d.install, d.list, d.ageHost} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -106,15 +109,35 @@ func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
 	return err
 }
 
-// install applies the release and says what comes of it.
-func (d *demo) install(ctx context.Context) error {
-	if d.platform == string(configv1.OpenStackPlatformType) {
+// closing makes a closer of what ends without an error.
+type closing func()
+
+// Close ends it.
+func (c closing) Close() error {
+	c()
+	return nil
+}
+
+// startCloud starts the cloud of a platform whose operators ask theirs.
+func (d *demo) startCloud(ctx context.Context) error {
+	switch d.platform {
+	case string(configv1.OpenStackPlatformType):
 		d.say("Starting a cloud: Keystone, Nova, Cinder and Manila at one address of this machine, with a CA of its own.")
 		cloud, err := d.cluster.PutOpenStack(ctx)
 		if err != nil {
 			return err
 		}
-		d.cloud = cloud
+		d.cloud = closing(cloud.Close)
+	case string(configv1.VSpherePlatformType):
+		return d.startVCenter(ctx)
+	}
+	return nil
+}
+
+// install applies the release and says what comes of it.
+func (d *demo) install(ctx context.Context) error {
+	if err := d.startCloud(ctx); err != nil {
+		return err
 	}
 	d.say("Applying the manifests of release %s, as the cluster-version operator does.", env.ClusterRelease)
 	if err := d.cluster.ApplyRelease(ctx, env.Release{Version: env.ClusterRelease}); err != nil {
@@ -160,6 +183,9 @@ func (d *demo) follow(ctx context.Context) error {
 			one := &daemonSets.Items[i]
 			d.sayOnce("DaemonSet "+one.Name, fmt.Sprintf("%d of %d nodes", one.Status.NumberAvailable, one.Status.DesiredNumberScheduled))
 		}
+	}
+	if err := d.followVCenter(ctx); err != nil {
+		return err
 	}
 	operator, err := d.cluster.ClusterOperator(ctx)
 	if err != nil {

@@ -14,6 +14,9 @@ var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: func(ctx
 	return cluster.Namespace(ctx, env.OperatorNamespace)
 }}
 
+// vSpheres has those that are in vSphere: no node of another cloud can become one of a vCenter.
+var vSpheres = &env.Pool{Flags: []string{"--nodes", "4", "--platform", "VSphere"}, Prepare: pool.Prepare}
+
 func TestMain(m *testing.M) {
-	os.Exit(pool.Run(m))
+	os.Exit(pool.Run(m, vSpheres))
 }

@@ -28,8 +28,8 @@ type Pool struct {
 	started []*Cluster
 }
 
-// Run runs the tests and stops all clusters. It returns the exit code of the package.
-func (p *Pool) Run(m *testing.M) int {
+// Run runs the tests and stops all clusters, those of further pools too. It returns the exit code of the package.
+func (p *Pool) Run(m *testing.M, further ...*Pool) int {
 	err := flag.Set("test.parallel", strconv.Itoa(p.Size))
 	code := 1
 	if err == nil {
@@ -38,8 +38,10 @@ func (p *Pool) Run(m *testing.M) int {
 			err = p.Check(p.started, code == 0)
 		}
 	}
-	for _, cluster := range p.started {
-		err = errors.Join(err, cluster.Stop(context.Background()))
+	for _, pool := range append(further, p) {
+		for _, cluster := range pool.started {
+			err = errors.Join(err, cluster.Stop(context.Background()))
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,9 +64,8 @@ func HoldReadiness(t *testing.T, c *Cluster, account, prefix, node string) {
 		}
 		live.Status.Message = "asked"
 		// The fake kubelet changes it as well, and a conflict is no refusal.
-		err := kubelet.Status().Update(t.Context(), live, client.DryRunAll)
-		if err == nil || !strings.Contains(err.Error(), "'"+slow+"'") {
-			return fmt.Errorf("not refused by the policy: %v", err)
+		if answer := fmt.Sprint(kubelet.Status().Update(t.Context(), live, client.DryRunAll)); !strings.Contains(answer, "'"+slow+"'") {
+			return errors.New("the policy does not refuse it: " + answer)
 		}
 		return nil
 	})

@@ -52,7 +52,7 @@ const versionLabel = "standin/version"
 // makeRoles makes the driver's roles and bindings as library-go does (operator/resource/resourceapply/rbac.go): by POST, without a name in the
 // request, and later by PUT if anything differs.
 func (s *standIn) makeRoles(ctx context.Context) error {
-	made := s.entry.External.Made
+	made := s.entry.Made
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Labels: map[string]string{versionLabel: s.version}}
 	}

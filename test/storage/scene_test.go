@@ -25,6 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
 // patience is how long a roll-out of everything may take while other tests have the processors.
@@ -42,9 +43,18 @@ func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	s := &scene{env.Scene{Cluster: pool.Lend(t), T: t, Patience: patience}, t}
 	s.clear()
 	s.setPlatform(platform)
-	if platform == configv1.OpenStackPlatformType {
+	switch platform {
+	case configv1.OpenStackPlatformType:
 		// Its drivers are installed when the cloud has answered.
 		s.LendOpenStack(t)
+	case configv1.VSpherePlatformType:
+		// The same.
+		vCenters, err := s.PutVSphere(t.Context(), 1)
+		env.Must(t, err)
+		t.Cleanup(func() { fakevsphere.CloseAll(vCenters) })
+	case configv1.IBMCloudPlatformType:
+		// Where the cloud-controller-manager is. Clusters of other platforms may lack it.
+		env.Must(t, s.Namespace(t.Context(), "openshift-cloud-controller-manager"))
 	}
 	mark, err := s.Audit.Now()
 	env.Must(t, err)

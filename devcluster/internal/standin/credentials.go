@@ -3,6 +3,8 @@ package standin
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -33,9 +35,13 @@ func rootSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: "kube-system", Name: "aws-creds"}
 }
 
-// openStackRoot is the same of a cluster in OpenStack.
-func openStackRoot() client.ObjectKey {
-	return client.ObjectKey{Namespace: "kube-system", Name: "openstack-credentials"}
+// copiedRoots are the same where the real program makes no credentials of its own, but copies these, by the kind of the request
+// (cloud-credential-operator b187feee6, pkg/openstack/actuator.go and pkg/vsphere/actuator/actuator.go, sync).
+func copiedRoots() map[string]client.ObjectKey {
+	return map[string]client.ObjectKey{
+		"OpenStackProviderSpec": {Namespace: "kube-system", Name: "openstack-credentials"},
+		"VSphereProviderSpec":   {Namespace: "kube-system", Name: "vsphere-creds"},
+	}
 }
 
 // mode is how the cluster hands out credentials, as its configuration says.
@@ -104,14 +110,14 @@ func (s *credentials) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Res
 	}
 }
 
-// copyRoot gives a request for OpenStack the credentials of the administrator, if there are any: the real program makes none of its own there
-// (cloud-credential-operator b187feee6, pkg/openstack/actuator.go sync).
+// copyRoot gives a request the credentials of the administrator, if its cloud has no others and there are any.
 func (s *credentials) copyRoot(ctx context.Context, request *credentialsRequest, data *provided) error {
-	if data.content == nil || request.Spec.ProviderSpec.Kind != "OpenStackProviderSpec" {
+	key, copied := copiedRoots()[request.Spec.ProviderSpec.Kind]
+	if data.content == nil || !copied {
 		return nil
 	}
 	root := &corev1.Secret{}
-	err := s.client.Get(ctx, openStackRoot(), root)
+	err := s.client.Get(ctx, key, root)
 	if err == nil {
 		data.content, data.isRoot = root.Data, true
 	}
@@ -264,8 +270,8 @@ func (s *credentials) allRequests(ctx context.Context, _ client.Object) []reconc
 
 // requestsOfSecret returns the request that a minted Secret belongs to, or all if it is the administrator's.
 func (s *credentials) requestsOfSecret(ctx context.Context, object client.Object) []reconcile.Request {
-	switch client.ObjectKeyFromObject(object) {
-	case rootSecret(), openStackRoot():
+	roots := append(slices.Collect(maps.Values(copiedRoots())), rootSecret())
+	if slices.Contains(roots, client.ObjectKeyFromObject(object)) {
 		return s.allRequests(ctx, object)
 	}
 	namespace, name, found := strings.Cut(object.GetAnnotations()[requestAnnotation], "/")

@@ -63,14 +63,6 @@ func (c conditioner) conditions(
 	}
 	if ends {
 		all = append(all, c.removalConditions(result)...)
-		if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
-			// That is what the administrator wants: the cluster-storage-operator must not take it for a failure.
-			text := "the driver is removed, as spec.managementState asks; set it to Managed to install it"
-			if left := result.removal.left; left != "" {
-				text += ". Left in the cloud: " + left
-			}
-			all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason, text))
-		}
 		all, wait := c.removalStuck(all, result)
 		all = status.Sum(all)
 		if result.removal.removed && result.unwanted.remove {
@@ -294,6 +286,14 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 			progressing = status.Condition(prefix+status.Progressing, true, removingReason, result.removal.waiting)
 		}
 		all = append(all, available, progressing)
+	}
+	if c.driver.RemovedByState && result.removal.removed && !result.unwanted.remove {
+		// That is what the administrator wants: the cluster-storage-operator must not take it for a failure.
+		text := "the driver is removed, as spec.managementState asks; set it to Managed to install it"
+		if left := result.removal.left; left != "" {
+			text += ". Left in the cloud: " + left
+		}
+		all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason, text))
 	}
 	return all
 }

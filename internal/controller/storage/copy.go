@@ -64,7 +64,7 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	silent := !status.UnionOf(status.Available, have).Found
 	off := disabled(done)
 	switch {
-	case off != nil && (!before.once || asked(done)):
+	case off != nil && (!before.once || asked(done, off)):
 		text := fmt.Sprintf("%s is disabled, as its operator says: %s", done.entry.Title, off.Message)
 		all = status.Replace(all, status.Condition(prefix+status.Available, true, driverDisabled, text))
 		return status.Replace(all, status.Condition(prefix+status.Progressing, false, driverDisabled, ""))
@@ -89,9 +89,10 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 }
 
 // asked reports whether an administrator wants the driver to be gone. Of the drivers that may be disabled, that of vSphere is removed then, and its
-// operator reports that it is disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go).
-func asked(done *result) bool {
-	return done.driver != nil && done.driver.Spec.ManagementState == operatorv1.Removed
+// operator reports that it is disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). Where
+// the driver is wanted again, the operator of this repository gives that as the reason until it begins.
+func asked(done *result, off *operatorv1.OperatorCondition) bool {
+	return done.driver.Spec.ManagementState == operatorv1.Removed || done.entry.Builtin && off.Reason == removedReason
 }
 
 // waiting says for whose report a driver waits.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // severity says what follows of a finding. Each has the effects of those below it.
@@ -98,7 +99,7 @@ func checks() []check {
 // input is what checks depend on.
 type input struct {
 	snapshot vsphere.Snapshot
-	config   vsphere.Config
+	config   cloudconfig.Config
 	want     vsphere.Want
 	cluster  cluster
 	// outdated means that the vCenters were not asked about all of want yet.

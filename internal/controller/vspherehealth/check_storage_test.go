@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEachThingWrongWithTheConfigurationIsFound(t *testing.T) {
 		"InfrastructureConfig: not used": {func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains = in.want.FailureDomains[:1] }, []string{
 			"warn InfrastructureConfig 1: no failure domain is in vCenter vc2" + same,
 		}},
-		"InfrastructureConfig: nobody knows the configuration": {func(in *input, _ *vsphere.VCenter) { in.config = vsphere.Config{} }, nil},
+		"InfrastructureConfig: nobody knows the configuration": {func(in *input, _ *vsphere.VCenter) { in.config = cloudconfig.Config{} }, nil},
 		"DatacenterConsistency": {func(in *input, _ *vsphere.VCenter) {
 			in.config.VCenters[0].Datacenters, in.cluster.vCenters[1].Datacenters = []string{"dc9"}, nil
 		}, []string{
@@ -64,12 +65,12 @@ func TestEachThingWrongWithDatastoresIsFound(t *testing.T) {
 				"or give the user permissions",
 		}},
 		"DefaultDatastore: of the only vCenter and datacenter": {func(in *input, _ *vsphere.VCenter) {
-			in.config.Workspace = vsphere.Workspace{Datastore: "ds"}
+			in.config.Workspace = cloudconfig.Workspace{Datastore: "ds"}
 		}, nil},
 		"DefaultDatastore: in a cluster of datastores": {func(in *input, vc *vsphere.VCenter) {
 			in.config.Workspace.Datastore, vc.Datastores[0].Path = "pod/ds", "/dc1/datastore/pod/ds"
 		}, nil},
-		"DefaultDatastore: none configured": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace = vsphere.Workspace{} }, nil},
+		"DefaultDatastore: none configured": {func(in *input, _ *vsphere.VCenter) { in.config.Workspace = cloudconfig.Workspace{} }, nil},
 	})
 }
 
@@ -139,7 +140,7 @@ func TestTheDatastoreOfMigrationIsThatOfTheOnlyVCenter(t *testing.T) {
 			in.want.FailureDomains = []configv1.VSpherePlatformFailureDomainSpec{domainOf("vc1", "dc1")}
 		}, "ds:///dc1/"},
 		"it is not there":                {single, func(in *input) { in.snapshot.VCenters[0].Datastores = nil }, ""},
-		"nobody has configured any":      {single, func(in *input) { in.config = vsphere.Config{} }, ""},
+		"nobody has configured any":      {single, func(in *input) { in.config = cloudconfig.Config{} }, ""},
 		"the vCenter has never answered": {single, func(in *input) { in.snapshot.VCenters[0] = vsphere.VCenter{Server: "vc1"} }, ""},
 		"several vCenters":               {healthy, func(*input) {}, ""},
 	} {

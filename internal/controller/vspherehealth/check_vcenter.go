@@ -7,13 +7,14 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // terminal reports whether a vCenter answers no sooner than somebody has changed something. That the Secret lacks a key is not: the
 // cloud-credential-operator may be about to write it.
 func terminal(reason vsphere.Reason) bool {
 	return slices.Contains([]vsphere.Reason{
-		vsphere.InvalidConfiguration, vsphere.LoginRefused, vsphere.NotAuthorized, vsphere.UntrustedCertificate,
+		cloudconfig.InvalidConfiguration, vsphere.LoginRefused, vsphere.NotAuthorized, vsphere.UntrustedCertificate,
 	}, reason)
 }
 

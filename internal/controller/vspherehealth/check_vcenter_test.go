@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 func failing(server string, reason vsphere.Reason) *vsphere.Error {
@@ -23,13 +24,13 @@ func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
 		"for almost two minutes":       {failed(vsphere.NoConnection, 2*time.Minute-time.Second), nil},
 		"for two minutes":              {failed(vsphere.NoConnection, 2*time.Minute), []string{degraded}},
 		"overloaded for long":          {failed(vsphere.Overloaded, time.Hour), []string{degraded}},
-		"the Secret is not there yet":  {failed(vsphere.InvalidCredentials, time.Second), nil},
-		"the Secret never came":        {failed(vsphere.InvalidCredentials, time.Hour), []string{degraded}},
+		"the Secret is not there yet":  {failed(cloudconfig.InvalidCredentials, time.Second), nil},
+		"the Secret never came":        {failed(cloudconfig.InvalidCredentials, time.Hour), []string{degraded}},
 		"the login is refused":         {failed(vsphere.LoginRefused, 0), []string{degraded}},
 		"the user may do nothing":      {failed(vsphere.NotAuthorized, 0), []string{degraded}},
 		"the certificate is another's": {failed(vsphere.UntrustedCertificate, 0), []string{degraded}},
 		"the configuration is wrong": {func(in *input, _ *vsphere.VCenter) {
-			in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "parse", Reason: vsphere.InvalidConfiguration, Why: "line 3 is no pair"}}}
+			in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "parse", Reason: cloudconfig.InvalidConfiguration, Why: "line 3 is no pair"}}}
 		}, []string{"degrade VCenterConnection 1: vCenter configuration: parse: line 3 is no pair"}},
 	})
 }

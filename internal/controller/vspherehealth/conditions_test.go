@@ -8,6 +8,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // brief are conditions as text.
@@ -187,7 +188,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 // Else there would be two events at each look.
 func TestAConfigurationThatIsWrongIsNewsOnce(t *testing.T) {
 	in := healthy()
-	in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "read", Reason: vsphere.InvalidConfiguration, Why: "line 3: no pair"}}}
+	in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "read", Reason: cloudconfig.InvalidConfiguration, Why: "line 3: no pair"}}}
 	found := evaluate(in, nil)
 	before := remembered(conditions(found))
 	begun, healed := news(before, evaluate(in, before))

@@ -9,13 +9,14 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // domains are the failure domains; without any, the default place of the configuration is the only one (operator: vspherecontroller.go,
 // ConvertToPlatformSpec).
 func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	place := in.config.Workspace
-	if len(in.want.FailureDomains) > 0 || place == (vsphere.Workspace{}) || len(in.config.VCenters) == 0 {
+	if len(in.want.FailureDomains) > 0 || place == (cloudconfig.Workspace{}) || len(in.config.VCenters) == 0 {
 		return in.want.FailureDomains
 	}
 	server := cmp.Or(place.Server, in.config.VCenters[0].Server)

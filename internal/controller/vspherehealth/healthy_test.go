@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // noon is the present of all tests.
@@ -76,7 +77,7 @@ func healthy() input {
 		in.snapshot.VCenters = append(in.snapshot.VCenters, vCenterOf(server, dc))
 		in.want.FailureDomains = append(in.want.FailureDomains, domainOf(server, dc))
 		in.cluster.vCenters = append(in.cluster.vCenters, configv1.VSpherePlatformVCenterSpec{Server: server, Datacenters: []string{dc}})
-		in.config.VCenters = append(in.config.VCenters, vsphere.VCenterConfig{Server: server, Datacenters: []string{"/" + dc}})
+		in.config.VCenters = append(in.config.VCenters, cloudconfig.VCenterConfig{Server: server, Datacenters: []string{"/" + dc}})
 		for n := range 2 {
 			uuid := fmt.Sprintf("%s-%d", dc, n+1)
 			in.cluster.nodes = append(in.cluster.nodes, node{name: uuid, uuid: uuid, providerID: "vsphere://" + uuid, created: long})
@@ -90,7 +91,7 @@ func single() input {
 	in := healthy()
 	in.snapshot.VCenters, in.config.VCenters, in.cluster.nodes = in.snapshot.VCenters[:1], in.config.VCenters[:1], in.cluster.nodes[:2]
 	in.want.FailureDomains, in.cluster.vCenters = nil, nil
-	in.config.Workspace = vsphere.Workspace{Server: "vc1", Datacenter: "dc1", Datastore: "ds", Folder: "/dc1/vm/ocp"}
+	in.config.Workspace = cloudconfig.Workspace{Server: "vc1", Datacenter: "dc1", Datastore: "ds", Folder: "/dc1/vm/ocp"}
 	return in
 }
 

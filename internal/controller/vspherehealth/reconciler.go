@@ -22,6 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // outdatedPause is how long to wait for the vCenters to be asked about what has changed in the cluster.
@@ -47,7 +48,7 @@ type Reconciler struct {
 	Namespace string
 	Source    Source
 	// Config is the configuration of the cloud as it was parsed last; empty while there is none.
-	Config func() vsphere.Config
+	Config func() cloudconfig.Config
 	// Wake, if set, is called when Facts say something else. It must not block.
 	Wake func()
 	Now  func() time.Time

@@ -25,6 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -96,7 +97,7 @@ func newTrip(t *testing.T, objects ...client.Object) *trip {
 	now := func() time.Time { return made.time }
 	made.Reconciler = &Reconciler{
 		Client: made.cluster, Recorder: made.events, Driver: driver.Driver{Name: driverName, Operator: operator, DaemonSet: "vmware-vsphere-csi-driver-node"},
-		Namespace: "here", Source: made.source, Config: func() vsphere.Config { return healthy.config }, Wake: func() { made.woken++ }, Now: now,
+		Namespace: "here", Source: made.source, Config: func() cloudconfig.Config { return healthy.config }, Wake: func() { made.woken++ }, Now: now,
 	}
 	made.writer = &status.Writer{Client: made.cluster, Owner: made.owner(), Now: now}
 	if made.metrics, err = newMetrics(prometheus.NewRegistry(), driverName); err != nil {

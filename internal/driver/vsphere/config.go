@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
 	// configSecret is the Secret that the operator makes. Pods mount its key cloudConf, and migrationURL is for the operator.
 	configSecret = "vsphere-csi-config-secret"
-	cloudConf    = vsphere.ConfigKey
+	cloudConf    = cloudconfig.ConfigKey
 	migrationURL = "migration-datastore-url"
 	// caFile has the CA certificates that the cluster trusts, or those of the image where there are none.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
@@ -53,7 +53,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%s is missing, with the vCenters of the cluster: correct the ConfigMap of openshift-config that Infrastructure "+
 			"cluster names in spec.cloudConfig, it is made of that", from)
 	}
-	config, err := vsphere.Parse([]byte(text))
+	config, err := cloudconfig.Parse([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be followed: %s", from, whyOf(err))
 	}
@@ -85,7 +85,7 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 
 // whyOf is what an error of the package says, without where.
 func whyOf(err error) string {
-	var own *vsphere.Error
+	var own *cloudconfig.Error
 	if errors.As(err, &own) {
 		return own.Why
 	}
@@ -124,8 +124,8 @@ func snapshots(cluster driver.DerivedCluster) section {
 }
 
 // vCenters are a section for each.
-func vCenters(config vsphere.Config, secret map[string][]byte, url string) ([]section, error) {
-	logins, err := vsphere.Logins(config, secret)
+func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) ([]section, error) {
+	logins, err := cloudconfig.Logins(config, secret)
 	if err != nil {
 		return nil, fmt.Errorf("the credentials in Secret %s can't be followed: %s", credentials, whyOf(err))
 	}
@@ -165,7 +165,7 @@ func users() *regexp.Regexp {
 }
 
 // checkServers says what the driver does not take of the vCenters, which Parse has found to be well-formed.
-func checkServers(config vsphere.Config, cluster driver.DerivedCluster) error {
+func checkServers(config cloudconfig.Config, cluster driver.DerivedCluster) error {
 	if len(config.VCenters) > mostVCenters {
 		return fmt.Errorf("it names %d vCenters, and the driver works with %d at most: remove some", len(config.VCenters), mostVCenters)
 	}

@@ -11,7 +11,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
@@ -51,8 +51,8 @@ func inputs(text string, change func(*driver.DerivedInputs)) driver.DerivedInput
 		Secrets:    map[string]map[string][]byte{credentials: {}},
 	}
 	for _, server := range []string{"vc1.example", "vc2.example", "10.0.0.7"} {
-		made.Secrets[credentials][vsphere.Key(server, "username")] = []byte("admin@vsphere.local")
-		made.Secrets[credentials][vsphere.Key(server, "password")] = []byte(canary)
+		made.Secrets[credentials][cloudconfig.Key(server, "username")] = []byte("admin@vsphere.local")
+		made.Secrets[credentials][cloudconfig.Key(server, "password")] = []byte(canary)
 	}
 	if change != nil {
 		change(&made)
@@ -63,8 +63,8 @@ func inputs(text string, change func(*driver.DerivedInputs)) driver.DerivedInput
 // login sets those of the first vCenter.
 func login(user, password string) func(*driver.DerivedInputs) {
 	return func(made *driver.DerivedInputs) {
-		made.Secrets[credentials][vsphere.Key("vc1.example", "username")] = []byte(user)
-		made.Secrets[credentials][vsphere.Key("vc1.example", "password")] = []byte(password)
+		made.Secrets[credentials][cloudconfig.Key("vc1.example", "username")] = []byte(user)
+		made.Secrets[credentials][cloudconfig.Key("vc1.example", "password")] = []byte(password)
 	}
 }
 

@@ -58,7 +58,7 @@ func (k *Keeper) SetRemoved(removed bool) bool {
 	changed := k.removed != removed
 	if changed {
 		// What was found before is no answer to this.
-		k.state.Removed, k.state.Waits, k.state.Reason, k.state.Message = false, "", "", ""
+		k.state = State{Name: k.state.Name}
 	}
 	k.removed = removed
 	return changed

@@ -210,6 +210,12 @@ func TestTheStateIsThatOfWhatIsAsked(t *testing.T) {
 	if !b.SetRemoved(false) || b.SetRemoved(false) || b.State().Removed {
 		t.Errorf("after a change of mind: %+v", b.State())
 	}
+	// What was wrong while the policy was kept says nothing of its removal.
+	b.state.Reason, b.state.Message, b.state.Ready = "Timeout", "no answer", true
+	if b.SetRemoved(true); b.State() != (State{Name: policyName}) {
+		t.Errorf("after another change of mind: %+v", b.State())
+	}
+	b.SetRemoved(false)
 	// Removal is asked for while the policy is being made.
 	b.Tell = func(d Deed) {
 		if d.Reason == "TagCreated" {

@@ -46,7 +46,7 @@ func (r Report) OverBudget() error {
 			}
 		}
 	}
-	return errors.Join(errors.Join(problems...), r.overSharedBudget())
+	return errors.Join(errors.Join(problems...), r.overSharedBudget(), r.overVCenterBudget())
 }
 
 func (b budget) check(result Result) []string {

@@ -132,7 +132,6 @@ func (p picture) save(folder string) error {
 	made.Title.Text, made.X.Label.Text, made.Y.Label.Text = p.title, p.x, p.y
 	made.X.Min, made.Y.Min = 0, 0
 	made.Legend.Top, made.Legend.Left = true, true
-	made.BackgroundColor = nil
 	made.Add(plotter.NewGrid())
 	var lines []any
 	for _, one := range p.curves {
@@ -146,6 +145,9 @@ func (p picture) save(folder string) error {
 	if err := plotutil.AddLinePoints(made, lines...); err != nil {
 		return fmt.Errorf("draw %s: %w", p.file, err)
 	}
+	// The last label of the axis is centred under its tick, and the legend is above all lines. The background is white, as pages may be dark.
+	made.X.Max *= 1.08
+	made.Y.Max *= 1.3
 	if err := made.Save(plotWidth, plotHeight, filepath.Join(folder, p.file)); err != nil {
 		return fmt.Errorf("draw %s: %w", p.file, err)
 	}

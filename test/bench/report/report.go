@@ -33,6 +33,8 @@ type Report struct {
 	Operators    []Program        `json:"operators"`
 	Scenarios    []ScenarioReport `json:"scenarios"`
 	Shared       []SharedReport   `json:"sharedVolumes"`
+	// VCenter is nil if it was not measured.
+	VCenter *VCenterCost `json:"vCenter,omitempty"`
 }
 
 // Program is a binary that was measured.
@@ -171,6 +173,12 @@ func (r Report) WriteTable(out io.Writer) error {
 	// The writer keeps an error until it is flushed.
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
+	}
+	if r.VCenter == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintf(out, "\n%s\n", r.VCenter); err != nil {
+		return fmt.Errorf("print what a vCenter costs: %w", err)
 	}
 	return nil
 }

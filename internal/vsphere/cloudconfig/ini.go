@@ -1,6 +1,7 @@
-package vsphere
+package cloudconfig
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -103,7 +104,7 @@ func (r *iniReader) section(line string, number int) (why string) {
 func (c *rawCenter) setINI(key, value string) (why string) {
 	switch key {
 	case "server":
-		c.server = firstOf(value, c.server)
+		c.server = cmp.Or(value, c.server)
 	case "port":
 		c.port = value
 	case "ca-file":

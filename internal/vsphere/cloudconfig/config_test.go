@@ -1,4 +1,4 @@
-package vsphere_test
+package cloudconfig_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const legacy = `# made by an installer
@@ -64,37 +64,37 @@ labels:
 func TestBothFormsOfTheConfigurationAreRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
-		want vsphere.Config
+		want cloudconfig.Config
 	}{
-		"INI": {text: legacy, want: vsphere.Config{
-			VCenters: []vsphere.VCenterConfig{{Server: "vc1.example.com", Port: 443, Insecure: true, Datacenters: []string{"DC0", "DC1"}}},
-			Workspace: vsphere.Workspace{
+		"INI": {text: legacy, want: cloudconfig.Config{
+			VCenters: []cloudconfig.VCenterConfig{{Server: "vc1.example.com", Port: 443, Insecure: true, Datacenters: []string{"DC0", "DC1"}}},
+			Workspace: cloudconfig.Workspace{
 				Server: "vc1.example.com", Datacenter: "DC0", Datastore: "/DC0/datastore/LocalDS_0",
 				Folder: `/DC0/vm/in "quotes" and \`, ResourcePool: "/DC0/host/DC0_H0/Resources",
 			},
 		}},
-		"INI of Windows": {text: strings.ReplaceAll("[virtualcenter \"VC\"]\nInsecure-Flag=No\n", "\n", "\r\n"), want: vsphere.Config{
-			VCenters: []vsphere.VCenterConfig{{Server: "VC", Port: 443}},
+		"INI of Windows": {text: strings.ReplaceAll("[virtualcenter \"VC\"]\nInsecure-Flag=No\n", "\n", "\r\n"), want: cloudconfig.Config{
+			VCenters: []cloudconfig.VCenterConfig{{Server: "VC", Port: 443}},
 		}},
 		"INI that inherits": {
 			text: "[Global]\nserver = vc0\nport=444\nca-file=/ca\nthumbprint=AA\ndatacenters=a,b\n[VirtualCenter \"x\"]\nserver=2001:db8::1\nport = 8443\n[Labels]\nzone=z\nregion=r\n",
-			want: vsphere.Config{ZoneCategory: "z", RegionCategory: "r", VCenters: []vsphere.VCenterConfig{
+			want: cloudconfig.Config{ZoneCategory: "z", RegionCategory: "r", VCenters: []cloudconfig.VCenterConfig{
 				{Server: "2001:db8::1", Port: 8443, CAFile: "/ca", Thumbprint: "AA", Datacenters: []string{"a", "b"}},
 				{Server: "vc0", Port: 444, CAFile: "/ca", Thumbprint: "AA", Datacenters: []string{"a", "b"}},
 			}},
 		},
-		"INI with a password of no use": {text: "[Global]\npassword = \"a\\\"#;[x]=\\\\\"\n[VirtualCenter \"vc\"]\n", want: vsphere.Config{
-			VCenters: []vsphere.VCenterConfig{{Server: "vc", Port: 443}},
+		"INI with a password of no use": {text: "[Global]\npassword = \"a\\\"#;[x]=\\\\\"\n[VirtualCenter \"vc\"]\n", want: cloudconfig.Config{
+			VCenters: []cloudconfig.VCenterConfig{{Server: "vc", Port: 443}},
 		}},
-		"YAML": {text: newer, want: vsphere.Config{ZoneCategory: "openshift-zone", RegionCategory: "openshift-region", VCenters: []vsphere.VCenterConfig{
+		"YAML": {text: newer, want: cloudconfig.Config{ZoneCategory: "openshift-zone", RegionCategory: "openshift-region", VCenters: []cloudconfig.VCenterConfig{
 			{Server: "vc2.example.com", Port: 444, Insecure: true, Thumbprint: "AA:BB", Datacenters: []string{"IBMCloud", "007"}},
 			{Server: "192.0.2.7", Port: 443, CAFile: "/etc/ca.pem", Datacenters: []string{"true", "a b"}},
 		}}},
-		"YAML with a server for all": {text: "global: {server: vc, insecureFlag: true}\nvcenter:\nlabels: null\n", want: vsphere.Config{
-			VCenters: []vsphere.VCenterConfig{{Server: "vc", Port: 443, Insecure: true}},
+		"YAML with a server for all": {text: "global: {server: vc, insecureFlag: true}\nvcenter:\nlabels: null\n", want: cloudconfig.Config{
+			VCenters: []cloudconfig.VCenterConfig{{Server: "vc", Port: 443, Insecure: true}},
 		}},
 	} {
-		got, err := vsphere.Parse([]byte(tc.text))
+		got, err := cloudconfig.Parse([]byte(tc.text))
 		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
@@ -169,8 +169,8 @@ func TestWhatCanBeReadInTwoWaysIsRefusedByLineAndNeverQuoted(t *testing.T) {
 		"key is a map":              {"? {a: b}\n: c\n", "line 1 has a key that is no name"},
 		"labels are of other types": {yaml + "labels: {zone: [s3cret-p4ss]}\n", "line 4 has a list"},
 	} {
-		config, err := vsphere.Parse([]byte(tc.text))
-		if err == nil || vsphere.ReasonOf(err) != vsphere.InvalidConfiguration || !strings.Contains(err.Error(), tc.says) || len(config.VCenters) > 0 {
+		config, err := cloudconfig.Parse([]byte(tc.text))
+		if err == nil || reasonOf(err) != cloudconfig.InvalidConfiguration || !strings.Contains(err.Error(), tc.says) || len(config.VCenters) > 0 {
 			t.Errorf("%s: %+v, error %v, want %q", name, config, err, tc.says)
 		}
 		if err != nil && strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) {
@@ -188,7 +188,7 @@ func manyCenters(count int) string {
 }
 
 // asINI and asYAML write a configuration down in full.
-func asINI(config vsphere.Config) string {
+func asINI(config cloudconfig.Config) string {
 	quote := func(text string) string {
 		return `"` + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), `"`, `\"`) + `"`
 	}
@@ -202,7 +202,7 @@ func asINI(config vsphere.Config) string {
 		quote(place.Datacenter), quote(place.Folder), quote(place.Datastore), quote(place.ResourcePool))
 }
 
-func asYAML(t *testing.T, config vsphere.Config) string {
+func asYAML(t *testing.T, config cloudconfig.Config) string {
 	centers := map[string]any{}
 	for i, one := range config.VCenters {
 		// Maps are written in the order of their keys.
@@ -228,16 +228,16 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config, err := vsphere.Parse(data)
+		config, err := cloudconfig.Parse(data)
 		if err != nil {
 			return
 		}
-		again, err := vsphere.Parse([]byte(asINI(config)))
+		again, err := cloudconfig.Parse([]byte(asINI(config)))
 		if diff := cmp.Diff(config, again); err != nil || diff != "" {
 			t.Errorf("%q as INI: %v\n%s", data, err, diff)
 		}
-		config.Workspace = vsphere.Workspace{}
-		again, err = vsphere.Parse([]byte(asYAML(t, config)))
+		config.Workspace = cloudconfig.Workspace{}
+		again, err = cloudconfig.Parse([]byte(asYAML(t, config)))
 		if diff := cmp.Diff(config, again); err != nil || diff != "" {
 			t.Errorf("%q as YAML: %v\n%s", data, err, diff)
 		}

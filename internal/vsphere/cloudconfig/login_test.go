@@ -1,7 +1,8 @@
-package vsphere_test
+package cloudconfig_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 func must(t *testing.T, err error) {
@@ -20,8 +21,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func reasonOf(err error) cloudconfig.Reason {
+	var own *cloudconfig.Error
+	if errors.As(err, &own) {
+		return own.Reason
+	}
+	return ""
+}
+
 func TestLoginsAreTakenByServerAndAnErrorNamesTheKey(t *testing.T) {
-	config := vsphere.Config{VCenters: []vsphere.VCenterConfig{{Server: "vc1"}, {Server: "vc2"}}}
+	config := cloudconfig.Config{VCenters: []cloudconfig.VCenterConfig{{Server: "vc1"}, {Server: "vc2"}}}
 	// A password may have every character that can be typed.
 	typed := ""
 	for r := ' '; r <= '~'; r++ {
@@ -31,7 +40,7 @@ func TestLoginsAreTakenByServerAndAnErrorNamesTheKey(t *testing.T) {
 		"vc1.username": []byte("a@vsphere.local"), "vc1.password": []byte(typed), "vc2.username": []byte(`D\b`), "vc2.password": []byte("ä €"),
 		"vc3.username": []byte("x"),
 	}
-	logins, err := vsphere.Logins(config, good)
+	logins, err := cloudconfig.Logins(config, good)
 	if err != nil || len(logins) != 2 || logins["vc1"].Password != typed || logins["vc2"].User != `D\b` {
 		t.Fatalf("%v, %v", logins, err)
 	}
@@ -43,8 +52,8 @@ func TestLoginsAreTakenByServerAndAnErrorNamesTheKey(t *testing.T) {
 			if bad[key] = []byte(value); value == "-" {
 				delete(bad, key)
 			}
-			logins, err := vsphere.Logins(config, bad)
-			if err == nil || logins != nil || vsphere.ReasonOf(err) != vsphere.InvalidCredentials || !strings.Contains(err.Error(), key) ||
+			logins, err := cloudconfig.Logins(config, bad)
+			if err == nil || logins != nil || reasonOf(err) != cloudconfig.InvalidCredentials || !strings.Contains(err.Error(), key) ||
 				strings.Contains(err.Error(), "s3cret-p4ss") {
 				t.Errorf("%s of %s: %v, %v", key, name, logins, err)
 			}
@@ -53,13 +62,13 @@ func TestLoginsAreTakenByServerAndAnErrorNamesTheKey(t *testing.T) {
 }
 
 func TestALoginNeverPrintsItsPassword(t *testing.T) {
-	login := vsphere.Login{User: "a@vsphere.local", Password: "s3cret-p4ss"}
+	login := cloudconfig.Login{User: "a@vsphere.local", Password: "s3cret-p4ss"}
 	encoded, err := json.Marshal(map[string]any{"login": login})
 	must(t, err)
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "login", login)
 	funcr.New(func(prefix, args string) { log.WriteString(prefix + args) }, funcr.Options{}).Info("x", "login", login)
-	text := fmt.Sprintf("%v %+v %#v %s %q %x %d %v", login, login, login, login, login, login, login, []vsphere.Login{login}) + string(encoded) + log.String()
+	text := fmt.Sprintf("%v %+v %#v %s %q %x %d %v", login, login, login, login, login, login, login, []cloudconfig.Login{login}) + string(encoded) + log.String()
 	if strings.Contains(text, "s3cret-p4ss") || strings.Contains(text, "733363") || strings.Count(text, "a@vsphere.local") < 10 {
 		t.Error(text)
 	}

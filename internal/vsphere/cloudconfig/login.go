@@ -1,7 +1,6 @@
-package vsphere
+package cloudconfig
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -49,7 +48,7 @@ func loginField(secret map[string][]byte, server, field string) (string, error) 
 		return value, nil
 	}
 	const advice = "correct the Secret vsphere-creds in kube-system, from which the others are made"
-	return "", &Error{Server: server, What: "read the credentials", Reason: InvalidCredentials, Why: why + ": " + advice, err: errors.New(why)}
+	return "", &Error{Server: server, What: "read the credentials", Reason: InvalidCredentials, Why: why + ": " + advice}
 }
 
 // String says who logs in, without the password.

@@ -1,7 +1,8 @@
-package vsphere
+// Package cloudconfig reads the configuration of vSphere and its credentials. It talks to no vCenter.
+package cloudconfig
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -91,7 +92,7 @@ func badConfig(found problem) error {
 		why = fmt.Sprintf("line %d %s", found.line, found.why)
 	}
 	const advice = "correct the ConfigMap that spec.cloudConfig of Infrastructure cluster names"
-	return &Error{What: "read the cloud configuration", Reason: InvalidConfiguration, Why: why + ": " + advice, err: errors.New(why)}
+	return &Error{What: "read the cloud configuration", Reason: InvalidConfiguration, Why: why + ": " + advice}
 }
 
 // isINI tells the form.
@@ -183,7 +184,7 @@ func (f *rawFile) resolve() (Config, problem) {
 func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
 	one = VCenterConfig{
 		Server: c.server, Port: defaultPort, Insecure: c.insecure || global.insecure,
-		CAFile: firstOf(c.caFile, global.caFile), Thumbprint: firstOf(c.thumbprint, global.thumbprint), Datacenters: c.datacenters,
+		CAFile: cmp.Or(c.caFile, global.caFile), Thumbprint: cmp.Or(c.thumbprint, global.thumbprint), Datacenters: c.datacenters,
 	}
 	if len(one.Datacenters) == 0 {
 		one.Datacenters = global.datacenters
@@ -191,7 +192,7 @@ func (c *rawCenter) resolve(global rawCenter) (one VCenterConfig, why string) {
 	if !isHost(one.Server) {
 		return one, "has a vCenter that is neither the name of a host nor an IP address"
 	}
-	if port := firstOf(c.port, global.port); port != "" {
+	if port := cmp.Or(c.port, global.port); port != "" {
 		number, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || number == 0 || port[0] == '0' || port[0] == '+' {
 			return one, "has a vCenter with a port that is no number from 1 to 65535"
@@ -224,13 +225,4 @@ func listOf(text string) []string {
 		}
 	}
 	return items
-}
-
-func firstOf(values ...string) string {
-	for _, value := range values {
-		if value != "" {
-			return value
-		}
-	}
-	return ""
 }
