@@ -162,7 +162,8 @@ func (v *vCenters) emit(controller *clustercsidriver.Reconciler) func(policy.Dee
 	return func(deed policy.Deed) {
 		cr := &operatorv1.ClusterCSIDriver{}
 		if err := controller.Client.Get(context.Background(), client.ObjectKey{Name: controller.Driver.Name}, cr); err == nil {
-			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, deed.Reason, "KeepStoragePolicy", "%s", status.Clip(deed.Message))
+			message := status.Clip(deed.Message)
+			v.health.Recorder.Eventf(cr, nil, corev1.EventTypeNormal, deed.Reason, "KeepStoragePolicy", "%s", message)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsAway(t *testing.
 func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)
-	s.logins[one.host] = vsphere.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
+	s.logins[one.host] = cloudconfig.Login{User: user, Password: "s3cret-p4ss-of-yesterday"}
 	s.roots = one.ca
 	if polls := s.run(4 * time.Minute); polls != 4 || one.requests("Login") != 1 {
 		t.Errorf("%d polls, %d log-ins", polls, one.requests("Login"))
@@ -137,7 +137,7 @@ func TestARefusedLoginIsNotTriedMoreOftenBecauseAnotherVCenterIsNotTrusted(t *te
 		t.Errorf("%v", failure)
 	}
 	// The right password is tried at once.
-	s.logins[one.host] = vsphere.Login{User: user, Password: password}
+	s.logins[one.host] = cloudconfig.Login{User: user, Password: password}
 	s.Follow("the right one")
 	if s.Tick(t.Context()); s.Snapshot().VCenters[0].Err != nil {
 		t.Errorf("%v", s.Snapshot().VCenters[0].Err)

@@ -226,7 +226,7 @@ func (p *Poller) soon() time.Duration {
 	return Soon
 }
 
-// untrusted tells whether other CA certificates may help. Those of the cluster are no part of the hash that Follow gets.
+// untrusted tells whether other CA certificates may help. The hash that Follow gets has a copy of those of the cluster, which may be behind.
 func untrusted(seen Snapshot) bool {
 	return slices.ContainsFunc(seen.VCenters, func(one VCenter) bool { return one.Err != nil && one.Err.Reason == UntrustedCertificate })
 }

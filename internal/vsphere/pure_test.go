@@ -25,7 +25,10 @@ func TestNamesOfServersAreTheSameInUpperCase(t *testing.T) {
 	if found, is := seen.Of("VC1.example.com"); !is || found.Server != "vc1.example.com" {
 		t.Errorf("%+v", found)
 	}
-	config := cloudconfig.Config{VCenters: []cloudconfig.VCenterConfig{{Server: "vc1.example.com", Datacenters: []string{"dc"}}}, Workspace: cloudconfig.Workspace{Server: "VC1.example.com", Datastore: "ds"}}
+	config := cloudconfig.Config{
+		VCenters:  []cloudconfig.VCenterConfig{{Server: "vc1.example.com", Datacenters: []string{"dc"}}},
+		Workspace: cloudconfig.Workspace{Server: "VC1.example.com", Datastore: "ds"},
+	}
 	if found := (Want{}).WithDefault(config).FailureDomains; len(found) != 1 || found[0].Topology.Datacenter != "dc" {
 		t.Errorf("%+v", found)
 	}
@@ -141,66 +144,6 @@ func TestANameThatSeveralHaveNamesNone(t *testing.T) {
 	}
 	if got := tree.find("pod2/twin", "/dc/datastore", kindDatastore); got != again.ref {
 		t.Errorf("by its path: %v", got)
-	}
-}
-
-func TestAnObjectIsFoundByItsPathOrByANameThatIsItsOwn(t *testing.T) {
-	tree := newInventory(append(town(), at(kindFolder, "inner", at(kindFolder, "infra", object{}, nil), nil)))
-	for name, tc := range map[string]struct {
-		asked, base string
-		kinds       []string
-		want        Ref
-	}{
-		"by its path":             {"/dc/datastore/ds1", "", []string{kindDatastore}, ref(kindDatastore, "ds1")},
-		"by its name":             {"ds1", "/dc/datastore", []string{kindDatastore}, ref(kindDatastore, "ds1")},
-		"by a part of its path":   {"c1/Resources", "/dc/host", []string{kindPool}, ref(kindPool, "Resources")},
-		"deeper":                  {"inner", "/dc/vm", []string{kindFolder}, ref(kindFolder, "inner")},
-		"of another type":         {"ds1", "/dc/datastore", []string{kindHost}, Ref{}},
-		"of one of two types":     {"ds1", "/dc/datastore", []string{kindHost, kindDatastore}, ref(kindDatastore, "ds1")},
-		"of another datacenter":   {"ds1", "/dc2/datastore", []string{kindDatastore}, Ref{}},
-		"of one with its prefix":  {"ds1", "/dc-2/datastore", []string{kindDatastore}, Ref{}},
-		"the datacenter":          {"dc", "", []string{kindDatacenter}, ref(kindDatacenter, "dc")},
-		"nothing":                 {"", "/dc/datastore", []string{kindDatastore}, Ref{}},
-		"what is not there":       {"ds9", "/dc/datastore", []string{kindDatastore}, Ref{}},
-		"a path that is too long": {"/dc/datastore/ds1/x", "", []string{kindDatastore}, Ref{}},
-	} {
-		if got := tree.find(tc.asked, tc.base, tc.kinds...); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-	}
-}
-
-func TestListsHaveTheOrderOfThePaths(t *testing.T) {
-	all := town()
-	tree := newInventory(all)
-	var paths []string
-	for _, one := range tree.sorted(kindCluster, kindHost, kindDatacenter) {
-		paths = append(paths, tree.path(one))
-	}
-	want := []string{"/dc", "/dc/host/alone/esx4", "/dc/host/c1", "/dc/host/c1/esx1", "/dc/host/c1/esx2", "/dc/host/c2", "/dc/host/c2/esx3"}
-	if diff := cmp.Diff(want, paths); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if tree.datacenter(ref(kindHost, "esx1")) != all[0].ref || tree.datacenter(all[0].ref) != (Ref{}) || tree.path(ref(kindHost, "none")) != "" {
-		t.Error("an object is in another datacenter")
-	}
-}
-
-func TestWhatCantBeReadIsLeftOutUnlessTheSessionHasEnded(t *testing.T) {
-	content := func(fault types.BaseMethodFault) types.ObjectContent {
-		return types.ObjectContent{
-			Obj:        Ref{Type: kindHost, Value: "esx1", ServerGUID: "guid"},
-			PropSet:    []types.DynamicProperty{{Name: propName, Val: "esx1"}},
-			MissingSet: []types.MissingProperty{{Path: "config.product", Fault: types.LocalizedMethodFault{Fault: fault}}},
-		}
-	}
-	one, err := readObject(content(&types.NoPermission{}))
-	if err != nil || one.ref != ref(kindHost, "esx1") || prop[string](one, propName) != "esx1" || len(one.props) != 1 || prop[int32](one, propName) != 0 {
-		t.Errorf("%+v, %v", one, err)
-	}
-	var failure *Error
-	if _, err := readObject(content(&types.NotAuthenticated{})); !errors.As(err, &failure) || !failure.Expired || failure.Reason != LoginRefused {
-		t.Errorf("%v", err)
 	}
 }
 

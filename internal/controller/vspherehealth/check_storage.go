@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 
@@ -104,10 +105,19 @@ func checkClasses(in input) []finding {
 		if one.datastore != "" && !in.exists(named(one.datastore)) {
 			wrong = append(wrong, fmt.Sprintf("%s (datastore %s)", one.name, one.datastore))
 		}
+		// The driver leaves out vCenters without the policy (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service/vanilla/controller.go).
+		var without []string
 		for _, vc := range in.vCenters() {
-			if count := policies(vc, one.policy); count >= 0 && count != 1 {
+			switch count := policies(vc, one.policy); {
+			case count == 0:
+				without = append(without, vc.Server)
+			case count > 1:
 				wrong = append(wrong, fmt.Sprintf("%s (%d storage policies %q in %s)", one.name, count, one.policy, vc.Server))
 			}
+		}
+		slices.Sort(without)
+		if len(without) == len(in.vCenters()) {
+			wrong = append(wrong, fmt.Sprintf("%s (0 storage policies %q in %s)", one.name, one.policy, status.Shorten(without)))
 		}
 	}
 	return some("", warn, wrong, "StorageClasses name what is not there once: %s. No volume can be made of these classes. "+

@@ -98,9 +98,10 @@ func TestClassesAndVolumesThatNameWhatIsNotThereAreFound(t *testing.T) {
 	run(t, healthy, map[string]row{
 		"StorageClassPlacement: no such URL":       {with(class{name: "a", url: "ds:///x/"}), []string{classes + "a (datastoreurl ds:///x/)" + end}},
 		"StorageClassPlacement: no such datastore": {with(class{name: "a", datastore: "x"}), []string{classes + "a (datastore x)" + end}},
-		"StorageClassPlacement: no such policy": {func(_ *input, vc *vsphere.VCenter) { vc.Policies = nil }, []string{
-			classes + `gold (0 storage policies "gold" in vc1)` + end,
+		"StorageClassPlacement: no such policy": {func(in *input, vc *vsphere.VCenter) { vc.Policies, in.snapshot.VCenters[1].Policies = nil, nil }, []string{
+			classes + `gold (0 storage policies "gold" in vc1, vc2)` + end,
 		}},
+		"StorageClassPlacement: only another vCenter has the policy": {func(_ *input, vc *vsphere.VCenter) { vc.Policies = nil }, nil},
 		"StorageClassPlacement: two such policies": {func(_ *input, vc *vsphere.VCenter) { vc.Policies = append(vc.Policies, vc.Policies[0]) }, []string{
 			classes + `gold (2 storage policies "gold" in vc1)` + end,
 		}},

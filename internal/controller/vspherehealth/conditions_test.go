@@ -166,7 +166,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		defaultDatastore:     func(in *input, _ *vsphere.VCenter) { in.want.FailureDomains[0].Topology.Datastore = "x" },
 		failureDomain:        func(_ *input, vc *vsphere.VCenter) { vc.Folders[0].Ref = vsphere.Ref{} },
 		datastoreState:       func(_ *input, vc *vsphere.VCenter) { vc.Datastores[0].Accessible = false },
-		classPlace:           func(_ *input, vc *vsphere.VCenter) { vc.Policies = nil },
+		classPlace:           func(in *input, vc *vsphere.VCenter) { vc.Policies, in.snapshot.VCenters[1].Policies = nil, nil },
 		volumePlace: func(in *input, _ *vsphere.VCenter) {
 			in.snapshot.VCenters, in.cluster.nodes = in.snapshot.VCenters[:1], in.cluster.nodes[:2]
 			in.cluster.volumes = []volume{{name: "pv", inTree: true, datastore: "gone"}}

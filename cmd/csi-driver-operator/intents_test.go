@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
@@ -64,5 +68,22 @@ func TestTroubleWithThePolicyCountsOnlyWhileItIsToBeKept(t *testing.T) {
 	v.Keep()
 	if v.Trouble().Reason == "" {
 		t.Error("it is forgotten, and is as it was")
+	}
+}
+
+// notes are events.
+type notes struct{ all []string }
+
+func (n *notes) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
+	n.all = append(n.all, fmt.Sprintf(note, args...))
+}
+
+func TestADeedIsAnEventThatTheClusterTakes(t *testing.T) {
+	v := unasked(t, &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.vsphere.vmware.com"}})
+	recorder := &notes{}
+	v.health.Recorder = recorder
+	v.keeper.Tell(policy.Deed{Reason: "DatastoreTagged", Message: strings.Repeat("long path ", 200)})
+	if len(recorder.all) != 1 || len(recorder.all[0]) > 1024 {
+		t.Errorf("%d events", len(recorder.all))
 	}
 }
