@@ -195,11 +195,8 @@ func (s *inVCenters) isGone(t *testing.T) {
 				return err
 			}
 		}
-		for _, one := range s.vcenters {
-			if left := one.Left(s.id); len(left) > 0 {
-				return fmt.Errorf("left in vCenter %s: %v, it was asked %v, and the status says %q", one.Server, left, one.Writes(),
-					s.message(t, "VMwareVSphereDriverDisabled"))
-			}
+		if err := s.leftNothing(); err != nil {
+			return err
 		}
 		message := s.message(t, "VMwareVSphereDriverDisabled")
 		if !strings.Contains(message, "Managed") || strings.Contains(message, "Left in the cloud") {

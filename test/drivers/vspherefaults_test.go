@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,22 +131,29 @@ func (s *inVCenters) isAway(t *testing.T) {
 }
 
 func (s *inVCenters) getsADomain(t *testing.T) {
-	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	s.get(t, infrastructure)
-	domains := &infrastructure.Spec.PlatformSpec.VSphere.FailureDomains
-	next := env.FailureDomain(s.vcenters[0], 1, "ds2")
-	next.Region = (*domains)[0].Region
-	s.vcenters[0].Tag("openshift-zone", next.Zone, "/dc1/host/cluster1")
-	*domains = append(*domains, next)
-	env.Must(t, s.cluster.Client.Update(t.Context(), infrastructure))
-	env.Eventually(t, "the tag on its datastore", func() error {
-		if left := s.vcenters[0].Left(s.id); !slices.ContainsFunc(left, func(line string) bool { return strings.HasSuffix(line, "/ds2") }) {
-			return fmt.Errorf("the vCenter has %v", left)
-		}
-		return nil
-	})
+	s.addDomain(t)
+	env.Eventually(t, "the tag on its datastore", func() error { return s.isTagged("ds2") })
 	s.hasPolicy(t, s.vcenters[0], "ds1", "ds2")
 	s.settle(t)
+}
+
+// isTagged checks that a datastore has the tag.
+func (s *inVCenters) isTagged(datastore string) error {
+	left := s.vcenters[0].Left(s.id)
+	if !slices.ContainsFunc(left, func(line string) bool { return strings.HasSuffix(line, "/"+datastore) }) {
+		return fmt.Errorf("the vCenter has %v", left)
+	}
+	return nil
+}
+
+// leftNothing checks that nothing is left in the vCenters.
+func (s *inVCenters) leftNothing() error {
+	for _, one := range s.vcenters {
+		if left := one.Left(s.id); len(left) > 0 {
+			return fmt.Errorf("left in vCenter %s: %v, it was asked %v", one.Server, left, one.Writes())
+		}
+	}
+	return nil
 }
 
 // keepsThePassword checks that neither password is anywhere but in Secrets.
