@@ -70,7 +70,7 @@ func (s *inVCenters) credentials(data map[string][]byte) *corev1.Secret {
 }
 
 func (s *inVCenters) finish(t *testing.T) {
-	s.scene.clear(t)
+	s.clear(t)
 	for _, name := range s.driver.Deployments {
 		webhook := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name}}
 		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), webhook)))
