@@ -218,7 +218,7 @@ func (v *vCenters) Undo() (left string) {
 	}
 }
 
-// intend asks the vCenters soon if that is news.
+// intend asks the vCenters if that is news: somebody waits for what is made or removed.
 func (v *vCenters) intend(keeps, removes bool) {
 	v.mutex.Lock()
 	changed := v.keeps != keeps || v.removes != removes
@@ -226,7 +226,7 @@ func (v *vCenters) intend(keeps, removes bool) {
 	v.allowed = v.allowed && !removes
 	v.mutex.Unlock()
 	if v.keeper.SetRemoved(removes) || changed {
-		v.poller.Again()
+		v.poller.AtOnce()
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *Poller) Follow(hash string) {
 // Again makes the vCenters be asked soon: something in the cluster has changed that a poll looks at. After an error, the pause stays.
 func (p *Poller) Again() { p.hurry(Soon) }
 
-// AtOnce is Again without a pause after the last poll: it is for what waits for the first answer, which happens once.
+// AtOnce is Again without a pause after the last poll: it is for what somebody waits for, and for what happens once.
 func (p *Poller) AtOnce() { p.hurry(0) }
 
 func (p *Poller) hurry(pause time.Duration) {

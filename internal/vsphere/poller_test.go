@@ -134,6 +134,17 @@ func TestAgainPollsSoonButNotAtOnce(t *testing.T) {
 	}
 }
 
+func TestAtOncePollsAtOnce(t *testing.T) {
+	c := startCenter(t, 1, nil)
+	s := newScene(t, c)
+	s.tick()
+	c.reset()
+	s.AtOnce()
+	if wait := s.tick(); c.requests("") == 0 || wait != vsphere.Interval {
+		t.Errorf("%d requests, the next poll is in %s", c.requests(""), wait)
+	}
+}
+
 func TestAfterGetsWritersOfThoseThatAnswered(t *testing.T) {
 	one, two := startCenter(t, 1, nil), startCenter(t, 2, nil)
 	s := newScene(t, one, two)

@@ -21,8 +21,9 @@ import (
 const (
 	// DefaultTimeout is how long a request may take.
 	DefaultTimeout = 30 * time.Second
-	// DefaultBudget is how many requests are made to a vCenter in any minute, logging in and out included.
-	DefaultBudget = 60
+	// DefaultBudget is how many requests are made to a vCenter in any minute, logging in and out included. A poll needs about 15, and those who
+	// install a driver and remove it at once make half a dozen polls.
+	DefaultBudget = 120
 	// maxAnswer bounds an answer, in bytes. A page with 1,000 VMs has less than 2 MB.
 	maxAnswer = 32 << 20
 )

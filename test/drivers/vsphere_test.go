@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,10 +70,24 @@ func (s *inVCenters) credentials(data map[string][]byte) *corev1.Secret {
 }
 
 func (s *inVCenters) finish(t *testing.T) {
-	s.scene.clear(t)
-	for _, object := range []client.Object{s.credentials(nil), s.driver.Derived.Secret(s.namespace())} {
-		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
+	s.clear(t)
+	for _, name := range s.driver.Deployments {
+		webhook := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name}}
+		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), webhook)))
 	}
+	ctx := context.Background()
+	for _, object := range []client.Object{s.credentials(nil), s.driver.Derived.Secret(s.namespace())} {
+		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(ctx, object)))
+	}
+	env.Must(t, env.Await(ctx, "the end of the node pods", func() error {
+		pods := &corev1.PodList{}
+		err := s.cluster.Client.List(ctx, pods, client.InNamespace(s.namespace()), client.MatchingLabels(s.driver.SelectorOf(driver.Node)))
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("there are %d", len(pods.Items))
+		}
+		return err
+	}))
+	s.unregister(t)
 }
 
 // hasPolicy checks that a vCenter has one category, one tag on these datastores, and one policy, each once.
@@ -85,27 +104,221 @@ func (s *inVCenters) hasPolicy(t *testing.T, in *fakevsphere.VCenter, datastores
 	}
 }
 
-// allowed checks that no request to the API server or to a vCenter was refused.
-func (s *inVCenters) allowed(t *testing.T) {
+// wasAllowed checks that no request to the API server was refused.
+func (s *inVCenters) wasAllowed(t *testing.T) {
 	t.Helper()
 	env.Must(t, s.cluster.Audit.NoRefusals(s.mark, s.user()))
 }
 
 func (s *inVCenters) user() string { return env.DriverOperatorUser(s.driver.Operator) }
 
+// isFine checks that the checks have found nothing.
+func (s *inVCenters) isFine(t *testing.T) error {
+	t.Helper()
+	kinds := map[string]operatorv1.ConditionStatus{
+		"ControllerUpgradeable": operatorv1.ConditionTrue, "OperatorCheckDegraded": operatorv1.ConditionFalse, "OperatorCheckWarning": operatorv1.ConditionFalse,
+	}
+	var all []error
+	for kind, want := range kinds {
+		all = append(all, s.cluster.ConditionOf(t.Context(), s.driver.Name, s.driver.ConditionPrefix+kind, want))
+	}
+	return errors.Join(all...)
+}
+
+// hasClass checks that the class names the policy.
+func (s *inVCenters) hasClass(t *testing.T) error {
+	t.Helper()
+	class := &storagev1.StorageClass{}
+	if err := s.cluster.Client.Get(t.Context(), client.ObjectKey{Name: "thin-csi"}, class); err != nil {
+		return err
+	}
+	if diff := cmp.Diff(map[string]string{"StoragePolicyName": "openshift-storage-policy-" + s.id}, class.Parameters); diff != "" {
+		return fmt.Errorf("parameters (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+func (s *inVCenters) state(t *testing.T, state operatorv1.ManagementState) {
+	t.Helper()
+	s.change(t, func(spec *operatorv1.ClusterCSIDriverSpec) { spec.ManagementState = state })
+}
+
+// annotate makes the operator look at once at what it does not watch.
+func (s *inVCenters) annotate(t *testing.T, value string) {
+	t.Helper()
+	_, err := s.cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", s.driver.Name, "example.com/note="+value, "--overwrite")
+	env.Must(t, err)
+}
+
+// isThere waits until the driver is there with all that belongs to it.
+func (s *inVCenters) isThere(t *testing.T, datastores ...string) {
+	t.Helper()
+	s.settle(t)
+	env.Eventually(t, "the class", func() error { return s.hasClass(t) })
+	env.Eventually(t, "no findings", func() error { return s.isFine(t) })
+	for _, one := range s.vcenters {
+		s.hasPolicy(t, one, datastores...)
+	}
+	s.get(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: s.driver.Deployments[0]}})
+	s.get(t, s.webhook())
+}
+
+func (s *inVCenters) webhook() *admissionv1.ValidatingWebhookConfiguration {
+	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.driver.Webhook}}
+}
+
+// leavesTheServiceCA fills in the CA of the webhook as OpenShift's service CA does, and then changes what is ours.
+func (s *inVCenters) leavesTheServiceCA(t *testing.T) {
+	webhook, ignore := s.webhook(), admissionv1.Ignore
+	s.get(t, webhook)
+	webhook.Webhooks[0].ClientConfig.CABundle = s.vcenters[0].CA
+	webhook.Webhooks[0].FailurePolicy = &ignore
+	env.Must(t, s.cluster.Client.Update(t.Context(), webhook, client.FieldOwner("service-ca-operator")))
+	env.Eventually(t, "the webhook is as it should be", func() error {
+		if s.get(t, webhook); *webhook.Webhooks[0].FailurePolicy != admissionv1.Fail {
+			return errors.New("it does not fail closed")
+		}
+		return nil
+	})
+	env.Quiet(t, s.operator)
+	if s.get(t, webhook); !bytes.Equal(webhook.Webhooks[0].ClientConfig.CABundle, s.vcenters[0].CA) {
+		t.Errorf("the CA of the webhook is %q", webhook.Webhooks[0].ClientConfig.CABundle)
+	}
+}
+
+// isGone waits until nothing is left of the driver, in the cluster and in the vCenters.
+func (s *inVCenters) isGone(t *testing.T) {
+	t.Helper()
+	env.Eventually(t, "the driver is removed", func() error {
+		for _, object := range s.all(t) {
+			if err := s.cluster.Gone(t.Context(), object); err != nil && !meta.IsNoMatchError(err) {
+				return err
+			}
+		}
+		if err := s.leftNothing(); err != nil {
+			return err
+		}
+		message := s.message(t, "VMwareVSphereDriverDisabled")
+		if !strings.Contains(message, "Managed") || strings.Contains(message, "Left in the cloud") {
+			return fmt.Errorf("the status says %q", message)
+		}
+		return s.cluster.ConditionOf(t.Context(), s.driver.Name, "VMwareVSphereDriverDisabled", operatorv1.ConditionTrue)
+	})
+	if finalizers := s.cr(t).Finalizers; len(finalizers) > 0 {
+		t.Errorf("finalizers %v", finalizers)
+	}
+}
+
 func TestVSphereIsInstalledAndRemovedByState(t *testing.T) {
 	s := inVSphere(t, 1)
-	center := s.vcenters[0]
 	s.start(t)
 	env.Must(t, s.cluster.Client.Create(t.Context(), env.CR(s.driver.Name, operatorv1.Managed)))
-	s.settle(t)
-	env.Eventually(t, "the class", func() error {
-		return s.cluster.Client.Get(t.Context(), client.ObjectKey{Name: "thin-csi"}, s.class(t, "thin-csi"))
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"the driver is rolled out, and the class has a policy", func(t *testing.T) { s.isThere(t, "ds1") }},
+		{"the CA of the webhook is the service CA's", s.leavesTheServiceCA},
+		{"between polls nobody is asked for anything", s.isIdle},
+		{"an operator that is started anew writes nothing", s.writesNowhere},
+		{"Removed waits for PersistentVolumes, and then removes everything", s.isRemoved},
+		{"a driver of somebody else is left alone, and waited for", s.waitsForTheOtherDriver},
+		{"nothing was refused", s.wasAllowed},
+	} {
+		if !t.Run(step.name, step.run) {
+			return
+		}
+	}
+}
+
+// isIdle looks at a moment in which nothing happens. A poll of the vCenters that begins in it is none of the API server.
+func (s *inVCenters) isIdle(t *testing.T) {
+	env.Quiet(t, s.operator)
+	mark, err := s.cluster.Audit.Now()
+	env.Must(t, err)
+	s.vcenters[0].Reset()
+	env.Quiet(t, s.operator)
+	requests, err := s.cluster.Audit.Since(mark, s.user())
+	env.Must(t, err)
+	requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" })
+	writes, polls := s.vcenters[0].Writes(), s.vcenters[0].Count("ContinueRetrievePropertiesEx")
+	if logins, _ := s.vcenters[0].Logins(); len(requests) > 0 || len(writes) > 0 || logins > 0 || polls > 1 {
+		t.Errorf("%d logins, %v in the vCenter, and in the cluster:\n%s", logins, s.vcenters[0].Counts(), env.Describe(requests))
+	}
+}
+
+func (s *inVCenters) writesNowhere(t *testing.T) {
+	s.vcenters[0].Reset()
+	writesNothing(t, &s.scene)
+	env.Eventually(t, "a poll", func() error {
+		if s.vcenters[0].Count("") == 0 {
+			return errors.New("none yet")
+		}
+		return nil
 	})
-	s.hasPolicy(t, center, "ds1")
-	s.allowed(t)
-	_ = errors.Join
-	_ = fmt.Sprint
-	_ = strings.Contains
-	_ = driver.Controller
+	s.isThere(t, "ds1")
+	if writes := s.vcenters[0].Writes(); len(writes) > 0 {
+		t.Errorf("written in the vCenter: %v", writes)
+	}
+}
+
+func (s *inVCenters) isRemoved(t *testing.T) {
+	env.Must(t, s.cluster.Namespace(t.Context(), "shop"))
+	env.Must(t, s.cluster.PutVolume(t.Context(), s.driver.Name, "shop", "data"))
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "shop-data"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}
+	before := s.uids(t)
+	s.state(t, operatorv1.Removed)
+	env.Eventually(t, "the PersistentVolume is named", func() error {
+		if message := s.message(t, "Progressing"); !strings.Contains(message, volume.Name) {
+			return fmt.Errorf("Progressing says: %s", message)
+		}
+		return nil
+	})
+	env.Quiet(t, s.operator)
+	s.sameAs(t, before)
+	s.hasPolicy(t, s.vcenters[0], "ds1")
+	env.Must(t, errors.Join(s.cluster.Client.Delete(t.Context(), claim), s.cluster.Client.Delete(t.Context(), volume)))
+	env.Eventually(t, "no PersistentVolume", func() error { return s.cluster.Gone(t.Context(), volume) })
+	s.annotate(t, "no volume")
+	s.isGone(t)
+	s.unregister(t)
+}
+
+// unregister does what a kubelet does when the last pod of a driver has gone. The stand-in of a devcluster does so only while it sees a pod that ends.
+func (s *inVCenters) unregister(t *testing.T) {
+	t.Helper()
+	ctx, nodes := context.Background(), &storagev1.CSINodeList{}
+	env.Must(t, s.cluster.Client.List(ctx, nodes))
+	for i := range nodes.Items {
+		before := nodes.Items[i].DeepCopy()
+		nodes.Items[i].Spec.Drivers = slices.DeleteFunc(nodes.Items[i].Spec.Drivers, func(one storagev1.CSINodeDriver) bool {
+			return one.Name == s.driver.Name
+		})
+		env.Must(t, s.cluster.Client.Patch(ctx, &nodes.Items[i], client.MergeFrom(before)))
+	}
+}
+
+func (s *inVCenters) waitsForTheOtherDriver(t *testing.T) {
+	theirs := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.driver.Name, Labels: map[string]string{"vendor": "other"}}}
+	env.Must(t, s.cluster.Client.Create(t.Context(), theirs))
+	s.state(t, operatorv1.Managed)
+	env.Eventually(t, "the other driver is named", func() error {
+		if message := s.message(t, "VMwareVSphereDriverDisabled"); !strings.Contains(message, "CSIDriver "+s.driver.Name) {
+			return fmt.Errorf("the status says %q", message)
+		}
+		return s.cluster.ConditionOf(t.Context(), s.driver.Name, "VMwareVSphereDriverDisabled", operatorv1.ConditionTrue)
+	})
+	env.Quiet(t, s.operator)
+	env.Must(t, errors.Join(s.cluster.Gone(t.Context(), s.deployment()), s.cluster.Gone(t.Context(), s.daemonSet())))
+	live := theirs.DeepCopy()
+	s.get(t, live)
+	if diff := cmp.Diff(theirs, live); diff != "" {
+		t.Errorf("the driver of somebody else (-before +after):\n%s", diff)
+	}
+	if left := s.vcenters[0].Left(s.id); len(left) > 0 {
+		t.Errorf("the vCenter has %v", left)
+	}
+	env.Must(t, s.cluster.Client.Delete(t.Context(), theirs))
+	s.isThere(t, "ds1")
 }

@@ -43,6 +43,11 @@ func (c *Cluster) PutVSphere(ctx context.Context, vcenters int) ([]*fakevsphere.
 	if err != nil {
 		return nil, fmt.Errorf("vCenters of the cluster: %w", err)
 	}
+	for i, one := range all {
+		domain := FailureDomain(one, i, "ds1")
+		one.Tag("openshift-region", domain.Region, "/dc1")
+		one.Tag("openshift-zone", domain.Zone, "/dc1/host/cluster1")
+	}
 	err = c.UseVSphere(ctx, all...)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]

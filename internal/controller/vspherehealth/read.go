@@ -38,20 +38,31 @@ func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	want := wantOf(infrastructure, found)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if hash := hashOf(want); r.asked.hash != hash {
+	if hash := hashOf(want, found); r.asked.hash != hash {
 		r.asked.hash, r.asked.since = hash, r.Now()
 	}
 	return want, nil
 }
 
 // isOutdated reports whether an answer is to other questions than there are now.
-func (r *Reconciler) isOutdated(want vsphere.Want, taken time.Time) bool {
+func (r *Reconciler) isOutdated(in input, taken time.Time) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.asked.hash != hashOf(want) || taken.Before(r.asked.since)
+	return r.asked.hash != hashOf(in.want, in.cluster) || taken.Before(r.asked.since)
 }
 
-func hashOf(want vsphere.Want) string { return apply.Digest(strings.Join(plain(want), "\n")) }
+// hashOf is that of the questions. A poll shows all storage policies, but the one of a new StorageClass may be as new, and none that the last poll
+// has seen.
+func hashOf(want vsphere.Want, of cluster) string {
+	text := plain(want)
+	for _, one := range of.classes {
+		if one.policy != "" {
+			text = append(text, "policy "+one.policy)
+		}
+	}
+	slices.Sort(text[len(plain(want)):])
+	return apply.Digest(strings.Join(text, "\n"))
+}
 
 // plain has no pointers, whose addresses would differ.
 func plain(want vsphere.Want) []string {

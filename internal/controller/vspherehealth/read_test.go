@@ -56,9 +56,15 @@ func TestWantIsWhatTheClusterHasSorted(t *testing.T) {
 
 func TestAllThatPollsLookAtMakesThemOutdated(t *testing.T) {
 	group := domainWithGroup()
-	before := hashOf(vsphere.Want{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{group}})
-	if before != hashOf(vsphere.Want{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{domainWithGroup()}}) {
+	same := vsphere.Want{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{domainWithGroup()}}
+	before := hashOf(vsphere.Want{FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{group}}, cluster{})
+	if before != hashOf(same, cluster{}) || before != hashOf(same, cluster{classes: []class{{name: "a", datastore: "in the datastores"}}}) {
 		t.Error("the same has another hash")
+	}
+	gold, silver := class{name: "a", policy: "gold"}, class{name: "b", policy: "silver"}
+	with := hashOf(same, cluster{classes: []class{gold, silver}})
+	if with != hashOf(same, cluster{classes: []class{silver, gold}}) || with == hashOf(same, cluster{classes: []class{gold}}) || with == before {
+		t.Error("the policy of a class does not count, or its place does")
 	}
 	other := domainWithGroup()
 	other.ZoneAffinity.HostGroup.HostGroup = "others"
@@ -72,7 +78,7 @@ func TestAllThatPollsLookAtMakesThemOutdated(t *testing.T) {
 		"where it is":      {FailureDomains: []configv1.VSpherePlatformFailureDomainSpec{moved}},
 		"a failure domain": {},
 	} {
-		if hashOf(want) == before {
+		if hashOf(want, cluster{}) == before {
 			t.Errorf("%s: the same hash", name)
 		}
 	}

@@ -118,7 +118,7 @@ func (r *Reconciler) look(ctx context.Context, cr *operatorv1.ClusterCSIDriver) 
 	}
 	in.snapshot = snapshot
 	var again time.Duration
-	if in.outdated = r.isOutdated(in.want, snapshot.Taken); in.outdated {
+	if in.outdated = r.isOutdated(in, snapshot.Taken); in.outdated {
 		// An answer that says the same as the last one has no event.
 		again = outdatedPause
 		r.Source.Again()

@@ -27,10 +27,10 @@ func (v *VCenter) may(c call, privilege string) refusal {
 	return unauthorized
 }
 
-// newID is one that is like a vCenter's; the mutex is held.
+// newID is one that is like a vCenter's, and that no other has: only those in linked mode share tags. The mutex is held.
 func (v *VCenter) newID(kind string) string {
 	v.created++
-	return fmt.Sprintf("urn:vmomi:InventoryService%s:00000000-0000-4000-8000-%012d:GLOBAL", kind, v.created)
+	return fmt.Sprintf("urn:vmomi:InventoryService%s:%s-0000-4000-8000-%012d:GLOBAL", kind, v.uuid("tags")[:8], v.created)
 }
 
 func (v *VCenter) categoryList(call) (value any, refused refusal) {
