@@ -32,7 +32,7 @@ func released() []string {
 
 // listed programs are only held against lists of flags: no module of theirs is served.
 func listed() []string {
-	return []string{"csi-node-driver-registrar", "csi-liveness-probe", "csi-driver-nfs"}
+	return []string{"csi-node-driver-registrar", "csi-liveness-probe", "csi-driver-nfs", "vsphere-syncer"}
 }
 
 // pod is a workload of a variant whose containers run.
@@ -157,7 +157,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 			endpoint = variable.Value
 		}
 	}
-	if endpoint == "" || !slices.Contains(container.Args, "--endpoint=$(CSI_ENDPOINT)") {
+	if endpoint == "" || profile.byVariable == slices.Contains(container.Args, "--endpoint=$(CSI_ENDPOINT)") {
 		return errors.New("--endpoint=$(CSI_ENDPOINT) does not say where to listen")
 	}
 	socket, err := p.onDisk(container, endpoint)
@@ -181,6 +181,23 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 		flag, address, _ := strings.Cut(argument, "=")
 		if flag == "--http-endpoint" || flag == "--metrics-address" {
 			return p.serveMetrics(ctx, address)
+		}
+	}
+	return p.serveFixed(ctx, profile.ports)
+}
+
+// serveFixed answers at ports of metrics that no flag names, if a proxy of the pod asks there.
+func (p *pod) serveFixed(ctx context.Context, ports []int) error {
+	for _, port := range ports {
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		asked := slices.ContainsFunc(p.spec.Containers, func(container corev1.Container) bool {
+			return slices.Contains(container.Args, "--upstream=http://"+address+"/")
+		})
+		if !asked {
+			continue
+		}
+		if err := p.serveMetrics(ctx, address); err != nil {
+			return err
 		}
 	}
 	return nil

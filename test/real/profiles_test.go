@@ -6,7 +6,11 @@ type driverProfile struct {
 	capabilities []string
 	// topologyKey is the label with the zone of a node; empty if the driver knows no zones.
 	topologyKey string
-	node, zone  string
+	// byVariable says that the driver has no flag for where it listens, and reads variable CSI_ENDPOINT itself.
+	byVariable bool
+	// ports are those of metrics that no flag names.
+	ports      []int
+	node, zone string
 }
 
 // profiles are those of the drivers by folder, read in their sources.
@@ -48,13 +52,14 @@ func profiles() map[string]driverProfile {
 		},
 		// kubernetes/cloud-provider-openstack c453fb7c9: pkg/csi/manila/driver.go:160. It runs without --with-topology.
 		"manila": {capabilities: []string{"CREATE_DELETE_VOLUME", "CREATE_DELETE_SNAPSHOT", "EXPAND_VOLUME"}},
-		// kubernetes-sigs/vsphere-csi-driver bf8090256: pkg/csi/service/vanilla/controller.go:2343, pkg/csi/service/identity.go:67.
+		// kubernetes-sigs/vsphere-csi-driver bf8090256: pkg/csi/service/vanilla/controller.go:2343, pkg/csi/service/identity.go:67,
+		// pkg/csi/types/envvars.go:37, pkg/csi/service/vanilla/controller.go, cmd/syncer/main.go.
 		"vsphere": {
 			capabilities: []string{
 				"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "EXPAND_VOLUME", "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "LIST_VOLUMES",
 				"LIST_VOLUMES_PUBLISHED_NODES",
 			},
-			topologyKey: "topology.csi.vmware.com/openshift-zone",
+			topologyKey: "topology.csi.vmware.com/openshift-zone", byVariable: true, ports: []int{2112, 2113},
 		},
 		// openshift/gcp-pd-csi-driver 2ba11740 (1.23.3): pkg/gce-pd-csi-driver/gce-pd-driver.go, pkg/constants/constants.go:21.
 		"gcppd": {

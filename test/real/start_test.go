@@ -68,7 +68,7 @@ func leaseOf(container, driver string) string {
 // leads returns an error until every sidecar that elects has its Lease, for as long as its argument says.
 func (p *pod) leads() error {
 	for _, container := range p.spec.Containers {
-		if !slices.Contains(container.Args, leaderElection) {
+		if p.running[container.Name] == nil || !slices.Contains(container.Args, leaderElection) {
 			continue
 		}
 		lease := &coordinationv1.Lease{}
