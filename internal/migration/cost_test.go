@@ -24,6 +24,7 @@ func TestWhatAClusterWithoutPredecessorsCosts(t *testing.T) {
 			"get ClusterRoleBinding azure-file-csi-driver-binding", "get ClusterRoleBinding azure-file-csi-main-attacher-binding",
 			"get ClusterRole azure-file-csi-driver-role",
 		},
+		"csi.vsphere.vmware.com": {"get ClusterRoleBinding vmware-vsphere-controller-privileged-binding"},
 	}
 	for _, d := range drivers.All() {
 		t.Run(d.Name, func(t *testing.T) {
