@@ -35,7 +35,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. The race
 # detector is in the programs: in the tests it would only cost time. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover idle drivers faults rollout releases cloud guide real plugin bundle images democluster demo)
+PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover drivers idle faults releases rollout guide real cloud plugin bundle images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
@@ -76,7 +76,7 @@ test/devcluster:
 soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/rollout ./test/aws ./test/adversaries ./test/idle
+		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/rollout ./test/aws ./test/adversaries ./test/idle ./internal/vsphere/policy
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

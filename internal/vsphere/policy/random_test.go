@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -266,10 +268,24 @@ func needs(one *standIn) bool {
 	return slices.ContainsFunc(one.attached, func(have vsphere.Attachment) bool { return have.Object == vm })
 }
 
-// TestKilledAtRandomMomentsTheEndIsTheSame makes, changes and removes the policy of 2,000 random clusters, by fixed seeds.
+// clusters is how many random clusters there are: 400 by fixed seeds, or ten for each of FAULT_ROUNDS, which make soak sets.
+func clusters(t *testing.T) uint64 {
+	t.Helper()
+	rounds := os.Getenv("FAULT_ROUNDS")
+	if rounds == "" {
+		return 400
+	}
+	number, err := strconv.ParseUint(rounds, 10, 32)
+	if err != nil {
+		t.Fatalf("FAULT_ROUNDS: %v", err)
+	}
+	return 10 * number
+}
+
+// TestKilledAtRandomMomentsTheEndIsTheSame makes, changes and removes the policy of random clusters.
 func TestKilledAtRandomMomentsTheEndIsTheSame(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2000) {
+	for seed := range clusters(t) {
 		c := newTrial(t, seed)
 		c.disturb(false)
 		c.kept()
