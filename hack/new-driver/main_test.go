@@ -15,7 +15,7 @@ import (
 )
 
 // beyond leaves out tests of what is not in a copy of the tree.
-const beyond = "-skip=PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout"
+const beyond = "-skip=PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestPackagesAreSmall|TestOneProgramTalks"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
