@@ -64,6 +64,9 @@ func (s *Source) Undo(ctx context.Context, credentials credential.Found) (left s
 		s.Forget()
 		return "", nil
 	}
+	if secret := s.Driver.Cloud.Secret; credentials.Secrets[secret].Hash == "" {
+		left += fmt.Sprintf("; nobody can ask without Secret %s/%s, restore it", s.Namespace, secret)
+	}
 	_, err = s.Facts(ctx, credentials)
 	return left, err
 }

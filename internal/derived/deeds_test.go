@@ -72,6 +72,15 @@ func TestAnErrorHidesNothingOfWhatIsLeft(t *testing.T) {
 	}
 }
 
+func TestWhatIsLeftForLackOfCredentialsSaysSo(t *testing.T) {
+	c, asked := newCluster(t, disk()), &cannedCloud{}
+	c.Cloud, c.Deeds = asked, &cannedDeeds{left: "a policy"}
+	const want = "a policy; nobody can ask without Secret storage-system/disk-keys, restore it"
+	if left, err := c.Undo(t.Context(), c.found(t)); left != want || err != nil || !slices.Equal(asked.followed, []string{""}) {
+		t.Errorf("left %q, %v, followed %q", left, err, asked.followed)
+	}
+}
+
 func TestNothingIsUndoneWhereNothingIsMade(t *testing.T) {
 	c, asked := newCluster(t, disk(), diskKeys("a")), &cannedCloud{}
 	c.Cloud = asked
