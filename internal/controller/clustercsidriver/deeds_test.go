@@ -81,7 +81,7 @@ func TestWhatADriverNeedsInTheCloudIsForItsStorageClass(t *testing.T) {
 func TestARemovedDriverSaysWhatItLeavesInTheCloud(t *testing.T) {
 	const removed = "True Removed: the driver is removed, as spec.managementState asks; set it to Managed to install it"
 	for left, want := range map[string]string{"": removed, "a policy that volumes use": removed + ". Left in the cloud: a policy that volumes use"} {
-		trip, deeds := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure())
+		trip, deeds := doing(t, func(cr *operatorv1.ClusterCSIDriver) { cr.Spec.ManagementState = operatorv1.Removed }, infrastructure(), diskKeys())
 		deeds.left = left
 		if _, err := trip.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
 			t.Fatal(err)
