@@ -74,13 +74,8 @@ func secretSource(from *derived.Source) openstack.Source {
 	}
 }
 
-// wake says that there is something new. One event is as good as many.
-func (c *cloud) wake() {
-	select {
-	case c.changed <- event.GenericEvent{}:
-	default:
-	}
-}
+// wake says that there is something new.
+func (c *cloud) wake() { signal(c.changed) }
 
 // Facts are the last answer.
 func (c *cloud) Facts() driver.CloudFacts {
