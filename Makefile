@@ -33,8 +33,8 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 	@hack/build.sh . ./test/democluster bin/democluster
 	@bin/democluster -platform '$(PLATFORM)' $(if $(KEEP),-keep)
 
-# These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. The race
-# detector is in the programs: in the tests it would only cost time. Those that take longest go first, so that none is left alone at the end.
+# These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
+# race detector would only cost time; env.RaceAsked says which programs have it. Those that take longest go first, so that none is left alone at the end.
 PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover drivers idle faults bundle releases rollout guide real cloud plugin images democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
@@ -48,7 +48,7 @@ testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgna
 
 .PHONY: test test/programs test/units test/pure test/devcluster
 # All is compiled before the first test starts, so that no test competes with a compiler.
-test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, with the race detector in the product, and name the slowest.
+test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, and name the slowest.
 	@rm -rf bin/tests && mkdir -p bin/tests
 	go list -test -export $(PROGRAM_TESTS) >/dev/null
 	go list -test -export $(PURE_TESTS) >/dev/null
@@ -58,7 +58,7 @@ test: build race standin real bin/promtool bin/venv/moto shipped ## Run every te
 
 # However few processors there are, several packages run at a time.
 test/programs:
-	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
+	@$(call testsum,programs) -p 3 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))
@@ -76,7 +76,7 @@ test/devcluster:
 soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		go test -race -count=1 -p 1 -timeout 4h -v ./test/faults ./test/takeover ./test/drivers ./test/rollout ./test/aws ./test/adversaries ./test/idle ./internal/vsphere/policy
+		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage) ./internal/vsphere/policy
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

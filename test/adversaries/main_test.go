@@ -32,6 +32,7 @@ var suite struct {
 func TestMain(m *testing.M) {
 	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
 		suite.cluster = cluster
+		cluster.Operator = env.RaceOperator
 		if err := cluster.InstallManifests(ctx); err != nil {
 			return 1, err
 		}

@@ -119,7 +119,7 @@ clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`)
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			operator, err := env.RunOperator(env.RaceOperator, tc.args, tc.environment)
+			operator, err := env.RunOperator(env.Program(env.OperatorName), tc.args, tc.environment)
 			env.Must(t, err)
 			defer operator.Kill()
 			ends(t, operator)
@@ -312,7 +312,7 @@ func TestTheIAMPolicyIsWhatTheCredentialsRequestAsksFor(t *testing.T) {
 		},
 		"node": {"ec2:DescribeAvailabilityZones", "elasticfilesystem:DescribeMountTargets"},
 	} {
-		operator, err := env.RunOperator(env.RaceOperator, []string{"iam-policy", workload}, nil)
+		operator, err := env.RunOperator(env.Program(env.OperatorName), []string{"iam-policy", workload}, nil)
 		env.Must(t, err)
 		ends(t, operator)
 		var policy struct {

@@ -31,11 +31,13 @@ type Cluster struct {
 	Scheme *runtime.Scheme
 	// Audit reads the audit log.
 	Audit Audit
-	// Operator is the program of bin/ that StartOperator runs: the one with the race detector, unless it is changed.
+	// Operator is the program of bin/ that StartOperator runs.
 	Operator string
 
 	binary    string
 	temporary string
+	// left is what was in the cluster at the end of the last test that Unchanged has looked at.
+	left Snapshot
 }
 
 // Root is the repository's folder, found upwards from the working directory.
@@ -89,7 +91,7 @@ func StartIn(ctx context.Context, dir string, flags ...string) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
-	cluster := &Cluster{Dir: dir, binary: binary, Operator: RaceOperator}
+	cluster := &Cluster{Dir: dir, binary: binary, Operator: Program(OperatorName)}
 	if _, err := cluster.run(ctx, append([]string{"up", "--dir", dir}, flags...)...); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // RaceDriverOperator is the program that operates drivers of the payload, with the race detector.
-const RaceDriverOperator = "race/csi-driver-operator"
+const RaceDriverOperator = race + csiDriverOperator
 
 // PutDriverAccount makes the ServiceAccount that is called as the driver's operator, with the RBAC that comes with a release.
 func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {

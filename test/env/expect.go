@@ -39,7 +39,7 @@ func AwaitFor(ctx context.Context, limit time.Duration, what string, check func(
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
 		case <-timer.C:
-			delay = min(delay*11/10, 150*time.Millisecond)
+			delay = min(delay*6/5, 300*time.Millisecond)
 			timer.Reset(delay)
 		}
 	}

@@ -29,11 +29,28 @@ import (
 const (
 	OperatorName      = "aws-efs-csi-driver-operator"
 	OperatorNamespace = "openshift-cluster-csi-drivers"
-	// RaceOperator is its program with the race detector, for tests.
-	RaceOperator = "race/" + OperatorName
+	// RaceOperator is its program with the race detector, for tests of what happens at the same time.
+	RaceOperator = race + OperatorName
 	// OperatorUser is the operator's name in the audit log.
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
 )
+
+// race is the folder of bin/ that has the programs with the race detector.
+const race = "race/"
+
+// Program is one of our programs as most tests run it: the one that is shipped, or the one with the race detector if RaceAsked.
+func Program(name string) string {
+	if RaceAsked() {
+		return race + name
+	}
+	return name
+}
+
+// RaceAsked tells whether RACE=1 gives all tests the race detector. It takes five times the processor time. Without RACE, those tests have it in
+// which the most happens at the same time: faults, adversaries, drivers and releases.
+func RaceAsked() bool {
+	return os.Getenv("RACE") != "" //nolint:forbidigo // A test has no flags; so make soak says it.
+}
 
 // OperatorUserIn is the operator's name in the audit log if it runs in another namespace.
 func OperatorUserIn(namespace string) string {

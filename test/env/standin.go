@@ -39,16 +39,16 @@ const (
 	standIn           = "standin"
 )
 
-// ReleasePrograms are flags of "devcluster up" by which the operators of releases run: our own with the race detector if race is set,
+// ReleasePrograms are flags of "devcluster up" by which the operators of releases run: our own with the race detector if detect is set,
 // and the stand-in for those of others.
-func ReleasePrograms(race bool, versions ...string) ([]string, error) {
+func ReleasePrograms(detect bool, versions ...string) ([]string, error) {
 	images, err := ReleaseImages()
 	if err != nil {
 		return nil, err
 	}
 	folder := ""
-	if race {
-		folder = "race/"
+	if detect {
+		folder = race
 	}
 	standIns := []string{"ibm-vpc-block-csi-driver-operator", "powervs-block-csi-driver-operator"}
 	var flags []string

@@ -15,7 +15,7 @@ func TestTheCommandsOfTheClustersStorageWork(t *testing.T) {
 	const version = "4.21.0"
 	root, err := env.Root()
 	env.Must(t, err)
-	programs, err := env.ReleasePrograms(true, version)
+	programs, err := env.ReleasePrograms(env.RaceAsked(), version)
 	env.Must(t, err)
 	cluster, err := env.Start(t.Context(), append(programs, "--nodes", "4", "--platform", "GCP")...)
 	env.Must(t, err)

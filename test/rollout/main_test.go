@@ -24,7 +24,7 @@ const (
 	driverName = "efs.csi.aws.com"
 	daemonSet  = "efs-csi-node"
 	// count is how many nodes there are, used on how many of them pods use volumes, and bound how many may be without a plugin.
-	count, used, bound = 60, 5, 6
+	count, used, bound = 40, 5, 4
 	project            = "shop"
 )
 

@@ -21,7 +21,7 @@ const (
 var pool = &env.Pool{Size: 2, Check: checkRBAC}
 
 func TestMain(m *testing.M) {
-	programs, err := env.ReleasePrograms(true, release, nextRelease)
+	programs, err := env.ReleasePrograms(env.RaceAsked(), release, nextRelease)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -139,7 +139,7 @@ func (s *scene) outside(image string) *killable {
 
 func (k *killable) start(args ...string) *env.Operator {
 	k.t.Helper()
-	program, err := env.RunOperator("race/"+env.CSO, append([]string{
+	program, err := env.RunOperator(env.Program(env.CSO), append([]string{
 		"start", "--kubeconfig", k.kubeconfig, "--namespace", env.CSONamespace, "--leader-elect=false",
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 	}, args...), k.environment)

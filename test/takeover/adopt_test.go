@@ -60,7 +60,7 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 // dryRun is the plan that the command prints.
 func (s *scene) dryRun(t *testing.T, args ...string) migration.Plan {
 	t.Helper()
-	binary, err := env.Binary(env.RaceOperator)
+	binary, err := env.Binary(env.Program(env.OperatorName))
 	env.Must(t, err)
 	command := exec.CommandContext(t.Context(), binary, append([]string{"adopt", "--dry-run", "-o", "json"}, args...)...)
 	var stdout, stderr bytes.Buffer
@@ -147,7 +147,7 @@ func isOwnBusiness(resource string) bool {
 }
 
 func TestAdoptSaysWhatIsWrongWithItsArguments(t *testing.T) {
-	binary, err := env.Binary(env.RaceOperator)
+	binary, err := env.Binary(env.Program(env.OperatorName))
 	env.Must(t, err)
 	empty := t.TempDir()
 	for name, tc := range map[string]struct {

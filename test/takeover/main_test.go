@@ -21,7 +21,7 @@ const (
 	driverName    = "efs.csi.aws.com"
 	nodeDaemonSet = "efs-csi-node"
 	// many and few are numbers of nodes, of which three are the control plane's.
-	many, few = 30, 6
+	many, few = 20, 6
 	// accepted is the annotation by which an administrator gives up the mounts of nodes in use.
 	accepted = "operator.openshift.io/accept-remount"
 )
