@@ -47,7 +47,7 @@ func packaged(t *testing.T, folder string) thirdParty {
 	}
 	files, err := olm.ReadFiles(tree, path.Dir(bundles[0]))
 	env.Must(t, err)
-	program, err := env.Binary(env.RaceDriverOperator)
+	program, err := env.Binary(env.Program(env.DriverOperator))
 	env.Must(t, err)
 	return thirdParty{read(t, files), driver, path.Base(path.Dir(bundles[0])), program}
 }
@@ -70,7 +70,7 @@ func scaffold(t *testing.T) thirdParty {
 	program := filepath.Join(tree, "csi-driver-operator")
 	for _, args := range [][]string{
 		{"run", "./hack/new-driver", "smb", "--csi-name", sampleDriver, "--delivery", "olm"},
-		{"build", "-race", "-o", program, "./cmd/csi-driver-operator"},
+		{"build", "-o", program, "./cmd/csi-driver-operator"},
 	} {
 		command := exec.CommandContext(t.Context(), "go", args...)
 		command.Dir = tree

@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultRounds is the share of make test.
-const DefaultRounds = 15
+const DefaultRounds = 10
 
 // Rounds is how often something is disturbed: DefaultRounds times, or as often as FAULT_ROUNDS says; make soak sets it.
 func Rounds(t *testing.T) int {

@@ -13,8 +13,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
-// RaceDriverOperator is the program that operates drivers of the payload, with the race detector.
-const RaceDriverOperator = race + csiDriverOperator
+// DriverOperator is the program that operates drivers of the payload, RaceDriverOperator the one with the race detector.
+const (
+	DriverOperator     = "csi-driver-operator"
+	RaceDriverOperator = race + DriverOperator
+)
 
 // PutDriverAccount makes the ServiceAccount that is called as the driver's operator, with the RBAC that comes with a release.
 func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {
@@ -65,7 +68,7 @@ func subjectsOf(d driver.Driver) []rbacv1.Subject {
 
 // StartDriverOperator starts csi-driver-operator for a driver, under its account, which must be there.
 func (c *Cluster) StartDriverOperator(ctx context.Context, d driver.Driver, args ...string) (*Operator, error) {
-	binary, err := Binary(RaceDriverOperator)
+	binary, err := Binary(Program(DriverOperator))
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func Program(name string) string {
 }
 
 // RaceAsked tells whether RACE=1 gives all tests the race detector. It takes five times the processor time. Without RACE, those tests have it in
-// which the most happens at the same time: faults, adversaries, drivers and releases.
+// which the most happens at the same time: faults, adversaries and releases.
 func RaceAsked() bool {
 	return os.Getenv("RACE") != "" //nolint:forbidigo // A test has no flags; so make soak says it.
 }

@@ -33,11 +33,8 @@ func ImageOf(object client.Object) string {
 	}
 }
 
-// Names of programs in bin/ that ReleasePrograms runs.
-const (
-	csiDriverOperator = "csi-driver-operator"
-	standIn           = "standin"
-)
+// standIn is the program in bin/ that stands in for operators of others.
+const standIn = "standin"
 
 // ReleasePrograms are flags of "devcluster up" by which the operators of releases run: our own with the race detector if detect is set,
 // and the stand-in for those of others.
@@ -57,7 +54,7 @@ func ReleasePrograms(detect bool, versions ...string) ([]string, error) {
 		switch {
 		case slices.Contains(standIns, name):
 			flag, program = "--foreign-program", standIn
-		case name != CSO && name != csiDriverOperator:
+		case name != CSO && name != DriverOperator:
 			continue
 		}
 		path, err := Binary(folder + program)
