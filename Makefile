@@ -46,15 +46,18 @@ PURE_TESTS = $(filter $(addprefix ./,internal/driver% internal/catalogue interna
 testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1 -vet=off
 
-.PHONY: test test/programs test/units test/pure test/devcluster
-# All is compiled before the first test starts, so that no test competes with a compiler.
-test: build race standin real bin/promtool bin/venv/moto shipped ## Run every test, and name the slowest.
+.PHONY: test test/needs test/programs test/units test/pure test/devcluster
+# All is compiled before the first test starts, so that no test competes with a compiler. A linker uses one processor: two of them link side by side.
+test: tools ## Run every test, and name the slowest.
+	@$(MAKE) --no-print-directory --jobs 2 test/needs
 	@rm -rf bin/tests && mkdir -p bin/tests
 	go list -test -export $(PROGRAM_TESTS) >/dev/null
 	go list -test -export $(PURE_TESTS) >/dev/null
 	go list -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 2 test/programs test/units test/pure test/devcluster || status=1; \
 		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
+
+test/needs: build race standin real bin/promtool bin/venv/moto shipped
 
 # However few processors there are, several packages run at a time.
 test/programs:
