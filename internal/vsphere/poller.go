@@ -30,7 +30,8 @@ const (
 // besides those of the system.
 type Source func(ctx context.Context) (config cloudconfig.Config, logins map[string]cloudconfig.Login, roots []byte, err error)
 
-// Poller asks all vCenters on a schedule, and keeps the last answer of each. Nothing waits for it. After a restart nothing is known.
+// Poller asks all vCenters on a schedule, and keeps the last answer of each. Nothing waits for it. After a restart, and without inputs, nothing
+// is known.
 type Poller struct {
 	Source Source
 	// Want says what to look at. It is called before each poll.
@@ -135,7 +136,7 @@ func (p *Poller) Start(ctx context.Context) error {
 	}
 }
 
-// Tick asks the vCenters if that is due, and returns how long to wait. Without inputs it logs out, and waits for Follow.
+// Tick asks the vCenters if that is due, and returns how long to wait. Without inputs it logs out, forgets what they said, and waits for Follow.
 func (p *Poller) Tick(ctx context.Context) time.Duration {
 	p.mutex.Lock()
 	hash, now, old := p.wanted, p.Now(), p.snapshot
@@ -143,8 +144,7 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	p.mutex.Unlock()
 	switch {
 	case hash == "":
-		p.sites.disconnect(ctx)
-		p.asked = ""
+		p.forget(ctx)
 		return Interval
 	case !due:
 		return rest
@@ -160,6 +160,19 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 		return p.keep(broken(old, p.sites.config.VCenters, p.sites.err, p.Now()))
 	}
 	return p.poll(ctx, old)
+}
+
+// forget drops what the vCenters said: nobody can ask whether it is still so.
+func (p *Poller) forget(ctx context.Context) {
+	p.sites.disconnect(ctx)
+	p.asked = ""
+	p.mutex.Lock()
+	known := !p.snapshot.Taken.IsZero()
+	p.snapshot, p.failures = Snapshot{}, 0
+	p.mutex.Unlock()
+	if known {
+		p.Wake()
+	}
 }
 
 // poll asks the vCenters, keeps what they say, and lets After act on it.
