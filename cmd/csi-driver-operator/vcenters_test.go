@@ -241,35 +241,6 @@ func TestTroubleIsTheVCentersOrElseThePolicys(t *testing.T) {
 	}
 }
 
-// Without the Secret, nobody can ask whether the trouble lasts. What has been found stays, and so does what is installed.
-func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
-	j := joinWell(t)
-	j.Keep()
-	j.pass(t, 4)
-	j.center.Away()
-	if j.pass(t, 2); j.Trouble().Reason != string(vsphere.NoConnection) {
-		t.Fatalf("%+v", j.Trouble())
-	}
-	follow := func(hash string) driver.CloudFacts {
-		secret := map[string]credential.Secret{j.controller.Driver.Cloud.Secret: {Hash: hash}}
-		facts, err := j.controller.Derived.Facts(t.Context(), credential.Found{Secrets: secret})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return facts
-	}
-	follow("")
-	<-j.Changed()
-	j.pass(t, 1)
-	if facts := follow(""); j.Trouble() != (derived.CloudTrouble{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
-		t.Errorf("%+v, %d events, %+v", j.Trouble(), len(j.Changed()), facts)
-	}
-	follow("another")
-	if j.pass(t, 1); j.Trouble().Reason != string(vsphere.NoConnection) || j.Trouble().Since.Before(j.now.Add(-vsphere.Interval)) {
-		t.Errorf("with credentials, %+v", j.Trouble())
-	}
-}
-
 func TestAnUndoneStoragePolicyIsGoneAndNobodyIsAskedAnyMore(t *testing.T) {
 	j := joinWell(t)
 	j.Keep()

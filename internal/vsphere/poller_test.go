@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vmware/govmomi/simulator"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
@@ -220,7 +221,7 @@ func TestAnotherConfigurationEndsOnlyTheSessionsThatChange(t *testing.T) {
 					t.Errorf("%s has the vCenter that is gone", family.GetName())
 				}
 			}
-			if family.GetName() == vsphere.MetricAnswered && metric.GetGauge().GetValue() != float64(s.clock.now().Unix()) {
+			if family.GetName() == poll.MetricAnswered && metric.GetGauge().GetValue() != float64(s.clock.now().Unix()) {
 				t.Errorf("%v", metric)
 			}
 		}
