@@ -14,7 +14,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	centers "github.com/csi-operators/csi-operators/internal/vsphere"
@@ -85,5 +87,34 @@ func TestADeedIsAnEventThatTheClusterTakes(t *testing.T) {
 	v.keeper.Tell(policy.Deed{Reason: "DatastoreTagged", Message: strings.Repeat("long path ", 200)})
 	if len(recorder.all) != 1 || len(recorder.all[0]) > 1024 {
 		t.Errorf("%d events", len(recorder.all))
+	}
+}
+
+// Without the Secret, nobody can ask whether the trouble lasts. What has been found stays, and so does what is installed.
+func TestWhenTheCredentialsHaveGoneNoOldTroubleIsTold(t *testing.T) {
+	j := joinWell(t)
+	j.Keep()
+	j.pass(t, 4)
+	j.center.Away()
+	if j.pass(t, 2); j.Trouble().Reason != string(centers.NoConnection) {
+		t.Fatalf("%+v", j.Trouble())
+	}
+	follow := func(hash string) driver.CloudFacts {
+		secret := map[string]credential.Secret{j.controller.Driver.Cloud.Secret: {Hash: hash}}
+		facts, err := j.controller.Derived.Facts(t.Context(), credential.Found{Secrets: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts
+	}
+	follow("")
+	<-j.Changed()
+	j.pass(t, 1)
+	if facts := follow(""); j.Trouble() != (derived.CloudTrouble{}) || len(j.Changed()) != 1 || !facts.Known || facts.StoragePolicy != policyName {
+		t.Errorf("%+v, %d events, %+v", j.Trouble(), len(j.Changed()), facts)
+	}
+	follow("another")
+	if j.pass(t, 1); j.Trouble().Reason != string(centers.NoConnection) || j.Trouble().Since.Before(j.now.Add(-centers.Interval)) {
+		t.Errorf("with credentials, %+v", j.Trouble())
 	}
 }

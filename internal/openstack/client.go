@@ -12,6 +12,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	gopherstack "github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/csi-operators/csi-operators/internal/poll"
 )
 
 // Zones knows the availability zones that take servers and volumes.
@@ -43,7 +45,7 @@ type Options struct {
 	// Roots are certificates in PEM that are trusted besides those of the system.
 	Roots   []byte
 	Timeout time.Duration
-	Budget  *Budget
+	Budget  *poll.Budget
 	Now     func() time.Time
 	// Count is told of each request: which service, and the HTTP status, or 0 without an answer.
 	Count func(service string, status int)
@@ -81,12 +83,12 @@ func New(credentials Credentials, options Options) (*Client, error) {
 		return nil, err
 	}
 	if options.Timeout == 0 {
-		options.Timeout = DefaultTimeout
+		options.Timeout = poll.RequestTimeout
 	}
 	client := &Client{credentials: credentials, options: options}
 	client.http = http.Client{
 		Timeout: options.Timeout,
-		Transport: &transport{next: base, budget: options.Budget, count: func(status int) {
+		Transport: &poll.Transport{Next: base, Budget: options.Budget, MaxAnswer: maxAnswer, Count: func(status int) {
 			if options.Count != nil {
 				options.Count(client.asks, status)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/openstack"
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
@@ -248,7 +249,7 @@ func TestOnlyACloudOfATrustedCAIsAsked(t *testing.T) {
 		}
 		credentials, err := openstack.Parse(tc.clouds)
 		must(t, err)
-		client, err := openstack.New(credentials, openstack.Options{Roots: tc.roots, Now: now, Budget: &openstack.Budget{Now: now}})
+		client, err := openstack.New(credentials, openstack.Options{Roots: tc.roots, Now: now, Budget: &poll.Budget{Now: now, Limit: openstack.DefaultBudget}})
 		must(t, err)
 		_, err = client.ComputeZones(t.Context())
 		if (err == nil) != (tc.reason == "") || err != nil && openstack.ReasonOf(err) != tc.reason {
@@ -258,7 +259,7 @@ func TestOnlyACloudOfATrustedCAIsAsked(t *testing.T) {
 	}
 	credentials, err := openstack.Parse(cloud.CloudsYAML(false))
 	must(t, err)
-	if _, err := openstack.New(credentials, openstack.Options{Roots: []byte("no PEM"), Now: now, Budget: &openstack.Budget{Now: now}}); err == nil {
+	if _, err := openstack.New(credentials, openstack.Options{Roots: []byte("no PEM"), Now: now, Budget: &poll.Budget{Now: now, Limit: openstack.DefaultBudget}}); err == nil {
 		t.Error("a CA that is no PEM is taken")
 	}
 }

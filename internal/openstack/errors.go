@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/csi-operators/csi-operators/internal/poll"
 )
 
 // Reason is why the cloud did not answer, in one word for conditions and metrics.
@@ -86,10 +88,11 @@ func ReasonOf(err error) Reason {
 func failed(what, where string, err error) *Error {
 	failure := &Error{What: what, Where: place(where), err: err}
 	var answer gophercloud.ErrUnexpectedResponseCode
-	var own *Error
+	var spent *poll.SpentError
 	switch {
-	case errors.As(err, &own):
-		failure.Reason, failure.Why, failure.Do, failure.RetryAfter = own.Reason, own.Why, own.Do, own.RetryAfter
+	case errors.As(err, &spent):
+		failure.Reason, failure.RetryAfter, failure.Why = BudgetSpent, spent.Wait, "the budget of requests a minute is spent"
+		failure.Do = "nothing is to be done if it happens once; else report it as a bug"
 	case errors.As(err, &answer):
 		failure.answered(answer.Actual, answer.ResponseHeader)
 	default:
@@ -137,7 +140,7 @@ func (e *Error) unanswered(err error) {
 	case errors.As(err, &certificate):
 		e.Reason, e.Why = Untrusted, "the certificate is not trusted: "+certificateProblem(certificate.Err)
 		e.Do = "add the CA of the cloud to ca-bundle.pem of the cloud's configuration, or correct the certificate"
-	case errors.Is(err, errCutOff) || !errors.As(err, &address) && isSyntax(err):
+	case errors.Is(err, poll.ErrCutOff) || errors.Is(err, poll.ErrTooLong) || !errors.As(err, &address) && isSyntax(err):
 		e.Reason, e.Why = InvalidAnswer, "the answer is cut off, too long, or no JSON of this API"
 		e.Do = "check the service and what is between it and this cluster; the operator asks again by itself"
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &address) && address.Timeout():

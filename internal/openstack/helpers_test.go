@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/csi-operators/csi-operators/internal/openstack"
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
@@ -61,7 +62,7 @@ func connectFor(t *testing.T, cloud *fakeopenstack.Cloud, clouds []byte, timeout
 	must(t, err)
 	now := time.Now
 	client, err := openstack.New(credentials, openstack.Options{
-		Roots: cloud.CA, Now: now, Timeout: timeout, Budget: &openstack.Budget{Now: now, Limit: 100},
+		Roots: cloud.CA, Now: now, Timeout: timeout, Budget: &poll.Budget{Now: now, Limit: 100},
 	})
 	must(t, err)
 	t.Cleanup(client.Close)

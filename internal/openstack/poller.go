@@ -3,22 +3,12 @@ package openstack
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-)
 
-const (
-	// Interval is how often the cloud is asked while it answers.
-	Interval = 5 * time.Minute
-	// firstPause is the pause after an error, which doubles up to Interval.
-	firstPause = 30 * time.Second
-	// pollTimeout bounds one look, with all its requests.
-	pollTimeout = 2 * time.Minute
-	// jitter is how much longer a pause can get, as a part of it, so that not all clusters of a cloud ask at once.
-	jitter = 0.1
+	"github.com/csi-operators/csi-operators/internal/poll"
 )
 
 // Questions say what a driver needs to know.
@@ -31,6 +21,8 @@ type Source func(ctx context.Context) (credentials Credentials, roots []byte, er
 
 // Poller asks the cloud on a schedule, and keeps the last answer. Nothing waits for it. After a restart nothing is known.
 type Poller struct {
+	// Schedule follows the hash of the Source's inputs that the trip has seen.
+	poll.Schedule
 	Ask    Questions
 	Source Source
 	// Wake is called when the facts say something else. It must not block.
@@ -38,20 +30,17 @@ type Poller struct {
 	Now  func() time.Time
 	Log  logr.Logger
 	// Metrics may be nil.
-	Metrics *Metrics
+	Metrics *poll.Metrics
 	// Connect makes a client; New by default. Jitter is random by default.
 	Connect func(Credentials, Options) (Cloud, error)
 	Jitter  func(time.Duration) time.Duration
 
 	mutex sync.Mutex
 	facts Facts
-	// wanted is the hash of the Source's inputs that the trip has seen, asked the one that the client was made with.
-	wanted, asked string
-	changed       chan struct{}
-	// next is when to ask again.
-	next   time.Time
+
+	// What follows is of the goroutine that polls. The budget outlives the client.
 	cloud  Cloud
-	budget *Budget
+	budget *poll.Budget
 }
 
 // Facts are what is known now.
@@ -61,77 +50,37 @@ func (p *Poller) Facts() Facts {
 	return p.facts
 }
 
-// Follow says which inputs the Source has now, by a hash; empty if they are absent. Another hash makes the cloud be asked at once, with the
-// new credentials. It is cheap, and called at each trip.
-func (p *Poller) Follow(hash string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if hash == p.wanted {
-		return
-	}
-	p.wanted = hash
-	select {
-	case p.wakes() <- struct{}{}:
-	default:
-	}
-}
-
-// wakes is made on first use. The mutex is held.
-func (p *Poller) wakes() chan struct{} {
-	if p.changed == nil {
-		p.changed = make(chan struct{}, 1)
-	}
-	return p.changed
-}
-
-// NeedLeaderElection is what the manager asks: one copy of the operator asks the cloud.
-func (p *Poller) NeedLeaderElection() bool { return true }
-
 // Start polls until ctx ends. The manager calls it.
 func (p *Poller) Start(ctx context.Context) error {
-	p.mutex.Lock()
-	changed := p.wakes()
-	p.mutex.Unlock()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			p.disconnect()
-			return nil
-		case <-timer.C:
-		case <-changed:
-		}
-		timer.Reset(p.Tick(ctx))
-	}
+	p.Run(ctx, p.Tick)
+	p.disconnect()
+	return nil
 }
 
 // Tick asks the cloud if that is due, and returns how long to wait. Without credentials it waits for Follow.
 func (p *Poller) Tick(ctx context.Context) time.Duration {
-	p.mutex.Lock()
-	hash, now := p.wanted, p.Now()
-	due := hash != p.asked || !now.Before(p.next)
-	rest := p.next.Sub(now)
-	p.mutex.Unlock()
+	hash, other, wait := p.Due(p.Now())
+	if other {
+		p.disconnect()
+	}
 	switch {
 	case hash == "":
-		p.forget()
-		return Interval
-	case !due:
-		return rest
+		return poll.Interval
+	case wait > 0:
+		return wait
 	}
-	answer := p.look(ctx, hash)
+	answer := p.look(ctx)
 	if ctx.Err() != nil {
-		return Interval
+		return poll.Interval
 	}
-	return p.keep(answer, hash)
+	return p.keep(answer)
 }
 
 // look asks everything that the driver needs. The first error ends it: half an answer is none.
-func (p *Poller) look(ctx context.Context, hash string) (answer Answer) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+func (p *Poller) look(ctx context.Context) (answer Answer) {
+	ctx, cancel := context.WithTimeout(ctx, poll.Timeout)
 	defer cancel()
-	if p.cloud == nil || hash != p.asked {
+	if p.cloud == nil {
 		if answer.Err = p.connect(ctx); answer.Err != nil {
 			return answer
 		}
@@ -150,9 +99,8 @@ func (p *Poller) look(ctx context.Context, hash string) (answer Answer) {
 	return answer
 }
 
-// connect makes a client of what the Source has now. The budget stays the same.
+// connect makes a client of what the Source has now.
 func (p *Poller) connect(ctx context.Context) error {
-	p.disconnect()
 	credentials, roots, err := p.Source(ctx)
 	var own *Error
 	switch {
@@ -162,25 +110,17 @@ func (p *Poller) connect(ctx context.Context) error {
 		return &Error{What: "read the credentials", Reason: InvalidCredentials, Why: err.Error(), err: err}
 	}
 	if p.budget == nil {
-		p.budget = &Budget{Now: p.Now}
+		p.budget = &poll.Budget{Limit: DefaultBudget, Now: p.Now}
 	}
 	connect := p.Connect
 	if connect == nil {
 		connect = func(credentials Credentials, options Options) (Cloud, error) { return New(credentials, options) }
 	}
-	p.cloud, err = connect(credentials, Options{Roots: roots, Budget: p.budget, Now: p.Now, Count: p.Metrics.request})
+	p.cloud, err = connect(credentials, Options{Roots: roots, Budget: p.budget, Now: p.Now, Count: p.Metrics.Count})
 	if err != nil {
 		p.cloud = nil
 	}
 	return err
-}
-
-// forget drops the client while there are no credentials, so that the same ones are used at once when they are there again.
-func (p *Poller) forget() {
-	p.disconnect()
-	p.mutex.Lock()
-	p.asked = ""
-	p.mutex.Unlock()
 }
 
 func (p *Poller) disconnect() {
@@ -191,16 +131,15 @@ func (p *Poller) disconnect() {
 }
 
 // keep merges an answer, says when to ask again, and wakes whoever acts on the facts if they say something else.
-func (p *Poller) keep(answer Answer, hash string) time.Duration {
+func (p *Poller) keep(answer Answer) time.Duration {
 	p.mutex.Lock()
 	now, old := p.Now(), p.facts
 	p.facts = Merge(old, answer, now)
-	p.asked = hash
 	pause := p.pause()
-	p.next = now.Add(pause)
+	p.AskAt(now.Add(pause))
 	facts := p.facts
 	p.mutex.Unlock()
-	p.Metrics.answered(facts)
+	p.Metrics.Answered(facts.Answered)
 	p.log(old, facts)
 	if !facts.Same(old) {
 		p.Wake()
@@ -210,19 +149,12 @@ func (p *Poller) keep(answer Answer, hash string) time.Duration {
 
 // pause is how long to wait after the last look: the schedule, or less after an error, but never less than the cloud asks for.
 func (p *Poller) pause() time.Duration {
-	pause := Interval
-	if failures := p.facts.Failures; failures > 0 {
-		pause = min(firstPause<<min(failures-1, 8), Interval)
-	}
+	pause := poll.Pause(p.facts.Failures)
 	// A type that one answer lacks is soon asked for again, and so is one that the first answer may lack.
 	if p.facts.Err == nil && (len(p.facts.lacking) > 0 || p.facts.HasManila && p.facts.answers < enough) {
 		pause = time.Minute
 	}
-	if p.Jitter != nil {
-		pause = p.Jitter(pause)
-	} else {
-		pause += time.Duration(jitter * rand.Float64() * float64(pause)) //nolint:gosec // Nobody gains by guessing it.
-	}
+	pause = poll.Lengthen(pause, p.Jitter)
 	var failure *Error
 	if errors.As(p.facts.Err, &failure) {
 		pause = max(pause, failure.RetryAfter)

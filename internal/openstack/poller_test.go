@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/openstack"
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 
@@ -162,7 +165,7 @@ func TestNewCredentialsMakeNoNewBudget(t *testing.T) {
 	if !s.Facts().Known() {
 		t.Error("what was known is lost")
 	}
-	s.clock.pass(openstack.Interval)
+	s.clock.pass(poll.Interval)
 	if s.run(time.Minute); s.Facts().Err != nil {
 		t.Errorf("afterwards: %v", s.Facts().Err)
 	}
@@ -227,14 +230,14 @@ func TestATypeThatVanishesIsSoonAskedForAgain(t *testing.T) {
 	s.cloud.SetShareTypes(fakeopenstack.ShareType{Name: "gold"}, fakeopenstack.ShareType{Name: "slow"})
 	s.run(2 * time.Minute)
 	s.cloud.SetShareTypes(fakeopenstack.ShareType{Name: "slow"})
-	s.clock.pass(openstack.Interval)
+	s.clock.pass(poll.Interval)
 	woken := s.woken
 	wait := s.Tick(t.Context())
 	if wait != time.Minute || s.Facts().Gone("gold") || names(s.Facts().ShareTypes) != "gold slow" || s.woken != woken {
 		t.Errorf("lacked once: wait %s, gone %t, %v", wait, s.Facts().Gone("gold"), s.Facts().ShareTypes)
 	}
 	s.clock.pass(wait)
-	if wait = s.Tick(t.Context()); wait != openstack.Interval || !s.Facts().Gone("gold") || s.woken != woken+1 {
+	if wait = s.Tick(t.Context()); wait != poll.Interval || !s.Facts().Gone("gold") || s.woken != woken+1 {
 		t.Errorf("lacked twice: wait %s, gone %t, %d wakes", wait, s.Facts().Gone("gold"), s.woken-woken)
 	}
 }
@@ -285,11 +288,28 @@ func TestMetricsSayHowTheCloudAnswersInFewSeries(t *testing.T) {
 	must(t, err)
 	for _, family := range families {
 		series += len(family.GetMetric())
-		if family.GetName() == openstack.MetricAnswered {
+		if family.GetName() == poll.MetricAnswered {
 			answered = family.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
 	if answered != float64(s.Facts().Answered.Unix()) || series < 8 || series > 4*7+1 {
 		t.Errorf("%d series, answered at %.0f", series, answered)
+	}
+}
+
+func TestRequestsToTheCloudAreCountedByServiceAndOutcome(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := openstack.NewMetrics(registry, "manila.csi.openstack.org")
+	must(t, err)
+	metrics.Answered(time.Unix(1000, 0))
+	for _, status := range []int{413, 429, 500, 503} {
+		metrics.Count("nova", status)
+	}
+	const calls = "csi_operator_cloud_calls_total manila.csi.openstack.org"
+	want := map[string]float64{
+		"csi_operator_cloud_answer_timestamp_seconds manila.csi.openstack.org": 1000, calls + " limited nova": 2, calls + " failed nova": 2,
+	}
+	if diff := cmp.Diff(want, canned.Metrics(t, registry)); diff != "" {
+		t.Error(diff)
 	}
 }

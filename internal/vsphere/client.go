@@ -19,6 +19,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -58,14 +59,15 @@ type session struct {
 	view Ref
 }
 
-func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, limit *budget, count func(int)) (
+func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, budget *poll.Budget, count func(int)) (
 	*client, error,
 ) {
 	base, err := newTransport(config, roots)
 	if err != nil {
 		return nil, err
 	}
-	return &client{config: config, login: login, timeout: timeout, http: base, carrier: &transport{next: base, budget: limit, count: count}}, nil
+	carrier := statuses{&poll.Transport{Next: base, Budget: budget, MaxAnswer: maxAnswer, Count: count}}
+	return &client{config: config, login: login, timeout: timeout, http: base, carrier: carrier}, nil
 }
 
 // fail makes an Error of this vCenter.

@@ -18,6 +18,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -61,12 +62,6 @@ const (
 	advicePrivileges = "give the user of the Secret vsphere-creds the privileges that OpenShift needs"
 	adviceReach      = "check whether the vCenter is up and can be reached from this cluster"
 	adviceWait       = "the operator asks again by itself"
-)
-
-// errCutOff is what the end of an answer is that came too early, errTooLong what it is if there are too many bytes.
-var (
-	errCutOff  = errors.New("the answer is cut off")
-	errTooLong = errors.New("the answer is too long")
 )
 
 // failed makes an Error of what govmomi or the transport says.
@@ -177,13 +172,16 @@ func unanswered(e *Error, err error) {
 	var name *net.DNSError
 	var address *url.Error
 	var timeout net.Error
+	var spent *poll.SpentError
 	switch untrusted := certificateProblem(err); {
 	case untrusted != "":
 		e.Reason = UntrustedCertificate
 		e.Why = untrusted + ": add its CA to the CA bundle of the cluster's proxy, trustedCA of Proxy cluster, or correct the certificate"
-	case errors.Is(err, errTooLong):
+	case errors.As(err, &spent):
+		e.Reason, e.Why = Overloaded, spent.Error()+": "+adviceWait
+	case errors.Is(err, poll.ErrTooLong):
 		e.Reason, e.Why = InvalidAnswer, "the answer is too long: "+adviceReach
-	case errors.Is(err, errCutOff):
+	case errors.Is(err, poll.ErrCutOff):
 		e.Why = "the connection broke during the answer: " + adviceReach
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
 		e.Reason, e.Why = Timeout, "no answer in time: "+adviceReach

@@ -18,6 +18,7 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -120,8 +121,8 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"refused":             {asURL(refusal), NoConnection, "dial failed"},
 		"no such host":        {asURL(&net.DNSError{Err: "no such host", Name: "vc", IsNotFound: true}), NoConnection, "not known to DNS"},
 		"closed":              {asURL(io.EOF), NoConnection, "was closed"},
-		"broken":              {errCutOff, NoConnection, "broke during the answer"},
-		"too long":            {errTooLong, InvalidAnswer, "too long"},
+		"broken":              {poll.ErrCutOff, NoConnection, "broke during the answer"},
+		"too long":            {poll.ErrTooLong, InvalidAnswer, "too long"},
 		"late":                {asURL(context.DeadlineExceeded), Timeout, "in time"},
 		"nobody waits":        {asURL(context.Canceled), NoConnection, "no answer"},
 		"no JSON":             {json.Unmarshal([]byte("s3cret"), &struct{}{}), InvalidAnswer, "none of a vCenter"},
@@ -132,6 +133,7 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"invalid":             {asURL(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), UntrustedCertificate, "not valid"},
 		"wrapped":             {asURL(&tls.CertificateVerificationError{Err: errors.New("s3cret")}), UntrustedCertificate, "not valid"},
 		"something else":      {errors.New("s3cret"), NoConnection, "no answer"},
+		"the budget is spent": {asURL(&poll.SpentError{Limit: 120}), Overloaded, "120 requests were made in the last minute: the operator asks again"},
 		"an error of our own": {&Error{Reason: Overloaded, Why: "wait"}, Overloaded, "wait"},
 	} {
 		failure := failed("vc", "ask", tc.err)

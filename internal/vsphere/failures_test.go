@@ -48,18 +48,35 @@ func TestASessionIsKeptAndRenewedOnceWhenItHasEnded(t *testing.T) {
 	if c.requests("Login") != 1 || c.requests("POST /session") != 1 || c.requests("Logout") != 1 {
 		t.Errorf("after the end of the REST API's session: %v", c.counts)
 	}
-	// A vCenter that takes no session is asked to log in once a poll.
-	c.setFault(func(w http.ResponseWriter, _ *http.Request, asked string) bool {
-		if asked == "RetrievePropertiesEx" {
-			soapFault(w, "NotAuthenticated")
-			return true
+}
+
+// It is no refused login, after which the next one waits.
+func TestASessionThatEndsTwiceInAPollIsSoonOpenedAgain(t *testing.T) {
+	c := startCenter(t, 1, nil)
+	for asked, end := range map[string]func(http.ResponseWriter){
+		"RetrievePropertiesEx":   func(w http.ResponseWriter) { soapFault(w, "NotAuthenticated") },
+		"GET /tagging/category ": func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) },
+	} {
+		s := newScene(t, c)
+		s.tick()
+		c.setFault(func(w http.ResponseWriter, _ *http.Request, now string) bool {
+			if now == asked {
+				end(w)
+			}
+			return now == asked
+		})
+		s.clock.pass(vsphere.Interval)
+		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+			c.reset()
+			wait := s.Tick(t.Context())
+			if failure := s.only().Err; failure == nil || failure.Reason != vsphere.InvalidAnswer || !strings.Contains(failure.Why, "session") ||
+				strings.Contains(failure.Why, "Secret") || c.requests("Login") != 1 || wait != want {
+				t.Errorf("%s: the next poll is in %s, want %s: %v: %v", asked, wait, want, failure, c.counts)
+			}
+			s.clock.pass(wait)
 		}
-		return false
-	})
-	c.reset()
-	s.clock.pass(vsphere.Interval)
-	if failure := s.fails(); failure.Reason != vsphere.LoginRefused || c.requests("Login") != 1 {
-		t.Errorf("%v: %v", failure, c.counts)
+		c.setFault(nil)
+		s.tick()
 	}
 }
 

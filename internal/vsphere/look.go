@@ -20,8 +20,13 @@ func (c *client) look(ctx context.Context, want Want, now time.Time) (VCenter, e
 			return seen, nil
 		}
 		var failure *Error
-		if !errors.As(err, &failure) || !failure.Expired || fresh {
+		if !errors.As(err, &failure) || !failure.Expired {
 			return VCenter{}, err
+		}
+		if fresh {
+			// The login was taken. So the next poll is soon, unlike after one that was refused.
+			const why = "the session of a login just now is not known any more: " + adviceWait
+			return VCenter{}, c.fail(failure.What, &Error{Reason: InvalidAnswer, Why: why})
 		}
 		c.disconnect(ctx)
 	}

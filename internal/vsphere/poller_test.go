@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vmware/govmomi/simulator"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
@@ -170,7 +171,7 @@ func TestAfterGetsWritersOfThoseThatAnswered(t *testing.T) {
 	}
 }
 
-func TestWithoutInputsNobodyIsAskedAndTheSessionEnds(t *testing.T) {
+func TestWithoutInputsNobodyIsAskedTheSessionEndsAndNothingIsKnown(t *testing.T) {
 	c := startCenter(t, 1, nil)
 	s := newScene(t, c)
 	s.Follow("")
@@ -180,14 +181,16 @@ func TestWithoutInputsNobodyIsAskedAndTheSessionEnds(t *testing.T) {
 	s.Follow("first")
 	s.tick()
 	s.Follow("")
-	s.Tick(t.Context())
-	if c.requests("Logout") != 1 || c.requests("DELETE /session") != 1 || s.only().Version == "" {
-		t.Errorf("%v: %+v", c.counts, s.Snapshot())
+	for range 3 {
+		s.Tick(t.Context())
+	}
+	if c.requests("Logout") != 1 || c.requests("DELETE /session") != 1 || len(s.Snapshot().VCenters) != 0 || !s.Snapshot().Taken.IsZero() || s.woken != 2 {
+		t.Errorf("%v, %d wakes: %+v", c.counts, s.woken, s.Snapshot())
 	}
 	s.Follow("first")
 	c.reset()
-	if s.tick(); c.requests("Login") != 1 {
-		t.Errorf("the inputs are back: %v", c.counts)
+	if s.tick(); c.requests("Login") != 1 || s.only().Version == "" || s.woken != 3 {
+		t.Errorf("the inputs are back: %v, %d wakes", c.counts, s.woken)
 	}
 }
 
@@ -218,7 +221,7 @@ func TestAnotherConfigurationEndsOnlyTheSessionsThatChange(t *testing.T) {
 					t.Errorf("%s has the vCenter that is gone", family.GetName())
 				}
 			}
-			if family.GetName() == vsphere.MetricAnswered && metric.GetGauge().GetValue() != float64(s.clock.now().Unix()) {
+			if family.GetName() == poll.MetricAnswered && metric.GetGauge().GetValue() != float64(s.clock.now().Unix()) {
 				t.Errorf("%v", metric)
 			}
 		}

@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -40,14 +40,14 @@ func TestThePauseFollowsFromWhatIsWrong(t *testing.T) {
 	}{
 		"nothing":                        {with(""), 0, Interval},
 		"no vCenter":                     {with(), 0, Interval},
-		"the first failure":              {with(Timeout), 1, firstPause},
-		"the second":                     {with(Timeout), 2, 2 * firstPause},
-		"the fourth":                     {with(Timeout), 4, 8 * firstPause},
+		"the first failure":              {with(Timeout), 1, 30 * time.Second},
+		"the second":                     {with(Timeout), 2, time.Minute},
+		"the fourth":                     {with(Timeout), 4, 4 * time.Minute},
 		"the fifth":                      {with(Timeout), 5, Interval},
 		"the hundredth":                  {with(Timeout), 100, Interval},
-		"one of two":                     {with("", NoConnection), 1, firstPause},
+		"one of two":                     {with("", NoConnection), 1, 30 * time.Second},
 		"a password that is wrong":       {with(LoginRefused), 1, Interval},
-		"a password, and another outage": {with(LoginRefused, Timeout), 1, firstPause},
+		"a password, and another outage": {with(LoginRefused, Timeout), 1, 30 * time.Second},
 	} {
 		poller := &Poller{failures: tc.failures, Jitter: exact}
 		if got := poller.pause(tc.seen); got != tc.want {
@@ -55,71 +55,6 @@ func TestThePauseFollowsFromWhatIsWrong(t *testing.T) {
 		}
 	}
 }
-
-func TestClustersDoNotAskAtTheSameTime(t *testing.T) {
-	poller, seen := &Poller{}, map[time.Duration]bool{}
-	for range 100 {
-		pause := poller.lengthen(Interval)
-		if seen[pause] = true; pause < Interval || pause > Interval+Interval/10 {
-			t.Errorf("%s", pause)
-		}
-	}
-	if len(seen) < 2 {
-		t.Error("it is always the same")
-	}
-}
-
-func TestTheBudgetIsOfAnyMinute(t *testing.T) {
-	now := time.Unix(1000, 0)
-	limited := &budget{limit: 3, now: func() time.Time { return now }}
-	spent := func(times int) (granted int) {
-		for range times {
-			if limited.spend() {
-				granted++
-			}
-		}
-		return granted
-	}
-	if first := spent(2); first != 2 {
-		t.Errorf("first %d", first)
-	}
-	now = now.Add(30 * time.Second)
-	if more := spent(5); more != 1 {
-		t.Errorf("half a minute later %d more", more)
-	}
-	now = now.Add(30 * time.Second)
-	if more := spent(5); more != 2 {
-		t.Errorf("a minute later %d more", more)
-	}
-	now = now.Add(time.Hour)
-	if more := spent(5); more != 3 {
-		t.Errorf("an hour later %d more", more)
-	}
-}
-
-func TestAnAnswerThatIsTooLongOrCutOffIsNone(t *testing.T) {
-	broken := errors.New("connection reset")
-	for name, tc := range map[string]struct {
-		from io.Reader
-		left int
-		want error
-	}{
-		"short":    {strings.NewReader("12345"), 10, nil},
-		"to fit":   {strings.NewReader("12345"), 6, nil},
-		"too long": {strings.NewReader("12345"), 4, errTooLong},
-		"cut off":  {io.MultiReader(strings.NewReader("123"), breaking{broken}), 10, errCutOff},
-	} {
-		text, err := io.ReadAll(&bounded{ReadCloser: io.NopCloser(tc.from), left: tc.left})
-		if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || len(text) > tc.left {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
-	}
-}
-
-// breaking ends with an error.
-type breaking struct{ err error }
-
-func (f breaking) Read([]byte) (int, error) { return 0, f.err }
 
 func TestACertificateIsThatOfATrustedCAOrOfTheThumbprint(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
@@ -202,13 +137,22 @@ func TestAFailureDomainIsOfOneVCenter(t *testing.T) {
 	}
 }
 
-func TestRequestsAreCountedByAFewWords(t *testing.T) {
-	for status, want := range map[int]string{
-		0: "unreachable", 200: "answered", 204: "answered", 302: "refused", 401: "unauthorized", 403: "forbidden", 404: "refused", 429: "limited",
-		500: "failed", 503: "limited", 504: "failed",
-	} {
-		if got := outcome(status); got != want {
-			t.Errorf("%d: %s, want %s", status, got, want)
-		}
+func TestRequestsToAVCenterAreCountedByServerAndOutcome(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry, "csi.vsphere.vmware.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.Answered(time.Unix(1000, 0), "vc1")
+	for _, status := range []int{413, 429, 500, 503} {
+		metrics.Count("vc1", status)
+	}
+	const calls = "csi_operator_cloud_calls_total csi.vsphere.vmware.com"
+	want := map[string]float64{
+		"csi_operator_cloud_answer_timestamp_seconds csi.vsphere.vmware.com vc1": 1000,
+		calls + " refused vc1": 1, calls + " limited vc1": 2, calls + " failed vc1": 1,
+	}
+	if diff := cmp.Diff(want, canned.Metrics(t, registry)); diff != "" {
+		t.Error(diff)
 	}
 }

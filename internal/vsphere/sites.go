@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -25,7 +26,7 @@ type sites struct {
 	list  []*site
 	roots []byte
 	// budgets are by server, and outlive the clients.
-	budgets map[string]*budget
+	budgets map[string]*poll.Budget
 }
 
 // site is one vCenter.
@@ -66,7 +67,7 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 	for _, one := range old {
 		one.disconnect(ctx)
 		if !slices.ContainsFunc(config.VCenters, func(other cloudconfig.VCenterConfig) bool { return other.Server == one.config.Server }) {
-			p.Metrics.forget(one.config.Server)
+			p.Metrics.Forget(one.config.Server)
 			delete(s.budgets, one.config.Server)
 		}
 	}
@@ -75,10 +76,10 @@ func (s *sites) configure(ctx context.Context, p *Poller) {
 // open makes a client. It asks nothing yet.
 func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[string]cloudconfig.Login) *site {
 	if s.budgets == nil {
-		s.budgets = map[string]*budget{}
+		s.budgets = map[string]*poll.Budget{}
 	}
 	if s.budgets[config.Server] == nil {
-		s.budgets[config.Server] = &budget{limit: cmp.Or(p.Budget, DefaultBudget), now: p.Now}
+		s.budgets[config.Server] = &poll.Budget{Limit: cmp.Or(p.Budget, DefaultBudget), Now: p.Now}
 	}
 	one := &site{config: config, login: logins[config.Server]}
 	if one.login == (cloudconfig.Login{}) {
@@ -87,8 +88,8 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 		}
 		return one
 	}
-	count := func(status int) { p.Metrics.request(config.Server, status) }
-	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, DefaultTimeout), s.budgets[config.Server], count)
+	count := func(status int) { p.Metrics.Count(config.Server, status) }
+	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, poll.RequestTimeout), s.budgets[config.Server], count)
 	if err != nil {
 		one.failure = failed(config.Server, "connect", err)
 		return one

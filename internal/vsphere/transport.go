@@ -1,26 +1,20 @@
 package vsphere
 
 import (
-	"context"
 	"crypto/sha1" //nolint:gosec // A thumbprint of the configuration is of SHA-1 or SHA-256.
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (
-	// DefaultTimeout is how long a request may take.
-	DefaultTimeout = 30 * time.Second
 	// DefaultBudget is how many requests are made to a vCenter in any minute, logging in and out included. A poll needs about 15, and those who
 	// install a driver and remove it at once make half a dozen polls.
 	DefaultBudget = 120
@@ -28,83 +22,22 @@ const (
 	maxAnswer = 32 << 20
 )
 
-// budget is how many requests may be made in any minute. It outlives sessions, so that new credentials make no new budget.
-type budget struct {
-	limit int
-	now   func() time.Time
+// statuses refuses answers whose status govmomi does not look at. SOAP has its faults in answers with status 500.
+type statuses struct{ http.RoundTripper }
 
-	mutex sync.Mutex
-	spent []time.Time
-}
-
-// spend takes one request, if there is one.
-func (b *budget) spend() bool {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	now, kept := b.now(), b.spent[:0]
-	for _, at := range b.spent {
-		if now.Sub(at) < time.Minute {
-			kept = append(kept, at)
-		}
+// RoundTrip leaves the REST API alone, whose statuses are looked at.
+func (s statuses) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := s.RoundTripper.RoundTrip(request)
+	rest := strings.HasPrefix(request.URL.Path, restPath)
+	if err != nil || rest || response.StatusCode == http.StatusOK || response.StatusCode == http.StatusInternalServerError {
+		return response, err //nolint:wrapcheck // failed makes a sentence of it, and needs its type.
 	}
-	if b.spent = kept; len(kept) >= b.limit {
-		return false
+	_ = response.Body.Close()
+	failure := statusError(response.StatusCode)
+	if failure.Reason == Conflict {
+		failure.Reason = InvalidAnswer
 	}
-	b.spent = append(b.spent, now)
-	return true
-}
-
-// transport counts and bounds everything that goes to a vCenter.
-type transport struct {
-	next   *http.Transport
-	budget *budget
-	// count is told of each request: 0 if there was no answer, else the status.
-	count func(status int)
-}
-
-// RoundTrip makes a request if the budget allows it.
-func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if !t.budget.spend() {
-		return nil, &Error{Reason: Overloaded, Why: fmt.Sprintf("%d requests were made in the last minute: %s", t.budget.limit, adviceWait)}
-	}
-	response, err := t.next.RoundTrip(request)
-	if err != nil {
-		t.count(0)
-		return nil, err //nolint:wrapcheck // failed makes a sentence of it, and needs its type.
-	}
-	t.count(response.StatusCode)
-	// SOAP has its faults in answers with status 500. What another status means, govmomi does not tell.
-	soap := !strings.HasPrefix(request.URL.Path, restPath)
-	if soap && response.StatusCode != http.StatusOK && response.StatusCode != http.StatusInternalServerError {
-		_ = response.Body.Close()
-		failure := statusError(response.StatusCode)
-		if failure.Reason == Conflict {
-			failure.Reason = InvalidAnswer
-		}
-		return nil, failure
-	}
-	response.Body = &bounded{ReadCloser: response.Body, left: maxAnswer}
-	return response, nil
-}
-
-// bounded ends with an error where an answer is too long, or where the connection breaks.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-// Read reads up to the bound.
-func (b *bounded) Read(into []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := b.ReadCloser.Read(into[:min(len(into), b.left)])
-	b.left -= n
-	var late net.Error
-	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &late) && late.Timeout() || errors.Is(err, context.Canceled) {
-		return n, err //nolint:wrapcheck // The decoder compares it with io.EOF.
-	}
-	return n, errCutOff
+	return nil, failure
 }
 
 // newTransport trusts what the system, the PEM text and the configuration say.

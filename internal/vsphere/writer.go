@@ -22,8 +22,6 @@ type Writer interface {
 	// Attached are all objects of a tag, asked live: before it is deleted.
 	Attached(ctx context.Context, tagID string) ([]Ref, error)
 	CreatePolicy(ctx context.Context, policy Policy) (id string, err error)
-	// UpdatePolicy replaces the rules of a policy.
-	UpdatePolicy(ctx context.Context, policy Policy) error
 	DeletePolicy(ctx context.Context, id string) error
 	// InUse tells how many objects, such as volumes, have a policy, asked live: before it is deleted.
 	InUse(ctx context.Context, policyID string) (int, error)
@@ -127,18 +125,6 @@ func (w writer) CreatePolicy(ctx context.Context, policy Policy) (id string, err
 		return "", w.fail("create the storage policy "+policy.Name, err)
 	}
 	return made.UniqueId, nil
-}
-
-func (w writer) UpdatePolicy(ctx context.Context, policy Policy) error {
-	service, err := w.policies(ctx)
-	if err != nil {
-		return err
-	}
-	id := pbmtypes.PbmProfileId{UniqueId: policy.ID}
-	if err := service.UpdateProfile(ctx, id, pbmtypes.PbmCapabilityProfileUpdateSpec{Constraints: rulesOf(policy.Tags)}); err != nil {
-		return w.fail("change the storage policy "+policy.Name, err)
-	}
-	return nil
 }
 
 func (w writer) DeletePolicy(ctx context.Context, id string) error {

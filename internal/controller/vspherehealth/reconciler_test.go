@@ -254,6 +254,14 @@ func TestNothingIsSaidBeforeAnybodyKnows(t *testing.T) {
 		t.Errorf("written %v", told)
 	}
 	diff(t, []string{"Warning NodeVM", "Normal HostVersionMended"}, reasons(r.events.Said))
+	// The Secret goes, and a node comes that nobody can ask about.
+	r.source.snapshot = vsphere.Snapshot{}
+	if err := r.nodes.Add(nodeObject("newer", "vsphere://newer")); err != nil {
+		t.Fatal(err)
+	}
+	if told, again := r.run(t); told != nil || again != 0 || r.source.asked != 2 || !r.Facts().Known {
+		t.Errorf("without an answer: written %v, again in %s, asked again %d times, facts %+v", told, again, r.source.asked, r.Facts())
+	}
 }
 
 func reasons(said []string) []string {

@@ -244,10 +244,6 @@ func (v *standIn) CreatePolicy(ctx context.Context, one vsphere.Policy) (string,
 	})
 }
 
-func (v *standIn) UpdatePolicy(context.Context, vsphere.Policy) error {
-	return v.fail("change storage policy", vsphere.InvalidAnswer, "no test expects it")
-}
-
 func (v *standIn) DeletePolicy(ctx context.Context, id string) error {
 	return v.write(ctx, "delete storage policy", vsphere.Ref{}, func() error {
 		before := len(v.policies)

@@ -116,10 +116,10 @@ func (m *policyManager) PbmRetrieveContent(r *pbmtypes.PbmRetrieveContent) soap.
 	return body
 }
 
-// refuse is why a policy of such a name and such constraints can't be, id being its own; the mutex is held. That a capability must name a
+// refuse is why a policy of such a name and such constraints can't be; the mutex is held. That a capability must name a
 // category and a tag that are there is stricter: a vCenter is only known to have no metadata for a category that it lacks.
-func (m *policyManager) refuse(id, name string, constraints pbmtypes.BasePbmCapabilityConstraints) *soap.Fault {
-	if slices.ContainsFunc(m.vcenter.policies, func(one policy) bool { return one.Name == name && one.ProfileId.UniqueId != id }) {
+func (m *policyManager) refuse(name string, constraints pbmtypes.BasePbmCapabilityConstraints) *soap.Fault {
+	if slices.ContainsFunc(m.vcenter.policies, func(one policy) bool { return one.Name == name }) {
 		return simulator.Fault("The name '"+name+"' already exists.", &pbmtypes.PbmDuplicateName{Name: name})
 	}
 	profile, _ := constraints.(*pbmtypes.PbmCapabilitySubProfileConstraints)
@@ -141,7 +141,7 @@ func (m *policyManager) PbmCreate(ctx *simulator.Context, r *pbmtypes.PbmCreate)
 	body := &methods.PbmCreateBody{}
 	m.set(func() {
 		spec := r.CreateSpec
-		if body.Fault_ = m.refuse("", spec.Name, spec.Constraints); body.Fault_ != nil {
+		if body.Fault_ = m.refuse(spec.Name, spec.Constraints); body.Fault_ != nil {
 			return
 		}
 		m.vcenter.created++
@@ -154,31 +154,6 @@ func (m *policyManager) PbmCreate(ctx *simulator.Context, r *pbmtypes.PbmCreate)
 			ProfileCategory: orElse(spec.Category, "REQUIREMENT"), ResourceType: spec.ResourceType, Constraints: spec.Constraints,
 		})
 		body.Res = &pbmtypes.PbmCreateResponse{Returnval: id}
-	})
-	return body
-}
-
-// PbmUpdate replaces what the specification has, and counts generations.
-func (m *policyManager) PbmUpdate(ctx *simulator.Context, r *pbmtypes.PbmUpdate) soap.HasFault {
-	body := &methods.PbmUpdateBody{}
-	m.set(func() {
-		at, spec := m.at(r.ProfileId.UniqueId), r.UpdateSpec
-		if at < 0 {
-			body.Fault_ = simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profileId"})
-			return
-		}
-		changed := *m.vcenter.policies[at]
-		changed.Name, changed.Description = orElse(spec.Name, changed.Name), orElse(spec.Description, changed.Description)
-		if spec.Constraints != nil {
-			changed.Constraints = spec.Constraints
-		}
-		if body.Fault_ = m.refuse(r.ProfileId.UniqueId, changed.Name, changed.Constraints); body.Fault_ != nil {
-			return
-		}
-		changed.GenerationId++
-		changed.LastUpdatedTime, changed.LastUpdatedBy = time.Now(), ctx.Session.UserName
-		m.vcenter.policies[at] = &changed
-		body.Res = &pbmtypes.PbmUpdateResponse{}
 	})
 	return body
 }

@@ -59,7 +59,7 @@ func (v *VCenter) admit(ctx *simulator.Context, method *simulator.Method) (mo.Re
 // policyPrivilege is what a call of the policy service needs (SPBM API reference, "Required Privileges").
 func policyPrivilege(method string) string {
 	switch {
-	case slices.Contains([]string{"PbmCreate", "PbmUpdate", "PbmDelete"}, method):
+	case method == "PbmCreate" || method == "PbmDelete":
 		return "StorageProfile.Update"
 	case strings.HasPrefix(method, "Pbm"):
 		return "StorageProfile.View"

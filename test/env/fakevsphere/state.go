@@ -23,8 +23,6 @@ type Policy struct {
 	ID, Name, Description string
 	Tags                  []PolicyTags
 	Other                 bool
-	// Generation counts its changes.
-	Generation int64
 }
 
 // PolicyTags is a rule by tag.
@@ -79,7 +77,6 @@ func (v *VCenter) Policies() map[string]Policy {
 			tags := rulesByTag(profile)
 			all[one.Name] = Policy{
 				ID: one.ProfileId.UniqueId, Name: one.Name, Description: one.Description, Tags: tags, Other: len(tags) != capabilities(profile),
-				Generation: one.GenerationId,
 			}
 		}
 	})

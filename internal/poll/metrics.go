@@ -1,0 +1,93 @@
+package poll
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The names of the metrics, which are the same for all clouds. Alerts and dashboards read them.
+const (
+	MetricAnswered = "csi_operator_cloud_answer_timestamp_seconds"
+	MetricCalls    = "csi_operator_cloud_calls_total"
+)
+
+// Kind is what the metrics of a kind of cloud say.
+type Kind struct {
+	// AnsweredHelp and CallsHelp are the help of the two metrics.
+	AnsweredHelp, CallsHelp string
+	// AnsweredBy are labels besides the driver, CallsBy one besides driver and outcome.
+	AnsweredBy []string
+	CallsBy    string
+	// Limited is the status with which the cloud asks to come later, besides 429.
+	Limited int
+}
+
+// Metrics say how a cloud answers. A nil one counts nothing.
+type Metrics struct {
+	kind   Kind
+	answer *prometheus.GaugeVec
+	calls  *prometheus.CounterVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer, driver string, kind Kind) (*Metrics, error) {
+	labels := prometheus.Labels{"driver": driver}
+	m := &Metrics{
+		kind:   kind,
+		answer: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricAnswered, Help: kind.AnsweredHelp, ConstLabels: labels}, kind.AnsweredBy),
+		calls: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: MetricCalls, Help: kind.CallsHelp, ConstLabels: labels}, []string{kind.CallsBy, "outcome"},
+		),
+	}
+	for _, collector := range []prometheus.Collector{m.answer, m.calls} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("register metrics of the cloud: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Answered says when there was the last answer; zero if there was none. By are values of AnsweredBy.
+func (m *Metrics) Answered(at time.Time, by ...string) {
+	if m != nil && !at.IsZero() {
+		m.answer.WithLabelValues(by...).Set(float64(at.Unix()))
+	}
+}
+
+// Count counts a request, by the HTTP status of its answer; 0 if there was none. By is a value of CallsBy.
+func (m *Metrics) Count(by string, status int) {
+	if m != nil {
+		m.calls.WithLabelValues(by, m.kind.outcome(status)).Inc()
+	}
+}
+
+// Forget drops the series of what is there no more.
+func (m *Metrics) Forget(by string) {
+	if m != nil {
+		m.answer.DeletePartialMatch(prometheus.Labels{m.kind.CallsBy: by})
+		m.calls.DeletePartialMatch(prometheus.Labels{m.kind.CallsBy: by})
+	}
+}
+
+// outcome is one of a few words, so that there are few series.
+func (k Kind) outcome(status int) string {
+	switch {
+	case status == 0:
+		return "unreachable"
+	case status == http.StatusUnauthorized:
+		return "unauthorized"
+	case status == http.StatusForbidden:
+		return "forbidden"
+	case status == http.StatusTooManyRequests || status == k.Limited:
+		return "limited"
+	case status >= http.StatusInternalServerError:
+		return "failed"
+	case status >= http.StatusMultipleChoices:
+		return "refused"
+	default:
+		return "answered"
+	}
+}

@@ -1,0 +1,100 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ErrCutOff is what the end of an answer is that came too early, ErrTooLong what it is if there are too many bytes.
+var (
+	ErrCutOff  = errors.New("the answer is cut off")
+	ErrTooLong = errors.New("the answer is too long")
+)
+
+// Budget is how many requests may be made in any minute. It outlives clients, so that new credentials make no new budget.
+type Budget struct {
+	Limit int
+	Now   func() time.Time
+
+	mutex sync.Mutex
+	spent []time.Time
+}
+
+// SpentError is why a request was not made: the budget is spent. Wait is how long until the next one may be made.
+type SpentError struct {
+	Limit int
+	Wait  time.Duration
+}
+
+// Error says how many requests there were.
+func (e *SpentError) Error() string {
+	return fmt.Sprintf("%d requests were made in the last minute", e.Limit)
+}
+
+// spend takes one request. The error is a *SpentError.
+func (b *Budget) spend() error {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	now, kept := b.Now(), b.spent[:0]
+	for _, at := range b.spent {
+		if now.Sub(at) < time.Minute {
+			kept = append(kept, at)
+		}
+	}
+	if b.spent = kept; len(kept) >= b.Limit {
+		return &SpentError{Limit: b.Limit, Wait: time.Minute - now.Sub(kept[0])}
+	}
+	b.spent = append(b.spent, now)
+	return nil
+}
+
+// Transport counts and bounds everything that goes to a cloud.
+type Transport struct {
+	Next   http.RoundTripper
+	Budget *Budget
+	// MaxAnswer bounds an answer, in bytes. One that is longer ends with ErrTooLong, and one that breaks with ErrCutOff.
+	MaxAnswer int
+	// Count is told of each request: 0 if there was no answer, else the status.
+	Count func(status int)
+}
+
+// RoundTrip makes a request if the budget allows it.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := t.Budget.spend(); err != nil {
+		return nil, err
+	}
+	response, err := t.Next.RoundTrip(request)
+	if err != nil {
+		t.Count(0)
+		return nil, err //nolint:wrapcheck // The client makes a sentence of it, and needs its type.
+	}
+	t.Count(response.StatusCode)
+	response.Body = &bounded{ReadCloser: response.Body, left: t.MaxAnswer}
+	return response, nil
+}
+
+// bounded ends with an error where an answer is too long, or where the connection breaks.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+// Read reads up to the bound.
+func (b *bounded) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, ErrTooLong
+	}
+	n, err := b.ReadCloser.Read(into[:min(len(into), b.left)])
+	b.left -= n
+	var late net.Error
+	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &late) && late.Timeout() || errors.Is(err, context.Canceled) {
+		return n, err //nolint:wrapcheck // The decoder compares it with io.EOF.
+	}
+	return n, ErrCutOff
+}
