@@ -40,7 +40,10 @@ PROGRAM_TESTS := $(addprefix ./test/,adversaries storage e2e takeover drivers id
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
-	test/rules test/rbac test/alerts),$(UNIT_TESTS))
+	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/efs% internal/iam \
+	internal/manifest internal/migration/olm internal/mustgather internal/openshift internal/pending internal/rbac internal/volume internal/watch \
+	internal/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
+	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS))
 # testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
 # garbage less often, and the linters have vetted it.
 testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -56,10 +56,15 @@ func LoadFile(folder fs.FS, name string, values Values, scheme *runtime.Scheme) 
 	if err != nil {
 		return nil, err
 	}
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})
 	var objects []client.Object
 	for _, document := range documents(text) {
-		decoded, _, err := decoder.Decode([]byte(document), nil, nil)
+		// A decoder of YAML that is strict would parse each document twice.
+		content, err := yaml.YAMLToJSONStrict([]byte(document))
+		if err != nil {
+			return nil, fmt.Errorf("asset %s: %w", name, err)
+		}
+		decoded, _, err := decoder.Decode(content, nil, nil)
 		if err != nil {
 			return nil, fmt.Errorf("asset %s: %w", name, err)
 		}
@@ -108,8 +113,18 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// placeholder finds "${NAME}" in a text, and one that is not closed.
-func placeholder() *regexp.Regexp { return regexp.MustCompile(`\$\{([^}\n]*)\}?`) }
+// cut finds the first "${NAME}" of a text, or one that is not closed.
+func cut(text string) (before, name string, closed bool, after string, found bool) {
+	before, rest, found := strings.Cut(text, "${")
+	end := strings.IndexAny(rest, "}\n")
+	switch {
+	case !found || end < 0:
+		return before, rest, false, "", found
+	case rest[end] == '\n':
+		return before, rest[:end], false, rest[end:], true
+	}
+	return before, rest[:end], true, rest[end+1:], true
+}
 
 // Placeholders are the names of the placeholders in those files of a folder that match a pattern of path.Match, in the order of the files,
 // each once. A file that can't be read has none: Load says why.
@@ -119,9 +134,9 @@ func Placeholders(folder fs.FS, pattern string) []string {
 	sort.Strings(files)
 	for _, file := range files {
 		text, _ := fs.ReadFile(folder, file)
-		for _, match := range placeholder().FindAllStringSubmatch(string(text), -1) {
-			if !slices.Contains(found, match[1]) {
-				found = append(found, match[1])
+		for _, name, _, rest, more := cut(string(text)); more; _, name, _, rest, more = cut(rest) {
+			if !slices.Contains(found, name) {
+				found = append(found, name)
 			}
 		}
 	}
@@ -130,37 +145,48 @@ func Placeholders(folder fs.FS, pattern string) []string {
 
 // replace fills the placeholders of text. Every wrong one is reported, not just the first.
 func replace(text string, values Values) (string, error) {
-	placeholder := placeholder()
+	var filled strings.Builder
 	var problems []error
 	seen := map[string]bool{}
-	filled := placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		name := placeholder.FindStringSubmatch(match)[1]
+	before, name, closed, rest, found := cut(text)
+	for ; found; before, name, closed, rest, found = cut(rest) {
+		match := "${" + name
+		if closed {
+			match += "}"
+		}
 		value, known := values[name]
 		var problem error
 		switch {
-		case !strings.HasSuffix(match, "}"):
+		case !closed:
 			problem = fmt.Errorf("placeholder %q is not closed", match)
 		case !known:
 			problem = fmt.Errorf("unknown placeholder %s", match)
 		case strings.ContainsAny(value, "\n\r\"\\") || strings.Contains(value, ": ") || strings.Contains(value, " #"):
 			// Such a value would become YAML structure instead of a scalar.
 			problem = fmt.Errorf("the value %q of placeholder %s is not a plain scalar", value, match)
-		default:
-			return value
 		}
-		if !seen[match] {
+		if problem != nil && !seen[match] {
 			problems = append(problems, problem)
 			seen[match] = true
 		}
-		return match
-	})
-	return filled, errors.Join(problems...)
+		filled.WriteString(before + value)
+	}
+	return filled.String() + before, errors.Join(problems...)
 }
 
 // documents splits a YAML stream and drops documents that hold nothing but comments.
 func documents(text string) []string {
+	// Most files are one document, and have no need of a regular expression.
+	if !strings.HasPrefix(text, "---") && !strings.Contains(text, "\n---") {
+		return withContent(text)
+	}
+	return withContent(regexp.MustCompile(`(?m)^---[ \t]*$`).Split(text, -1)...)
+}
+
+// withContent are the documents that have more than comments.
+func withContent(documents ...string) []string {
 	var found []string
-	for _, document := range regexp.MustCompile(`(?m)^---[ \t]*$`).Split(text, -1) {
+	for _, document := range documents {
 		for _, line := range strings.Split(document, "\n") {
 			line = strings.TrimSpace(line)
 			if line != "" && !strings.HasPrefix(line, "#") {

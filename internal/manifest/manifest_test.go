@@ -104,6 +104,28 @@ func TestLoadRefusesWhatIsNotExact(t *testing.T) {
 	}
 }
 
+func TestAPlaceholderEndsWhereItsLineDoes(t *testing.T) {
+	filled, err := replace("${A}$B${C}\n{${A}}", Values{"A": "1", "C": "3"})
+	if err != nil || filled != "1$B3\n{1}" {
+		t.Errorf("%q, %v", filled, err)
+	}
+	for text, wrong := range map[string]string{"x ${A\n}": `"${A" is not closed`, "${": `"${" is not closed`, "${A${C}": "unknown placeholder ${A${C}", "${}": "unknown placeholder ${}"} {
+		if _, err := replace(text, Values{"A": "1", "C": "3"}); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestDocumentsAreSplitByThreeDashesAlone(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a: 1\n": {"a: 1\n"}, "# nothing\n": nil, "--- \na: 1\n---\t\n# nothing\n---\nb: ---\n": {"\na: 1\n", "\nb: ---\n"}, "a: |\n  x\n---b\n": {"a: |\n  x\n---b\n"},
+	} {
+		if diff := cmp.Diff(want, documents(text)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 func TestLoadIntoIsStrictToo(t *testing.T) {
 	folder := fstest.MapFS{"container.yaml": {Data: []byte("name: ${NAME}\nimagee: x\n")}}
 	var container corev1.Container

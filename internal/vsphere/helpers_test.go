@@ -19,6 +19,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +31,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	_ "github.com/vmware/govmomi/pbm/simulator"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/esx"
 	_ "github.com/vmware/govmomi/vapi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
@@ -46,6 +51,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// TestMain leaves out most settings of the simulator's hosts: it would copy a thousand lines for each, and nobody reads them.
+func TestMain(m *testing.M) {
+	all := esx.HostSystem.Config
+	esx.AdvancedOptions = esx.AdvancedOptions[:1]
+	esx.HostSystem.Config = &types.HostConfigInfo{
+		Product: all.Product, Certificate: all.Certificate, Network: &types.HostNetworkInfo{}, StorageDevice: &types.HostStorageDeviceInfo{},
+	}
+	os.Exit(m.Run())
+}
+
 // center is a vCenter: govmomi's simulator, behind a server with a certificate of its own CA that counts requests, ends sessions and fails.
 type center struct {
 	host  string
@@ -53,6 +68,8 @@ type center struct {
 	ca    []byte
 	model *simulator.Model
 	vc    *simulator.Server
+	// small makes its pages a tenth of what is asked for.
+	small bool
 
 	mutex  sync.Mutex
 	server *httptest.Server
@@ -72,10 +89,13 @@ func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center 
 	t.Helper()
 	c := &center{host: fmt.Sprintf("127.0.0.%d", last), counts: map[string]int{}, ended: map[string]bool{}, seen: map[string]bool{}}
 	c.model = simulator.VPX()
+	// Networks and running VMs are of no storage.
+	c.model.Portgroup, c.model.Autostart = 0, false
 	if change != nil {
 		change(c.model)
 	}
 	must(t, c.model.Create())
+	c.limitPrivileges()
 	c.model.Service.RegisterEndpoints = true
 	c.model.Service.Listen = &url.URL{User: url.UserPassword(user, password)}
 	c.vc = c.model.Service.NewServer()
@@ -97,6 +117,19 @@ func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center 
 	return c
 }
 
+// limitPrivileges leaves out those of no storage: a vCenter has 482, and a poll would read all of them for each object.
+func (c *center) limitPrivileges() {
+	manager := c.model.Map().Get(*c.model.ServiceContent.AuthorizationManager).(*simulator.AuthorizationManager)
+	for i, role := range manager.RoleList {
+		manager.RoleList[i].Privilege = slices.DeleteFunc(slices.Clone(role.Privilege), func(one string) bool {
+			return !slices.ContainsFunc([]string{
+				"Cns.", "Datastore.", "InventoryService.Tagging.", "Resource.", "Sessions.", "StorageProfile.", "System.", "VApp.Assign", "VApp.Import",
+				"VirtualMachine.Config.", "VirtualMachine.Interact.", "VirtualMachine.Inventory.", "VirtualMachine.Provisioning.",
+			}, func(begin string) bool { return strings.HasPrefix(one, begin) })
+		})
+	}
+}
+
 func (c *center) serve(t *testing.T, certificate tls.Certificate) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(c.host, fmt.Sprint(c.port)))
@@ -111,6 +144,10 @@ func (c *center) serve(t *testing.T, certificate tls.Certificate) {
 // ServeHTTP counts, and fails as it is told.
 func (c *center) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if c.small {
+		body = regexp.MustCompile(`<maxObjects>(\d+)0</maxObjects>`).ReplaceAll(body, []byte("<maxObjects>$1</maxObjects>"))
+		r.ContentLength = int64(len(body))
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	asked := askedFor(r, body)
 	session := sessionOf(r, body)

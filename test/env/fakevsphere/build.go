@@ -105,26 +105,23 @@ func (v *VCenter) addCluster(ctx *simulator.Context, folder *object.Folder, in s
 		}
 		v.place(at+"/Resources/"+name, child.Reference())
 	}
-	var tasks []*object.Task
 	for _, host := range cluster.Hosts {
-		task, err := made.AddHost(ctx, types.HostConnectSpec{HostName: host.Name}, true, nil, nil)
-		if err != nil {
-			return fmt.Errorf("host %s: %w", host.Name, err)
-		}
-		tasks = append(tasks, task)
-	}
-	// Waiting for each before the next would take 20 ms more each.
-	for i, host := range cluster.Hosts {
-		info, err := tasks[i].WaitForResult(ctx, nil)
-		if err != nil {
-			return fmt.Errorf("host %s: %w", host.Name, err)
-		}
-		if ref, ok := info.Result.(types.ManagedObjectReference); ok {
-			v.place(at+"/"+host.Name, ref)
-		}
-		v.SetHost(at+"/"+host.Name, host)
+		v.addHost(at, host)
 	}
 	return nil
+}
+
+// addHost adds one to the cluster at a path. The simulator's own would copy the thousand settings of a host, which nobody reads.
+func (v *VCenter) addHost(cluster string, host Host) {
+	made, in, path := &simulator.HostSystem{}, v.Ref(cluster), cluster+"/"+host.Name
+	v.registry.NewEntity(made)
+	ref := made.Self
+	made.Name, made.Parent, made.Summary.Host, made.Summary.Config.Name = host.Name, &in, &ref, host.Name
+	made.Config = &types.HostConfigInfo{Host: ref}
+	v.registry.Put(made)
+	v.place(path, ref)
+	swap(v, in, func(c *simulator.ClusterComputeResource) { c.Host = with(c.Host, ref) })
+	v.SetHost(path, host)
 }
 
 // swap replaces an object by a changed copy, so that nobody reads one that changes. Slices and pointers in it must be replaced too.

@@ -53,7 +53,7 @@ func TestEachFaultIsSeenAsOftenAsItWasAskedFor(t *testing.T) {
 			for i := range 4 {
 				wanted, patience := i == 1 || i == 2, time.Minute
 				if wanted && (tc.fault.Hang || tc.fault.Latency > 0) {
-					patience = 50 * time.Millisecond
+					patience = 300 * time.Millisecond
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := ask(ctx)

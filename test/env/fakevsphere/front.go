@@ -140,15 +140,17 @@ func (v *VCenter) serve(w http.ResponseWriter, r *http.Request) {
 	if fault.Latency > 0 {
 		select {
 		case <-r.Context().Done():
-			return
+			// A client that is about to close its connection could still read an empty answer.
+			fault = Fault{Cut: true}
 		case <-time.After(fault.Latency):
 		}
 	}
 	switch {
-	case fault.Cut:
+	case fault.Cut || fault.Hang:
+		if fault.Hang {
+			<-r.Context().Done()
+		}
 		panic(http.ErrAbortHandler) //nolint:forbidigo // So net/http ends a connection.
-	case fault.Hang:
-		<-r.Context().Done()
 	case fault.Lost || fault.Truncated:
 		lose(w, r, next, fault)
 	case fault.Body != "" || fault.Status != 0:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -144,20 +145,30 @@ func (v *VCenter) granted(user string, object types.ManagedObjectReference, priv
 type authorization struct {
 	*simulator.AuthorizationManager
 	vcenter *VCenter
+	// all are the privileges that there are.
+	all []string
 }
 
-// privileges are all that a vCenter has, by the simulator's list.
-func (a *authorization) privileges() []string {
-	for _, role := range a.RoleList {
-		if role.Name == "Admin" {
-			return role.Privilege
-		}
-	}
-	return nil
+// privileges are those of the simulator's list that concern storage or VMs. It has 482, and a poll would read all of them for each object.
+func privileges(manager *simulator.AuthorizationManager) []string {
+	admin := object.AuthorizationRoleList(manager.RoleList).ByName("Admin")
+	return slices.DeleteFunc(slices.Clone(admin.Privilege), func(one string) bool {
+		return !slices.ContainsFunc([]string{
+			"Cns.", "Datastore.", "InventoryService.Tagging.", "Resource.", "Sessions.", "StorageProfile.", "System.", "VApp.Assign", "VApp.Import",
+			"VirtualMachine.Config.", "VirtualMachine.Interact.", "VirtualMachine.Inventory.", "VirtualMachine.Provisioning.",
+		}, func(begin string) bool { return strings.HasPrefix(one, begin) })
+	})
 }
 
 func (a *authorization) held(user string, object types.ManagedObjectReference) []string {
-	return slices.DeleteFunc(slices.Clone(a.privileges()), func(one string) bool { return !a.vcenter.granted(user, object, one) })
+	v, who, has := a.vcenter, canonical(user), []string{}
+	v.set(func() {
+		if _, known := v.users[who]; known {
+			denied := v.denied[who][object]
+			has = slices.DeleteFunc(slices.Clone(a.all), func(one string) bool { return denied[one] })
+		}
+	})
+	return has
 }
 
 // FetchUserPrivilegeOnEntities lists what a user has.

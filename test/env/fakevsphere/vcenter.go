@@ -131,7 +131,8 @@ func (v *VCenter) build(options Options) error {
 	content := instance.Content
 	v.place("/", content.RootFolder)
 	v.place("TaskManager", *content.TaskManager)
-	v.registry.Put(&authorization{AuthorizationManager: v.registry.Get(*content.AuthorizationManager).(*simulator.AuthorizationManager), vcenter: v})
+	manager := v.registry.Get(*content.AuthorizationManager).(*simulator.AuthorizationManager)
+	v.registry.Put(&authorization{AuthorizationManager: manager, vcenter: v, all: privileges(manager)})
 	properties := &collector{}
 	properties.Self = content.PropertyCollector
 	v.registry.Put(properties)
