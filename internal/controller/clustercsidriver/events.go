@@ -15,6 +15,7 @@ import (
 const (
 	eventAvailable      = "DriverAvailable"
 	eventUnavailable    = "DriverUnavailable"
+	eventDisabled       = "DriverDisabled"
 	eventDegraded       = "DriverDegraded"
 	eventRecovered      = "DriverRecovered"
 	eventUpdated        = "DriverUpdated"
@@ -104,11 +105,15 @@ func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 
 // emitAvailability reports that the driver came, went, or was removed.
 func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
-	wasAvailable, isAvailable := isTrue(before, status.Available), isTrue(after, status.Available)
+	disabled := r.driver.ConditionPrefix + disabledKind
+	wasDisabled, isDisabled := isTrue(before, disabled), isTrue(after, disabled)
+	wasAvailable, isAvailable := isTrue(before, status.Available) && !wasDisabled, isTrue(after, status.Available) && !isDisabled
 	removed := reason(after, status.Available) == removedReason
 	switch {
 	case removed && reason(before, status.Available) != removedReason:
 		r.say(cr, corev1.EventTypeNormal, eventRemoved, "driver "+r.driver.Name+" is removed")
+	case isDisabled && !wasDisabled:
+		r.say(cr, corev1.EventTypeNormal, eventDisabled, status.Find(after, disabled).Message)
 	case !wasAvailable && isAvailable:
 		r.say(cr, corev1.EventTypeNormal, eventAvailable, "driver "+r.driver.Name+" is available")
 	case wasAvailable && !isAvailable && !removed && reason(after, status.Progressing) != removingReason:

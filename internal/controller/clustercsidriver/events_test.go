@@ -22,6 +22,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 	}
 	up, down := is("Available", true, "", ""), is("Available", false, "Deploying", "Nodes: 3 of 3 nodes not ready")
 	removed := is("Available", false, removedReason, "the driver is removed")
+	disabled := is("DiskDriverDisabled", true, disabledReason, "the cloud has no shares")
 	moving := is(nodes, true, migration.TakingOver, "2 of 3 nodes still have a pod")
 	for name, tc := range map[string]struct {
 		before, after conditions
@@ -37,6 +38,10 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		"it is removed at once":     {conditions{up}, conditions{removed}, nil, []string{"Normal DriverRemoved: driver disk.example.com is removed"}},
 		"it is still removed":       {conditions{removed}, conditions{removed}, nil, nil},
 		"it is installed once more": {conditions{removed}, conditions{up}, nil, []string{"Normal DriverAvailable: driver disk.example.com is available"}},
+		"it is disabled": {nil, conditions{up, disabled}, nil, []string{"Normal DriverDisabled: the cloud has no shares"}},
+		"it is disabled no more": {
+			conditions{up, disabled}, conditions{up}, nil, []string{"Normal DriverAvailable: driver disk.example.com is available"},
+		},
 		"its removal begins": {
 			conditions{up, is("Progressing", false, "", ""), is(nodes, false, "", "")},
 			conditions{down, is("Progressing", true, removingReason, ""), is(nodes, true, removingReason, "")},
