@@ -25,7 +25,7 @@ func TestOpenShiftsDriverIsMigrated(t *testing.T) {
 	s.openShiftCR(t)
 	apps := []*corev1.Pod{
 		s.application(t, "shop", "web-0", s.workers[1]), s.application(t, "lab", "model-0", s.workers[8]),
-		s.application(t, "shop", "web-1", s.workers[15]), s.application(t, "lab", "model-1", s.workers[22]),
+		s.application(t, "shop", "web-1", s.workers[11]), s.application(t, "lab", "model-1", s.workers[15]),
 	}
 	data, err := s.data(t.Context())
 	env.Must(t, err)

@@ -28,7 +28,7 @@ func TestACommunityClusterIsMigrated(t *testing.T) {
 			csv := s.oldPackage(t)
 			apps := []*corev1.Pod{
 				s.application(t, "shop", "web-0", s.workers[1]), s.application(t, "lab", "model-0", s.workers[8]),
-				s.application(t, "shop", "web-1", s.workers[15]), s.application(t, "lab", "model-1", s.workers[22]),
+				s.application(t, "shop", "web-1", s.workers[11]), s.application(t, "lab", "model-1", s.workers[15]),
 			}
 			// Neither one that has ended nor one without a volume of the driver uses the driver.
 			s.finish(t, s.application(t, "shop", "import", s.workers[3]))
