@@ -38,7 +38,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 		"it is removed at once":     {conditions{up}, conditions{removed}, nil, []string{"Normal DriverRemoved: driver disk.example.com is removed"}},
 		"it is still removed":       {conditions{removed}, conditions{removed}, nil, nil},
 		"it is installed once more": {conditions{removed}, conditions{up}, nil, []string{"Normal DriverAvailable: driver disk.example.com is available"}},
-		"it is disabled": {nil, conditions{up, disabled}, nil, []string{"Normal DriverDisabled: the cloud has no shares"}},
+		"it is disabled":            {nil, conditions{up, disabled}, nil, []string{"Normal DriverDisabled: the cloud has no shares"}},
 		"it is disabled no more": {
 			conditions{up, disabled}, conditions{up}, nil, []string{"Normal DriverAvailable: driver disk.example.com is available"},
 		},
