@@ -64,7 +64,7 @@ test/needs: build race standin real bin/promtool bin/venv/moto shipped
 
 # However few processors there are, several packages run at a time.
 test/programs:
-	@$(call testsum,programs) -p 3 -timeout 60m $(PROGRAM_TESTS)
+	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))
