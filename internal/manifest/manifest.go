@@ -113,18 +113,24 @@ func read(folder fs.FS, name string, values Values) (string, error) {
 	return text, nil
 }
 
-// cut finds the first "${NAME}" of a text, or one that is not closed.
-func cut(text string) (before, name string, closed bool, after string, found bool) {
+// cut finds the first placeholder of a text, "${NAME}", or without the brace if it is not closed on its line; empty if there is none.
+func cut(text string) (before, placeholder, after string) {
 	before, rest, found := strings.Cut(text, "${")
+	if !found {
+		return text, "", ""
+	}
 	end := strings.IndexAny(rest, "}\n")
 	switch {
-	case !found || end < 0:
-		return before, rest, false, "", found
-	case rest[end] == '\n':
-		return before, rest[:end], false, rest[end:], true
+	case end < 0:
+		end = len(rest)
+	case rest[end] == '}':
+		end++
 	}
-	return before, rest[:end], true, rest[end+1:], true
+	return before, "${" + rest[:end], rest[end:]
 }
+
+// nameIn is the name in a placeholder.
+func nameIn(placeholder string) string { return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}") }
 
 // Placeholders are the names of the placeholders in those files of a folder that match a pattern of path.Match, in the order of the files,
 // each once. A file that can't be read has none: Load says why.
@@ -134,8 +140,8 @@ func Placeholders(folder fs.FS, pattern string) []string {
 	sort.Strings(files)
 	for _, file := range files {
 		text, _ := fs.ReadFile(folder, file)
-		for _, name, _, rest, more := cut(string(text)); more; _, name, _, rest, more = cut(rest) {
-			if !slices.Contains(found, name) {
+		for _, placeholder, rest := cut(string(text)); placeholder != ""; _, placeholder, rest = cut(rest) {
+			if name := nameIn(placeholder); !slices.Contains(found, name) {
 				found = append(found, name)
 			}
 		}
@@ -148,26 +154,22 @@ func replace(text string, values Values) (string, error) {
 	var filled strings.Builder
 	var problems []error
 	seen := map[string]bool{}
-	before, name, closed, rest, found := cut(text)
-	for ; found; before, name, closed, rest, found = cut(rest) {
-		match := "${" + name
-		if closed {
-			match += "}"
-		}
-		value, known := values[name]
+	before, placeholder, rest := cut(text)
+	for ; placeholder != ""; before, placeholder, rest = cut(rest) {
+		value, known := values[nameIn(placeholder)]
 		var problem error
 		switch {
-		case !closed:
-			problem = fmt.Errorf("placeholder %q is not closed", match)
+		case !strings.HasSuffix(placeholder, "}"):
+			problem = fmt.Errorf("placeholder %q is not closed", placeholder)
 		case !known:
-			problem = fmt.Errorf("unknown placeholder %s", match)
+			problem = fmt.Errorf("unknown placeholder %s", placeholder)
 		case strings.ContainsAny(value, "\n\r\"\\") || strings.Contains(value, ": ") || strings.Contains(value, " #"):
 			// Such a value would become YAML structure instead of a scalar.
-			problem = fmt.Errorf("the value %q of placeholder %s is not a plain scalar", value, match)
+			problem = fmt.Errorf("the value %q of placeholder %s is not a plain scalar", value, placeholder)
 		}
-		if problem != nil && !seen[match] {
+		if problem != nil && !seen[placeholder] {
 			problems = append(problems, problem)
-			seen[match] = true
+			seen[placeholder] = true
 		}
 		filled.WriteString(before + value)
 	}
