@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// beyond leaves out tests of what is not in a copy of the tree, and those of clouds, which are the same for every driver.
-const beyond = "-skip=VCenter|StoragePolicy|Cloud|Undo|Intention|Woken|PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestPackagesAreSmall|TestOneProgramTalks"
+// beyond leaves out tests of what is not in a copy of the tree, and those with a vCenter, which are the same for every driver.
+const beyond = "-skip=VCenter|StoragePolicy|Undo|TripAndChecks|SameIntention|PackagesImport|RulesCatch|Role|TestTheLimitsKnow|TestOnlyPrometheusReaches|TestTheSecurityGuide|TestWhatIsTestedWithout|TestPackagesAreSmall|TestOneProgramTalks"
 
 // tree is a copy of what a driver is added to, and of what the tests of that need.
 func tree(t *testing.T) string {
