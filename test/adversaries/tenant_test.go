@@ -35,7 +35,7 @@ const (
 // notice nothing, and the operator works neither more nor bigger than it may.
 func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	crowd, most := fewFailing, mostMemoryOfFew
-	if env.Rounds(t) > env.DefaultRounds {
+	if env.IsSoak(t) {
 		crowd, most = allFailing, mostMemoryOfAll
 	}
 	// The race detector would need memory of its own.

@@ -16,6 +16,12 @@ func Rounds(t *testing.T) int {
 	return number(t, "FAULT_ROUNDS", DefaultRounds)
 }
 
+// IsSoak tells whether this is make soak, and not the share of make test: then crowds are as large as they get.
+func IsSoak(t *testing.T) bool {
+	t.Helper()
+	return Rounds(t) > DefaultRounds
+}
+
 // Dice are thrown alike for the same seed, FAULT_SEED, which the test prints; make soak chooses others than 1.
 func Dice(t *testing.T) *rand.Rand {
 	t.Helper()

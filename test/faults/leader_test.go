@@ -55,7 +55,7 @@ func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
 	if now := holder(t, cluster); now == leader || now == "" {
 		t.Errorf("%q holds the lease, the first leader was %s", now, leader)
 	}
-	if env.Rounds(t) > env.DefaultRounds {
+	if env.IsSoak(t) {
 		second = killedLeader(t, cluster, second)
 	}
 	env.Quiet(t, second)

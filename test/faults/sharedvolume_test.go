@@ -109,7 +109,7 @@ func ofSharedVolumes(r *http.Request) bool {
 func TestHundredsOfSharedVolumesOutliveAnOutage(t *testing.T) {
 	t.Parallel()
 	count := 300
-	if env.Rounds(t) > env.DefaultRounds {
+	if env.IsSoak(t) {
 		count = 1000
 	}
 	cluster := own(t)

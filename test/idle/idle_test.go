@@ -37,7 +37,7 @@ const (
 // span is for how many renewals an operator has to be idle.
 func span(t *testing.T) int {
 	t.Helper()
-	if env.Rounds(t) > env.DefaultRounds {
+	if env.IsSoak(t) {
 		return 10 * renewals
 	}
 	return renewals
