@@ -164,7 +164,7 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 		args          []string
 	}{
 		"gcp-pd-csi-driver-operator": {env.RaceDriverOperator, env.OperatorNamespace, []string{"--driver", "pd.csi.storage.gke.io"}},
-		env.CSO:                      {"race/" + env.CSO, env.CSONamespace, nil},
+		env.CSO:                      {env.RaceCSO, env.CSONamespace, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: second, Name: name}}

@@ -169,7 +169,7 @@ func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, args...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
-	// A fifth of what its components do is collecting garbage, and a seventh is to wake one another's threads; and the tests keep them busy.
+	// A fifth of what its components do is collecting garbage, and with one processor each they need a seventh less; and the tests keep them busy.
 	command.Env = append(os.Environ(), "GOGC=400", "GOMAXPROCS=1")
 	if err := command.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("devcluster %s: %w\n%s", strings.Join(args, " "), err, stderr.String())

@@ -264,7 +264,7 @@ const HaltOnRace = "GORACE=halt_on_error=1 atexit_sleep_ms=20"
 // run starts a program with exactly this environment.
 func run(binary string, args, environment []string, log *os.File, outlive bool) (*Operator, error) {
 	command := exec.Command(binary, args...)
-	if filepath.Base(filepath.Dir(binary)) == "race" {
+	if filepath.Base(filepath.Dir(binary)) == filepath.Clean(race) {
 		// Collecting garbage is dear with the race detector, and nobody measures the memory of such a program.
 		environment = append([]string{"GOGC=400"}, environment...)
 	}

@@ -51,7 +51,9 @@ func ReleaseImage(name, version string) string { return "registry.example/" + na
 
 // CSO is the operator that starts all others, and where it runs.
 const (
-	CSO          = "cluster-storage-operator"
+	CSO = "cluster-storage-operator"
+	// RaceCSO is it with the race detector.
+	RaceCSO      = race + CSO
 	CSONamespace = "openshift-cluster-storage-operator"
 	// CSOUser is its name in the audit log.
 	CSOUser = "system:serviceaccount:" + CSONamespace + ":" + CSO
