@@ -130,7 +130,9 @@ func cut(text string) (before, placeholder, after string) {
 }
 
 // nameIn is the name in a placeholder.
-func nameIn(placeholder string) string { return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}") }
+func nameIn(placeholder string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(placeholder, "${"), "}")
+}
 
 // Placeholders are the names of the placeholders in those files of a folder that match a pattern of path.Match, in the order of the files,
 // each once. A file that can't be read has none: Load says why.
