@@ -50,6 +50,8 @@ type Applier struct {
 	PredecessorLabels, PredecessorOwners []string
 	// Mutations remembers this owner's latest writes until the cache shows them.
 	Mutations *MutationCache
+	// Settled, if set, remembers what needs no look.
+	Settled Settled
 }
 
 // Set applies the objects in order. It goes on after an error, so that one bad object does not hold up the others.
@@ -62,12 +64,20 @@ func (a *Applier) Set(ctx context.Context, objects []client.Object) ChangeSet {
 }
 
 func (a *Applier) apply(ctx context.Context, object client.Object) Change {
+	if subject, isSettled := a.isSettled(ctx, object); isSettled {
+		return Change{Subject: subject, Action: Unchanged}
+	}
 	change, desired, live := a.look(ctx, object)
+	version := ""
 	if change.Action == "" {
-		drift := live != nil && live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation]
+		drift := false
+		if live != nil {
+			drift, version = live.GetAnnotations()[HashAnnotation] == desired.GetAnnotations()[HashAnnotation], live.GetResourceVersion()
+		}
 		change.Action, change.Err = a.write(ctx, desired, live)
 		change.Drift = drift && change.Action == Configured
 	}
+	a.settle(change, object, version)
 	return change
 }
 
@@ -272,87 +282,6 @@ func (a *Applier) desired(object client.Object) (*unstructured.Unstructured, err
 func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
-}
-
-// read returns the object as the cache has it, or as this owner last wrote it if the cache is older; nil if absent.
-func (a *Applier) read(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
-	cached, err := a.readFrom(ctx, a.Client, subject)
-	if err != nil {
-		return nil, err
-	}
-	return a.Mutations.Newer(subject, cached), nil
-}
-
-func (a *Applier) readFrom(ctx context.Context, reader client.Reader, subject Subject) (*unstructured.Unstructured, error) {
-	typed, err := a.newObject(subject.GroupVersionKind)
-	if err != nil {
-		return nil, err
-	}
-	err = reader.Get(ctx, subject.ObjectKey, typed)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return nil, fmt.Errorf("convert: %w", err)
-	}
-	found := &unstructured.Unstructured{Object: dropNulls(fields)}
-	found.SetGroupVersionKind(subject.GroupVersionKind)
-	return found, nil
-}
-
-// newObject makes an empty typed object, because the typed cache is the one that is watched.
-func (a *Applier) newObject(kind schema.GroupVersionKind) (client.Object, error) {
-	object, err := a.Client.Scheme().New(kind)
-	if err != nil {
-		return nil, fmt.Errorf("kind %s is not in the scheme: %w", kind, err)
-	}
-	typed, ok := object.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("kind %s has no metadata", kind)
-	}
-	return typed, nil
-}
-
-// Newest reads an object as the cache has it, or as the owner last wrote it if the cache is older; nil if there is none.
-func Newest[T any, P interface {
-	*T
-	client.Object
-}](ctx context.Context, a *Applier, key client.ObjectKey) (P, error) {
-	object := P(new(T))
-	kind, err := apiutil.GVKForObject(object, a.Client.Scheme())
-	if err != nil {
-		return nil, fmt.Errorf("kind of %T: %w", object, err)
-	}
-	found, err := a.read(ctx, Subject{GroupVersionKind: kind, ObjectKey: key})
-	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, key.Name, err)
-	}
-	if found == nil {
-		return nil, nil
-	}
-	return typed[T](found)
-}
-
-// typed converts an object that knows its kind.
-func typed[T any](found *unstructured.Unstructured) (*T, error) {
-	object := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, object); err != nil {
-		return nil, fmt.Errorf("convert %s %s: %w", found.GetKind(), found.GetName(), err)
-	}
-	return object, nil
-}
-
-// Find reads an object of the Inventory from the cluster; nil if it is absent or our field manager did not apply it.
-func (a *Applier) Find(ctx context.Context, subject Subject) (*unstructured.Unstructured, error) {
-	found, err := a.readFrom(ctx, a.Live, subject)
-	if err != nil || found == nil || !a.applied(found) {
-		return nil, err
-	}
-	return found, nil
 }
 
 // SubjectOf names an object that knows its kind.

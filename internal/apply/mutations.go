@@ -61,6 +61,13 @@ func (w *MutationCache) Newer(subject Subject, cached *unstructured.Unstructured
 	return cached
 }
 
+// remembers reports whether there is a write of this object that the cache may not show yet.
+func (w *MutationCache) remembers(subject Subject) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.objects[subject] != nil
+}
+
 // Pending reports whether the cache has still to show something that was written.
 func (w *MutationCache) Pending() bool {
 	w.mutex.Lock()

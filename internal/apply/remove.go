@@ -12,8 +12,16 @@ import (
 
 // Owned returns the owner's objects as the cache has them: those of the Inventory with our label and our field manager.
 func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	return a.ownedBut(ctx, nil)
+}
+
+// ownedBut is Owned without some, of which none is read.
+func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
 	for _, subject := range a.Inventory {
+		if kept[subject] {
+			continue
+		}
 		found, err := a.readFrom(ctx, a.Client, subject)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", subject, err)
@@ -40,14 +48,12 @@ func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 
 // Outdated returns the owner's objects that are not in keep and are not being deleted, as the cache has them.
 func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstructured.Unstructured, error) {
-	owned, err := a.Owned(ctx)
 	kept := map[Subject]bool{}
 	for _, object := range keep {
 		kept[SubjectOf(object)] = true
 	}
-	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool {
-		return kept[SubjectOf(object)] || object.GetDeletionTimestamp() != nil
-	}), err
+	owned, err := a.ownedBut(ctx, kept)
+	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }), err
 }
 
 // Remove deletes the objects of the Inventory that match, in reverse order, and returns the rest of them. It reads from

@@ -104,7 +104,7 @@ func TestAnotherVersionMakesTheSecretAnew(t *testing.T) {
 func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 	for request, want := range map[string]string{
 		"get ConfigMap openshift-config/cloud": "read ConfigMap openshift-config/cloud: no route",
-		"get Secret " + here + "/disk-config":  "read Secret disk-config: read: no route",
+		"get Secret " + here + "/disk-config":  "read Secret disk-config: no route",
 		"get Secret " + here + "/disk-keys":    "read Secret disk-keys: no route",
 	} {
 		c := newCluster(t, disk(), cloudConfig("a"), diskKeys(plain))

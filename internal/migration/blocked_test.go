@@ -290,7 +290,7 @@ func TestWhatCantBeLookedForIsAnError(t *testing.T) {
 	}{
 		"list Deployment":               {false, "look for the community's operator: no route"},
 		"list DaemonSet":                {false, "look for DaemonSets of the community's operator: no route"},
-		"get CSIDriver efs.csi.aws.com": {false, "read CSIDriver efs.csi.aws.com: read: no route"},
+		"get CSIDriver efs.csi.aws.com": {false, "read CSIDriver efs.csi.aws.com: no route"},
 		"get DaemonSet efs-csi-node":    {true, "read DaemonSet efs-csi-node: no route"},
 		"list Pod":                      {true, "look for pods of the community's operator: no route"},
 	} {

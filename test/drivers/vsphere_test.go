@@ -189,12 +189,8 @@ func (s *inVCenters) leavesTheServiceCA(t *testing.T) {
 // isGone waits until nothing is left of the driver, in the cluster and in the vCenters.
 func (s *inVCenters) isGone(t *testing.T) {
 	t.Helper()
+	gone := s.cluster.AllGone(t.Context(), s.all(t))
 	env.Eventually(t, "the driver is removed", func() error {
-		for _, object := range s.all(t) {
-			if err := s.cluster.Gone(t.Context(), object); err != nil && !meta.IsNoMatchError(err) {
-				return err
-			}
-		}
 		if err := s.leftNothing(); err != nil {
 			return err
 		}
@@ -202,7 +198,10 @@ func (s *inVCenters) isGone(t *testing.T) {
 		if !strings.Contains(message, "Managed") || strings.Contains(message, "Left in the cloud") {
 			return fmt.Errorf("the status says %q", message)
 		}
-		return s.cluster.ConditionOf(t.Context(), s.driver.Name, "VMwareVSphereDriverDisabled", operatorv1.ConditionTrue)
+		if err := s.cluster.ConditionOf(t.Context(), s.driver.Name, "VMwareVSphereDriverDisabled", operatorv1.ConditionTrue); err != nil {
+			return err
+		}
+		return gone()
 	})
 	if finalizers := s.cr(t).Finalizers; len(finalizers) > 0 {
 		t.Errorf("finalizers %v", finalizers)

@@ -9,6 +9,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -150,4 +151,20 @@ func (c *Cluster) Gone(ctx context.Context, object client.Object) error {
 		err = fmt.Errorf("%T %s still exists (finalizers %v)", object, object.GetName(), object.GetFinalizers())
 	}
 	return err
+}
+
+// AllGone is a check that no object of these is there. It begins with the one that was there the last time, so that most looks cost one request.
+func (c *Cluster) AllGone(ctx context.Context, objects []client.Object) func() error {
+	first := 0
+	return func() error {
+		for i := range objects {
+			at := (first + i) % len(objects)
+			// A kind that the cluster does not know has no object.
+			if err := c.Gone(ctx, objects[at]); err != nil && !meta.IsNoMatchError(err) {
+				first = at
+				return err
+			}
+		}
+		return nil
+	}
 }

@@ -33,7 +33,7 @@ func TestTheClusterCSIDriverIsTheNewestThatIsKnown(t *testing.T) {
 		t.Errorf("our own write is forgotten: %+v, %v", got, err)
 	}
 	trip.cluster.Refuse(errors.New("no route"), "get ClusterCSIDriver "+diskName)
-	if _, err := trip.read(t.Context(), diskName); err == nil || err.Error() != "read ClusterCSIDriver disk.example.com: read: no route" {
+	if _, err := trip.read(t.Context(), diskName); err == nil || err.Error() != "read ClusterCSIDriver disk.example.com: no route" {
 		t.Error(err)
 	}
 }

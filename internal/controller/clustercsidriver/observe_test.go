@@ -53,8 +53,8 @@ func TestWhatThereIsOfTheDriver(t *testing.T) {
 
 func TestWhatCantBeReadIsAnError(t *testing.T) {
 	for what, want := range map[string]string{
-		"get Deployment disk-controller": "read Deployment disk-controller: read: no route",
-		"get DaemonSet disk-node":        "read DaemonSet disk-node: read: no route",
+		"get Deployment disk-controller": "read Deployment disk-controller: no route",
+		"get DaemonSet disk-node":        "read DaemonSet disk-node: no route",
 		"get Secret disk-keys":           "read Secret disk-keys: no route",
 		"list CredentialsRequest":        "list CredentialsRequests: no route",
 	} {
@@ -94,7 +94,7 @@ func TestObserveReadsAllThatATripNeeds(t *testing.T) {
 	}
 	trip.cluster.Refuse(errors.New("no route"), "get CSIDriver disk.example.com")
 	result.seen.live.daemonSet = nil
-	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: read: no route" {
+	if _, err := trip.observe(t.Context(), cr, result.seen.live); err == nil || err.Error() != "read CSIDriver disk.example.com: no route" {
 		t.Errorf("what predecessors have left can't be read: %v", err)
 	}
 }

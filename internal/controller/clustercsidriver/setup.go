@@ -104,7 +104,7 @@ func (r *Reconciler) prepareApplier() error {
 		Client: r.Client, Live: r.Live, FieldManager: r.Driver.Operator,
 		Labels:     client.MatchingLabels(watch.Labels(r.Driver)),
 		CreateOnly: map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "StorageClass"}: true},
-		Mutations:  apply.NewMutationCache(),
+		Mutations:  apply.NewMutationCache(), Settled: apply.Settled{},
 	}
 	if r.Driver.StorageClass == "" {
 		// The driver's own classes follow the ClusterCSIDriver, and nobody else has made them but an operator before this one.

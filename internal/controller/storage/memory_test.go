@@ -174,7 +174,7 @@ func TestAllThatAReconcileDependsOnIsRead(t *testing.T) {
 				t.Errorf("it sees %+v", w)
 			}
 			for request, want := range map[string]string{
-				"get Deployment":             "read Deployment " + r.Scope.Entries[0].Operator + ": read: out of order",
+				"get Deployment":             "read Deployment " + r.Scope.Entries[0].Operator + ": out of order",
 				"list CSIDriver":             "list CSIDrivers: out of order",
 				"list VolumeAttributesClass": "list VolumeAttributesClasses: out of order",
 				"get Infrastructure":         "read Infrastructure cluster: out of order",

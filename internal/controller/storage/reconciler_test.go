@@ -71,10 +71,10 @@ func TestAReconcileFollowsTheStorageAndThePlatform(t *testing.T) {
 
 func TestAReconcileThatCannotReadChangesNothingAndNamesIt(t *testing.T) {
 	for kind, want := range map[string]string{
-		"get Storage":          "read Storage cluster: read: out of order",
-		"get ClusterOperator":  "read ClusterOperator storage: read: out of order",
+		"get Storage":          "read Storage cluster: out of order",
+		"get ClusterOperator":  "read ClusterOperator storage: out of order",
 		"get ConfigMap":        "read ConfigMap openshift-config/selinux-conflicts: out of order",
-		"get ClusterCSIDriver": "read ClusterCSIDriver plain.example: read: out of order",
+		"get ClusterCSIDriver": "read ClusterCSIDriver plain.example: out of order",
 		"list StorageClass":    "list StorageClasses: out of order",
 	} {
 		var log []string

@@ -265,6 +265,7 @@ func (r *Reconciler) prepare() error {
 	r.predecessors = &olm.Operators{Writer: r.Client, Live: r.Live, Create: r.createWith, Now: r.Now}
 	r.applier = &apply.Applier{
 		Client: r.Client, Live: r.Live, FieldManager: catalogue.Operator, Labels: client.MatchingLabels(ownLabels()), Mutations: apply.NewMutationCache(),
+		Settled: apply.Settled{},
 	}
 	measured, err := newMetrics(registry.Registry)
 	if err != nil {
