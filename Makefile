@@ -145,7 +145,7 @@ release-artifacts: tools ## Build what people download into bin/release. DRAFT=1
 # The program that is shipped is compiled otherwise than all others. Tests that build it find its parts compiled.
 .PHONY: shipped
 shipped: tools
-	@go run ./hack/images -arch "$$(go env GOARCH)" >/dev/null
+	@go run ./hack/images -compile -arch "$$(go env GOARCH)"
 
 .PHONY: verify
 verify: tools bundle manifests ## Regenerate what is generated and fail if it differs from what is committed.
@@ -188,7 +188,7 @@ stage: tools
 
 .PHONY: devcluster
 devcluster: stage
-	@hack/build.sh devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+	@hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
 
 .PHONY: operators
 operators: tools
@@ -211,13 +211,17 @@ standin: tools
 # Built anew only when a pin changes: nothing of it is in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.
 bin/promtool: tools.mod tools.sum | tools
-	@hack/build.sh . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
+	@hack/build.sh --cached . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
 	@touch $@
 
-# What tests need that is written in Python: a stand-in for AWS, among others. A half of it would look like all of it.
+# What tests need that is written in Python: a stand-in for AWS, among others. A half of it would look like all of it. uv, which is in the list,
+# installs the rest of it in a second; where only pip is told of a mirror, pip does.
 bin/venv/moto: test/images/requirements.txt
 	@hack/check-tools.sh python3
-	@rm -rf $@ && python3 -m venv $@ && $@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $< && touch $@ || { rm -rf $@; exit 1; }
+	@rm -rf $@ && python3 -m venv $@ && sed -n '/^uv==/,/[^\]$$/p' $< > $@/uv.txt && \
+		$@/bin/python -m pip install --quiet --no-compile --require-hashes --only-binary=:all: --requirement $@/uv.txt && \
+		{ $@/bin/uv pip install --quiet --no-config --python $@/bin/python --require-hashes --only-binary=:all: --requirement $< || \
+		$@/bin/python -m pip install --quiet --require-hashes --only-binary=:all: --requirement $<; } && touch $@ || { rm -rf $@; exit 1; }
 
 # What builds the site.
 bin/venv/docs: test/images/requirements-docs.txt
@@ -233,7 +237,7 @@ docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse li
 .PHONY: real
 real: tools
 	@hack/build-real.sh
-	@hack/build.sh test/real/csidriver . bin/real/csidriver
+	@hack/build.sh --cached test/real/csidriver . bin/real/csidriver
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # Builds one Go program with a progress display, and not at all if nothing has changed since the last time.
 #
-#   hack/build.sh MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]
+#   hack/build.sh [--cached] MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]
 #
 # Paths are relative to the root of the repository. What was built is remembered beside the output as a hash over the
-# module's files, the Go version and the flags.
+# module's files, the Go version and the flags. --cached is for what rarely changes: Go keeps the linked program in its cache, so that the
+# next checkout need not link it.
 set -euo pipefail
 
 usage() {
-  printf 'usage: hack/build.sh MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]\n' >&2
+  printf 'usage: hack/build.sh [--cached] MODULE_DIR PACKAGE OUTPUT [-- GO_BUILD_FLAGS...]\n' >&2
   exit 2
 }
 
+cached=''
+if [ "${1-}" = '--cached' ]; then
+  cached=yes
+  shift
+fi
 [ "$#" -ge 3 ] || usage
 module=$1 package=$2 output=$3
 shift 3
@@ -94,9 +100,18 @@ else
   printf 'building %s: 0 of %d packages\n' "$name" "$total" >&2
 fi
 
+# link writes the program. "go build" links it whenever it is asked to; "go run" does not, and hands the program that it has to cp.
+link() {
+  if [ -n "$cached" ]; then
+    go run -v -exec cp "$@" "$package" "$scratch/$name"
+  else
+    go build -v -o "$scratch/$name" "$@" "$package"
+  fi
+}
+
 # With pipefail, the exit code is that of go.
 status=0
-(cd "$module" && go build -v -o "$scratch/$name" "$@" "$package") 2>&1 | report "$total" || status=$?
+(cd "$module" && link "$@") 2>&1 | report "$total" || status=$?
 if [ "$status" -ne 0 ]; then
   printf 'building %s failed\n' "$name" >&2
   exit "$status"

@@ -92,6 +92,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	output := flags.String("output", "bin/images", "`folder` for one OCI layout each")
 	architectures := flags.String("arch", "amd64,arm64", "`list` of architectures, in Go's words")
 	only := flags.String("only", "", "`list` of images, by their names in images/images.yaml; default: all")
+	compile := flags.Bool("compile", false, "only compile what the programs are made of, so that they are built in seconds")
 	tree := flags.String("tree", "", "`folder` for the files of the image, instead of a layout; with one -only and one -arch")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -113,6 +114,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if len(b.architectures) == 0 {
 		return errors.New("-arch is empty: name at least one architecture, such as amd64")
 	}
+	if *compile {
+		return b.compile(ctx)
+	}
 	if b.tree != "" {
 		if len(b.architectures) != 1 || len(split(*only)) != 1 {
 			return errors.New("-tree is for one image: name it with -only, and its architecture with -arch")
@@ -120,6 +124,21 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return b.all(ctx, split(*only))
 	}
 	return errors.Join(b.all(ctx, split(*only)), b.others())
+}
+
+func (b builder) compile(ctx context.Context) error {
+	packages := []string{}
+	for _, described := range b.release.All() {
+		if _, err := fs.Stat(b.repository, "cmd/"+described.Name); err == nil && kinds()[described.Name] != nil {
+			packages = append(packages, "./cmd/"+described.Name)
+		}
+	}
+	for _, architecture := range b.architectures {
+		if err := image.Compile(ctx, b.folder, image.Target{Architecture: architecture}, packages...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func split(list string) []string {

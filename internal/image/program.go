@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // fips is the version of Go's cryptographic module that programs are built with. A program that is built with it also uses it:
@@ -39,8 +40,25 @@ func (t Target) linkerFlags() string {
 	return flags
 }
 
-// GoProgram builds a program of the module in a folder, and returns its content. All that could make two builds differ, or that the
-// environment could change, is set.
+// command runs Go in the folder of a module. All that could make two builds differ, or that the environment could change, is set.
+func (t Target) command(ctx context.Context, module, verb string, args ...string) *exec.Cmd {
+	//nolint:gosec // The arguments come from our own programs.
+	command := exec.CommandContext(ctx, "go", append([]string{verb, "-trimpath", "-buildvcs=false", "-tags", Tags}, args...)...)
+	command.Dir = module
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(t.OS, "linux"), "GOARCH="+t.Architecture, "GOFIPS140="+fips,
+		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GODEBUG=")
+	return command
+}
+
+// Compile lets Go compile what programs of the module in a folder are made of, so that GoProgram only has to link them.
+func Compile(ctx context.Context, module string, target Target, packages ...string) error {
+	if text, err := target.command(ctx, module, "list", append([]string{"-export", "-deps"}, packages...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("compile %s for %s: %w\n%s", strings.Join(packages, " "), target, err, text)
+	}
+	return nil
+}
+
+// GoProgram builds a program of the module in a folder, and returns its content.
 func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "go-program-")
 	if err != nil {
@@ -48,13 +66,7 @@ func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, 
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // It is a temporary folder; what was built has been read.
 	output := filepath.Join(folder, "program")
-	//nolint:gosec // The arguments come from our own programs.
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", Tags,
-		"-ldflags", target.linkerFlags(), "-o", output, pkg)
-	command.Dir = module
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(target.OS, "linux"), "GOARCH="+target.Architecture, "GOFIPS140="+fips,
-		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GODEBUG=")
-	if text, err := command.CombinedOutput(); err != nil {
+	if text, err := target.command(ctx, module, "build", "-ldflags", target.linkerFlags(), "-o", output, pkg).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s for %s: %w\n%s", pkg, target, err, text)
 	}
 	binary, err := os.ReadFile(filepath.Clean(output))
