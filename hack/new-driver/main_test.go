@@ -188,7 +188,11 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	}
 
 	// Made once more, nothing changes; the next release follows this one.
-	command(t, root, "run", "./hack/bundle", "-root", "packages/smb")
+	program := filepath.Join(t.TempDir(), "bundle")
+	command(t, root, "build", "-o", program, "./hack/bundle")
+	if output, err := bundle(t, root, program); err != nil {
+		t.Errorf("the bundle made again: %v\n%s", err, output)
+	}
 	if diff := cmp.Diff(after, files(t, root)); diff != "" {
 		t.Errorf("the bundle made again:\n%s", diff)
 	}
@@ -198,24 +202,33 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, images), []byte(pinned), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, root, "run", "./hack/bundle", "-root", "packages/smb", "release", "0.2.0")
+	if output, err := bundle(t, root, program, "release", "0.2.0"); err != nil {
+		t.Errorf("the next release: %v\n%s", err, output)
+	}
 	if channel := files(t, root)["packages/smb/bundle/catalog/smb-csi-driver-operator/channel.yaml"]; !strings.Contains(channel,
 		"- name: smb-csi-driver-operator.v0.2.0\n  replaces: smb-csi-driver-operator.v0.1.0\n") {
 		t.Errorf("the channel does not go on:\n%s", channel)
 	}
-	refusesWhatIsNotTheDriver(t, root, after)
+	refusesWhatIsNotTheDriver(t, root, program, after)
+}
+
+// bundle runs hack/bundle, as it was built from the tree, for the package of the driver smb.
+func bundle(t *testing.T, root, program string, args ...string) (output string, err error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, append([]string{"-root", "packages/smb"}, args...)...)
+	command.Dir = root
+	text, err := command.CombinedOutput()
+	return string(text), err
 }
 
 // refusesWhatIsNotTheDriver edits the tree of the driver smb by hand. However the bundle is made, what the operator does not need, or lacks, is
 // refused.
-func refusesWhatIsNotTheDriver(t *testing.T, root string, made map[string]string) {
+func refusesWhatIsNotTheDriver(t *testing.T, root, program string, made map[string]string) {
 	t.Helper()
 	const role, images = "packages/smb/config/rbac/role.yaml", "packages/smb/images/images.yaml"
 	secrets := "rules:\n- apiGroups:\n  - \"\"\n  resources:\n  - secrets\n  verbs:\n  - '*'\n"
 	const provisioner = "  - name: csi-provisioner\n    image: registry.k8s.io/sig-storage/csi-provisioner:v6.4.0\n    variable: PROVISIONER_IMAGE\n"
 	const more = "  - name: more\n    image: registry.example.com/more:v1\n    variable: MORE_IMAGE\npackaging:\n"
-	program := filepath.Join(t.TempDir(), "bundle")
-	command(t, root, "build", "-o", program, "./hack/bundle")
 	for _, tc := range []struct{ name, file, from, to, want string }{
 		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
 		{"all Secrets", role, "rules:\n", secrets, "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
@@ -231,15 +244,12 @@ func refusesWhatIsNotTheDriver(t *testing.T, root string, made map[string]string
 		if err := os.WriteFile(file, []byte(strings.Replace(text, tc.from, tc.to, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ways := [][]string{{"-root", "packages/smb"}}
+		ways := [][]string{nil}
 		if tc.name == "all Secrets" {
-			ways = append(ways, []string{"-root", "packages/smb", "release", "0.3.0"})
+			ways = append(ways, []string{"release", "0.3.0"})
 		}
 		for _, args := range ways {
-			made := exec.CommandContext(t.Context(), program, args...)
-			made.Dir = root
-			output, err := made.CombinedOutput()
-			if err == nil || !strings.Contains(string(output), tc.want) {
+			if output, err := bundle(t, root, program, args...); err == nil || !strings.Contains(output, tc.want) {
 				t.Errorf("%s: error %v, want %s:\n%s", tc.name, err, tc.want, output)
 			}
 		}
