@@ -34,7 +34,7 @@ demo-cluster: build standin ## Let a cluster get its drivers by itself before yo
 	@bin/democluster -platform '$(PLATFORM)' $(if $(KEEP),-keep)
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
-# race detector would only cost time; env.RaceAsked says which programs have it. Those that take longest go first, so that none is left alone at the end.
+# race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
 PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin democluster demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
@@ -60,11 +60,12 @@ test: tools ## Run every test, and name the slowest.
 	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 3 test/programs test/units test/pure test/devcluster || status=1; \
 		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
 
-test/needs: build race standin real bin/promtool bin/venv/moto shipped
+# Without RACE=1, only test/adversaries has the race detector.
+test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped
 
-# However few processors there are, several packages run at a time.
+# However few processors there are, several packages run at a time, which use one each.
 test/programs:
-	@$(call testsum,programs) -p 4 -timeout 60m $(PROGRAM_TESTS)
+	@export GOMAXPROCS=1; $(call testsum,programs) -p 5 -parallel 2 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))
@@ -80,10 +81,10 @@ test/devcluster:
 
 .PHONY: soak
 # A seed that nobody has chosen; the one of a failure makes it happen again.
-soak: build race bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage) ./internal/vsphere/policy
+		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real) ./internal/vsphere/policy
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench
@@ -200,10 +201,12 @@ programs: tools
 	@for name in $(PROGRAMS); do hack/build.sh . ./cmd/$$name bin/$$name -- $(NO_PLUGINS) -ldflags "-s -w" || exit 1; done
 
 # The tests run the operator as a process of its own; the race detector has to be in that process.
-.PHONY: race
-race: tools
-	@for name in $(OPERATORS); do hack/build.sh . ./cmd/$$name bin/race/$$name -- -race || exit 1; done
+.PHONY: race $(addprefix bin/race/,$(OPERATORS))
+race: $(addprefix bin/race/,$(OPERATORS))
 	@hack/build.sh . ./test/standin bin/race/standin -- -race
+
+$(addprefix bin/race/,$(OPERATORS)): tools
+	@hack/build.sh . ./cmd/$(@F) $@ -- -race
 
 .PHONY: standin
 standin: tools

@@ -163,8 +163,8 @@ func TestACopyOfAnOperatorOfTheReleaseEndsWithTheReason(t *testing.T) {
 		binary, right string
 		args          []string
 	}{
-		"gcp-pd-csi-driver-operator": {env.RaceDriverOperator, env.OperatorNamespace, []string{"--driver", "pd.csi.storage.gke.io"}},
-		env.CSO:                      {env.RaceCSO, env.CSONamespace, nil},
+		"gcp-pd-csi-driver-operator": {env.Program(env.DriverOperator), env.OperatorNamespace, []string{"--driver", "pd.csi.storage.gke.io"}},
+		env.CSO:                      {env.Program(env.CSO), env.CSONamespace, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: second, Name: name}}

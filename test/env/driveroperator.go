@@ -13,11 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
-// DriverOperator is the program that operates drivers of the payload, RaceDriverOperator the one with the race detector.
-const (
-	DriverOperator     = "csi-driver-operator"
-	RaceDriverOperator = race + DriverOperator
-)
+// DriverOperator is the program that operates drivers of the payload.
+const DriverOperator = "csi-driver-operator"
 
 // PutDriverAccount makes the ServiceAccount that is called as the driver's operator, with the RBAC that comes with a release.
 func (c *Cluster) PutDriverAccount(ctx context.Context, d driver.Driver) error {

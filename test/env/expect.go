@@ -27,9 +27,8 @@ func Await(ctx context.Context, what string, check func() error) error {
 func AwaitFor(ctx context.Context, limit time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	// What comes soon is seen at once. To look as often later would take the processor from what is waited for: by then, a twentieth of the time that
-	// has passed is not noticed.
-	began, delay := time.Now(), 20*time.Millisecond
+	// What comes soon is seen at once. To look for long as often would take the processor from what is waited for.
+	delay := 20 * time.Millisecond
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
@@ -41,7 +40,7 @@ func AwaitFor(ctx context.Context, limit time.Duration, what string, check func(
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
 		case <-timer.C:
-			delay = max(min(delay*6/5, 300*time.Millisecond), min(time.Since(began)/20, time.Second))
+			delay = min(delay*6/5, 300*time.Millisecond)
 			timer.Reset(delay)
 		}
 	}

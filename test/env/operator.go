@@ -29,7 +29,7 @@ import (
 const (
 	OperatorName      = "aws-efs-csi-driver-operator"
 	OperatorNamespace = "openshift-cluster-csi-drivers"
-	// RaceOperator is its program with the race detector, for tests of what happens at the same time.
+	// RaceOperator is its program with the race detector, for test/adversaries: there the most happens at the same time.
 	RaceOperator = race + OperatorName
 	// OperatorUser is the operator's name in the audit log.
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
@@ -46,8 +46,7 @@ func Program(name string) string {
 	return name
 }
 
-// RaceAsked tells whether RACE=1 gives all tests the race detector. It takes five times the processor time. Without RACE, those tests have it in
-// which the most happens at the same time: faults, adversaries and releases.
+// RaceAsked tells whether RACE=1 gives all tests the race detector. It takes five times the processor time.
 func RaceAsked() bool {
 	return os.Getenv("RACE") != "" //nolint:forbidigo // A test has no flags; so make soak says it.
 }
@@ -267,6 +266,9 @@ func run(binary string, args, environment []string, log *os.File, outlive bool) 
 	if filepath.Base(filepath.Dir(binary)) == filepath.Clean(race) {
 		// Collecting garbage is dear with the race detector, and nobody measures the memory of such a program.
 		environment = append([]string{"GOGC=400"}, environment...)
+	} else {
+		// The tests keep all processors busy: with more than one it would only wait for another more often.
+		environment = append([]string{"GOMAXPROCS=1"}, environment...)
 	}
 	command.Env = environment
 	command.Stdout, command.Stderr = log, log

@@ -51,9 +51,7 @@ func ReleaseImage(name, version string) string { return "registry.example/" + na
 
 // CSO is the operator that starts all others, and where it runs.
 const (
-	CSO = "cluster-storage-operator"
-	// RaceCSO is it with the race detector.
-	RaceCSO      = race + CSO
+	CSO          = "cluster-storage-operator"
 	CSONamespace = "openshift-cluster-storage-operator"
 	// CSOUser is its name in the audit log.
 	CSOUser = "system:serviceaccount:" + CSONamespace + ":" + CSO

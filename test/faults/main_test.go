@@ -32,7 +32,6 @@ func bare(t *testing.T) *env.Cluster {
 	t.Helper()
 	cluster, err := env.Start(t.Context(), "--nodes", "6")
 	env.Must(t, err)
-	cluster.Operator = env.RaceOperator
 	t.Cleanup(func() {
 		if err := cluster.Stop(context.Background()); err != nil {
 			t.Error(err)

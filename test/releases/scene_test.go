@@ -60,7 +60,7 @@ func start(ctx context.Context) error {
 	if suite.applied, err = applied(ctx); err != nil {
 		return err
 	}
-	programs, err := env.ReleasePrograms(true, env.ClusterRelease)
+	programs, err := env.ReleasePrograms(env.RaceAsked(), env.ClusterRelease)
 	if err != nil {
 		return err
 	}
