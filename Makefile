@@ -63,9 +63,9 @@ test: tools ## Run every test, and name the slowest.
 # Without RACE=1, only test/adversaries has the race detector.
 test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped
 
-# However few processors there are, several packages run at a time, which use one each.
+# However few processors there are, several packages run at a time, and the tests themselves use one each.
 test/programs:
-	@export GOMAXPROCS=1; $(call testsum,programs) -p 5 -parallel 2 -timeout 60m $(PROGRAM_TESTS)
+	@export GOMAXPROCS=1; $(call testsum,programs) -p 4 -parallel 2 -timeout 60m $(PROGRAM_TESTS)
 
 test/units:
 	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))

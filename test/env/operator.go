@@ -266,9 +266,6 @@ func run(binary string, args, environment []string, log *os.File, outlive bool) 
 	if filepath.Base(filepath.Dir(binary)) == filepath.Clean(race) {
 		// Collecting garbage is dear with the race detector, and nobody measures the memory of such a program.
 		environment = append([]string{"GOGC=400"}, environment...)
-	} else {
-		// The tests keep all processors busy: with more than one it would only wait for another more often.
-		environment = append([]string{"GOMAXPROCS=1"}, environment...)
 	}
 	command.Env = environment
 	command.Stdout, command.Stderr = log, log
