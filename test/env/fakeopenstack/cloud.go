@@ -65,6 +65,7 @@ type Cloud struct {
 	mutex    sync.Mutex
 	address  string
 	server   *http.Server
+	listener net.Listener
 	issuer   issuer
 	user     User
 	compute  []Zone
@@ -111,7 +112,7 @@ func (c *Cloud) listen(address string) error {
 	}
 	server := &http.Server{Handler: c.handler(), TLSConfig: config, ReadHeaderTimeout: time.Minute, ErrorLog: silent()}
 	c.mutex.Lock()
-	c.server, c.address = server, listener.Addr().String()
+	c.server, c.listener, c.address = server, listener, listener.Addr().String()
 	c.URL = "https://" + c.address + "/identity/v3"
 	c.mutex.Unlock()
 	go func() { _ = server.ServeTLS(listener, "", "") }()
@@ -121,10 +122,12 @@ func (c *Cloud) listen(address string) error {
 // Close ends it.
 func (c *Cloud) Close() {
 	c.mutex.Lock()
-	server := c.server
+	server, listener := c.server, c.listener
 	c.server = nil
 	c.mutex.Unlock()
 	if server != nil {
+		// A server that does not serve yet does not know what it listens to.
+		_ = listener.Close()
 		_ = server.Close()
 	}
 }

@@ -172,10 +172,12 @@ func (v *VCenter) listen(address string) error {
 // Close ends it.
 func (v *VCenter) Close() {
 	v.mutex.Lock()
-	server := v.server
+	server, listener := v.server, v.listening
 	v.server = nil
 	v.mutex.Unlock()
 	if server != nil {
+		// A server that does not serve yet does not know what it listens to.
+		_ = listener.Close()
 		_ = server.Close()
 	}
 }
