@@ -3,7 +3,10 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"path"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,8 +146,27 @@ func (s *scene) secondChange(t *testing.T) {
 	}
 }
 
+// onlyOneInUse refuses to delete more node pods on nodes in use than one. The operator is faster than who looks at it.
+func (s *scene) onlyOneInUse(t *testing.T) {
+	t.Helper()
+	var deleted atomic.Bool
+	inUse := map[string]bool{}
+	for _, node := range s.workers[:used] {
+		inUse[s.plugin(t, node).Name] = true
+	}
+	s.through.Set(func(r *http.Request) env.Fault {
+		if r.Method != http.MethodDelete || !inUse[path.Base(r.URL.Path)] || !deleted.Swap(true) {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+		}
+	})
+}
+
 // pause lets a pod become unready right after the plugin of its node was replaced.
 func (s *scene) pause(t *testing.T) {
+	s.onlyOneInUse(t)
 	r := s.record(t)
 	s.change(t)
 	env.Eventually(t, "the first node in use has its turn", func() error {
@@ -156,6 +178,7 @@ func (s *scene) pause(t *testing.T) {
 	app := podOf("web-" + r.disturbed()[0])
 	s.setReady(t, app, corev1.ConditionFalse)
 	s.says(t, nodes.Paused, project+"/"+app.Name, "became unready")
+	s.through.Set(nil)
 	env.Eventually(t, "event", func() error { return s.HasEvent(t.Context(), env.CR(driverName, ""), nodes.Paused, app.Name) })
 	env.Quiet(t, s.operator)
 	if disturbed := r.disturbed(); len(disturbed) != 1 {
