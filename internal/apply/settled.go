@@ -35,11 +35,12 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 
 // settle remembers what has become of an object.
 func (a *Applier) settle(change Change, object client.Object, version string) {
-	if a.Settled == nil {
+	delete(a.Settled, change.Subject)
+	if a.Settled == nil || change.Action != Unchanged || version == "" {
 		return
 	}
-	delete(a.Settled, change.Subject)
-	if rendered, ok := object.DeepCopyObject().(client.Object); ok && change.Action == Unchanged && version != "" {
+	// The caller may change the object.
+	if rendered, ok := object.DeepCopyObject().(client.Object); ok {
 		a.Settled[change.Subject] = settled{rendered: rendered, version: version}
 	}
 }
