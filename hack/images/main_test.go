@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -102,5 +103,23 @@ func TestTheServedCatalogIsBuiltOnThePulledOPM(t *testing.T) {
 	err = run(context.Background(), out, append(args, "-arch", "arm64", "-only", "csi-operators-catalog-opm"))
 	if want := "image csi-operators-catalog-opm: the base is for linux/amd64, want linux/arm64"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want %q", err, want)
+	}
+}
+
+// All programs are compiled by what builds them, or a test would compile them once more.
+func TestCompilingBuildsNoImage(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "images")
+	args := []string{"-repository", "../..", "-output", output, "-compile", "-arch"}
+	if err := run(context.Background(), io.Discard, append(args, runtime.GOARCH)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(output); !os.IsNotExist(err) {
+		t.Errorf("something is in the folder of the images: %v", err)
+	}
+	err := run(context.Background(), io.Discard, append(args, "nonsense"))
+	for _, name := range []string{"aws-efs-csi-driver-operator", "cluster-storage-operator", "csi-driver-operator", "oc-storage"} {
+		if err == nil || !strings.Contains(err.Error(), "./cmd/"+name) {
+			t.Errorf("cmd/%s is not compiled: %v", name, err)
+		}
 	}
 }
