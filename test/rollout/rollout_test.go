@@ -1,12 +1,12 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"path"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,58 +146,52 @@ func (s *scene) secondChange(t *testing.T) {
 	}
 }
 
-// onlyOneInUse refuses to delete more node pods on nodes in use than one. The operator is faster than who looks at it.
-func (s *scene) onlyOneInUse(t *testing.T) {
-	t.Helper()
-	var deleted atomic.Bool
-	inUse := map[string]bool{}
-	for _, node := range s.workers[:used] {
-		inUse[s.plugin(t, node).Name] = true
-	}
-	s.through.Set(func(r *http.Request) env.Fault {
-		if r.Method != http.MethodDelete || !inUse[path.Base(r.URL.Path)] || !deleted.Swap(true) {
-			return nil
-		}
-		return func(w http.ResponseWriter, _ func(http.ResponseWriter)) {
-			http.Error(w, "not now", http.StatusServiceUnavailable)
-		}
-	})
-}
-
-// pause lets a pod become unready right after the plugin of its node was replaced.
+// pause lets a pod become unready when the plugin of its node is replaced.
 func (s *scene) pause(t *testing.T) {
-	s.onlyOneInUse(t)
 	r := s.record(t)
+	app := s.unreadyWithPlugin(t)
 	s.change(t)
-	env.Eventually(t, "the first node in use has its turn", func() error {
-		if len(r.disturbed()) == 0 {
-			return errors.New("none yet")
-		}
-		return nil
-	})
-	app := podOf("web-" + r.disturbed()[0])
-	s.setReady(t, app, corev1.ConditionFalse)
 	s.says(t, nodes.Paused, project+"/"+app.Name, "became unready")
-	s.through.Set(nil)
 	env.Eventually(t, "event", func() error { return s.HasEvent(t.Context(), env.CR(driverName, ""), nodes.Paused, app.Name) })
 	env.Quiet(t, s.operator)
 	if disturbed := r.disturbed(); len(disturbed) != 1 {
 		t.Errorf("nodes in use %v were disturbed", disturbed)
 	}
-	s.setReady(t, app, corev1.ConditionTrue)
+	env.Must(t, s.setReady(t.Context(), app, corev1.ConditionTrue))
 	env.Eventually(t, "the roll-out ends", s.settled)
 	r.check(t)
 }
 
-func (s *scene) setReady(t *testing.T, pod *corev1.Pod, ready corev1.ConditionStatus) {
+// unreadyWithPlugin makes the application of the first node in use unready while the operator deletes its plugin: after it looked who uses
+// volumes there, and before it looks again. It is faster than a test that waits for that.
+func (s *scene) unreadyWithPlugin(t *testing.T) *corev1.Pod {
 	t.Helper()
-	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	app, plugin := podOf("web-"+s.workers[0]), s.plugin(t, s.workers[0]).Name
+	t.Cleanup(func() { s.through.Set(nil) })
+	s.through.Set(func(r *http.Request) env.Fault {
+		if r.Method != http.MethodDelete || path.Base(r.URL.Path) != plugin {
+			return nil
+		}
+		return func(w http.ResponseWriter, forward func(http.ResponseWriter)) {
+			if err := s.setReady(r.Context(), app.DeepCopy(), corev1.ConditionFalse); err != nil {
+				t.Error(err)
+			}
+			forward(w)
+		}
+	})
+	return app
+}
+
+func (s *scene) setReady(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodReady {
 			condition.Status = ready
 		}
 	}
-	env.Must(t, s.Client.Status().Update(t.Context(), pod))
+	return s.Client.Status().Update(ctx, pod)
 }
 
 // canaryFails lets the new node pod never become ready. Another change is tried where the last one failed.
