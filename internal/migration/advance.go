@@ -115,7 +115,7 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 	}
 	orphaned, err := m.orphan(ctx, state)
 	changes = append(changes, orphaned...)
-	if err != nil {
+	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
 		return changes, err
 	}
 	cleared, err := m.clearApart(ctx, state)
@@ -138,40 +138,37 @@ func (m *Migration) disownClass(ctx context.Context) error {
 	return nil
 }
 
-// orphan deletes DaemonSets that have another name than ours, with their history, and leaves their pods running: nobody would
-// make them anew.
+// orphan deletes DaemonSets that have another name than ours and leaves their pods running: nobody would make them anew. Their revisions
+// follow.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
-	renamed, err := m.renamed(ctx, state)
+	beside, err := m.beside(ctx, state)
 	if err != nil {
 		return nil, err
 	}
 	var changes apply.ChangeSet
-	for i := range renamed {
-		history, err := m.history(ctx, &renamed[i])
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, apply.Delete(ctx, m.Client, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-		for j := range history {
-			changes = append(changes, apply.Delete(ctx, m.Client, &history[j]))
+	for i := range beside {
+		if beside[i].DeletionTimestamp == nil {
+			changes = append(changes, apply.Delete(ctx, m.Client, &beside[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 		}
 	}
-	return changes, nil
+	for i := range state.Old {
+		m.noteOwner(&state.Old[i])
+	}
+	cleared, err := m.clearRevisions(ctx, beside)
+	return append(changes, cleared...), err
 }
 
-// renamed are DaemonSets of predecessors beside ours that are not being deleted: those in our namespace with another name than ours, and
-// those in namespaces of their own.
-func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
-	found := slices.DeleteFunc(slices.Clone(state.apart.daemonSets), func(daemonSet appsv1.DaemonSet) bool {
-		return daemonSet.DeletionTimestamp != nil
-	})
+// beside are the DaemonSets of predecessors beside ours: those in our namespace with another name than ours, and those in namespaces of
+// their own.
+func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
+	found := slices.Clone(state.apart.daemonSets)
 	for _, predecessor := range m.Predecessors {
 		daemonSets, err := predecessor.daemonSets(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, daemonSet := range daemonSets {
-			if daemonSet.Name != m.Driver.DaemonSet && daemonSet.Namespace == m.Namespace && daemonSet.DeletionTimestamp == nil {
+			if daemonSet.Name != m.Driver.DaemonSet && daemonSet.Namespace == m.Namespace {
 				found = append(found, daemonSet)
 			}
 		}
@@ -179,15 +176,10 @@ func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSe
 	return found, nil
 }
 
-// history are the revisions of a DaemonSet, which would stay like its pods.
-func (m *Migration) history(ctx context.Context, daemonSet *appsv1.DaemonSet) ([]appsv1.ControllerRevision, error) {
-	revisions := &appsv1.ControllerRevisionList{}
-	if err := m.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), client.MatchingLabels{"app": daemonSet.Name}); err != nil {
-		return nil, fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
-	}
-	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool {
-		return !metav1.IsControlledBy(&revision, daemonSet)
-	}), nil
+// renamed are those of them that are not being deleted.
+func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
+	found, err := m.beside(ctx, state)
+	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err
 }
 
 // Announce says, while nobody has asked for the driver, what could be migrated.

@@ -167,27 +167,54 @@ func TestWhatOnlyOldPodsNeedGoesWithTheLastOfThem(t *testing.T) {
 	}
 }
 
-// Nobody would make pods anew whose DaemonSet is orphaned; its history would stay like them.
-func TestADaemonSetOfAnotherNameGoesWithItsHistory(t *testing.T) {
-	revision := func(name, owner string) *appsv1.ControllerRevision {
-		found := controlled(&appsv1.ControllerRevision{ObjectMeta: named(here, name)}, owner)
-		found.Labels = map[string]string{"app": "aws-efs-csi-driver-node"}
+// Nobody would make pods anew whose DaemonSet is orphaned. Kubernetes would make its revisions anew until it has gone.
+func TestADaemonSetOfAnotherNameGoesBeforeItsRevisions(t *testing.T) {
+	const name = "aws-efs-csi-driver-node"
+	revision := func(name, app string) *appsv1.ControllerRevision {
+		found := &appsv1.ControllerRevision{ObjectMeta: named(here, name)}
+		found.Labels = map[string]string{"app": app}
 		return found
 	}
-	m := newMove(
-		t, awsefs.Driver(), daemonSetOf(here, "aws-efs-csi-driver-node"), daemonSetOf(here, "efs-csi-node"), daemonSetOf("other", "aws-efs-csi-driver-node"),
-		revision("one", "aws-efs-csi-driver-node"), revision("other", "somebody"),
-	)
-	if _, err := m.orphan(t.Context(), State{}); err != nil {
-		t.Fatal(err)
+	left := []client.Object{
+		daemonSetOf(here, "efs-csi-node"), daemonSetOf("other", name), revision("one", name), controlled(revision("other", name), "somebody"),
+		revision("ours", "efs-csi-node"),
 	}
-	want := []string{
-		"delete DaemonSet openshift-cluster-csi-drivers/aws-efs-csi-driver-node Orphan", "delete ControllerRevision openshift-cluster-csi-drivers/one",
+	deletes := []string{"delete ControllerRevision openshift-cluster-csi-drivers/one"}
+	orphan := func(m *move, what string, want []string, old ...corev1.Pod) {
+		t.Helper()
+		m.cache.Writes = nil
+		if _, err := m.orphan(t.Context(), State{Old: old}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m.cache.Writes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
 	}
-	if diff := cmp.Diff(want, m.cache.Writes); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	m := newMove(t, awsefs.Driver(), append(left, daemonSetOf(here, name))...)
+	orphan(m, "it is there", []string{"delete DaemonSet openshift-cluster-csi-drivers/aws-efs-csi-driver-node Orphan"})
+	m.replaceObjects(append(left, going(daemonSetOf(here, name)))...)
+	orphan(m, "it is going", nil)
+	m.replaceObjects(left...)
+	m.cache.Refuse(errors.New("no route"), "delete ControllerRevision")
+	orphan(m, "the API server is away", deletes)
+	m.cache.Fail = nil
+	orphan(m, "it has gone", deletes)
+	orphan(m, "once more", nil)
+
+	m = newMove(t, awsefs.Driver(), append(left, going(daemonSetOf(here, name)))...)
+	orphan(m, "an operator before this one has deleted it", nil)
+	m.replaceObjects(left...)
+	removed, err := m.RemoveLeftovers(t.Context(), State{})
+	if err != nil || len(removed) != 1 {
+		t.Errorf("a removal: %v, %v", removed, err)
 	}
-	m = newMove(t, awsebs.Driver())
+	m = newMove(t, awsefs.Driver(), left...)
+	orphan(m, "only its pod is left", deletes, *nodePod(here, "node-a", name, "a"), *nodePod(here, "node-b", "efs-csi-node", "b"))
+	orphan(m, "only its pod is still left", nil, *nodePod(here, "node-a", name, "a"))
+}
+
+func TestDaemonSetsInNamespacesOfTheirOwnAreRenamed(t *testing.T) {
+	m := newMove(t, awsebs.Driver())
 	renamed, err := m.renamed(t.Context(), State{apart: apart{daemonSets: []appsv1.DaemonSet{*ebsDaemonSet(), *going(ebsDaemonSet())}}})
 	if err != nil || len(renamed) != 1 || renamed[0].Namespace != old {
 		t.Errorf("in a namespace of its own: %v, %v", renamed, err)

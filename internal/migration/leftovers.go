@@ -167,8 +167,14 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	if len(removed.With(apply.Failed)) > 0 {
-		return removed, nil
+	beside, err := m.beside(ctx, state)
+	if err != nil {
+		return removed, err
+	}
+	revisions, err := m.clearRevisions(ctx, beside)
+	removed = append(removed, revisions...)
+	if err != nil || len(removed.With(apply.Failed)) > 0 {
+		return removed, err
 	}
 	cleared, err := m.clearApart(ctx, state)
 	return append(removed, cleared...), err

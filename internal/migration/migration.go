@@ -56,6 +56,8 @@ type Migration struct {
 	bindingsCleared bool
 	// configMapsCleared is the same for the ConfigMaps of Driver.Obsolete.
 	configMapsCleared bool
+	// revisions are the DaemonSets that were orphaned, with whether their revisions are still to be deleted.
+	revisions map[client.ObjectKey]bool
 	// announced are the DaemonSets of predecessors that had an event.
 	announced map[types.UID]bool
 }
@@ -85,7 +87,7 @@ func (s State) Blocked() bool { return s.Blocker != "" }
 func (m *Migration) Use(applier *apply.Applier) {
 	m.applier = applier
 	m.replacer = &nodes.Replacer{Client: m.Client, Live: m.Live, Driver: m.Driver.Name, IsOld: m.Driver.IsOld, Now: m.Now}
-	m.announced = map[types.UID]bool{}
+	m.announced, m.revisions = map[types.UID]bool{}, map[client.ObjectKey]bool{}
 }
 
 // Observe finds out what predecessors have left. Without evidence in the cache, or a namespace of a predecessor, it costs no request. Ours

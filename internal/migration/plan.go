@@ -11,6 +11,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -153,7 +154,9 @@ func (m *Migration) previewLeftovers(ctx context.Context, state State, plan *Pla
 		if err := m.previewDeletions(plan, "its pods stay until they are replaced", &renamed[i]); err != nil {
 			return err
 		}
-		history, err := m.history(ctx, &renamed[i])
+		history, err := m.revisionsOf(ctx, client.ObjectKeyFromObject(&renamed[i]), func(revision *appsv1.ControllerRevision) bool {
+			return metav1.IsControlledBy(revision, &renamed[i])
+		})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,68 @@
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/apply"
+)
+
+// noteOwner takes down the DaemonSet that has left a pod: an operator before this one may have been killed before it deleted its revisions.
+func (m *Migration) noteOwner(pod *corev1.Pod) {
+	owner := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels["app"]}
+	ours := client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}
+	if _, known := m.revisions[owner]; !known && owner != ours && metav1.GetControllerOf(pod) == nil {
+		m.revisions[owner] = true
+	}
+}
+
+// clearRevisions deletes the revisions of DaemonSets that were orphaned, when these have gone: they stay like their pods. Before that,
+// Kubernetes would make one anew (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag). Beside are the
+// DaemonSets that are there.
+func (m *Migration) clearRevisions(ctx context.Context, beside []appsv1.DaemonSet) (apply.ChangeSet, error) {
+	there := map[client.ObjectKey]bool{}
+	for i := range beside {
+		key := client.ObjectKeyFromObject(&beside[i])
+		there[key], m.revisions[key] = true, true
+	}
+	var changes apply.ChangeSet
+	for _, owner := range slices.SortedFunc(maps.Keys(m.revisions), compareKeys) {
+		if there[owner] || !m.revisions[owner] {
+			continue
+		}
+		left, err := m.revisionsOf(ctx, owner, func(revision *appsv1.ControllerRevision) bool { return metav1.GetControllerOf(revision) == nil })
+		if err != nil {
+			return changes, err
+		}
+		var deleted apply.ChangeSet
+		for i := range left {
+			deleted = append(deleted, apply.Delete(ctx, m.Client, &left[i]))
+		}
+		m.revisions[owner] = len(deleted.With(apply.Failed)) > 0
+		changes = append(changes, deleted...)
+	}
+	return changes, nil
+}
+
+// revisionsOf are those of a DaemonSet that match. Kubernetes gives them the labels of its pods.
+func (m *Migration) revisionsOf(
+	ctx context.Context, daemonSet client.ObjectKey, match func(*appsv1.ControllerRevision) bool,
+) ([]appsv1.ControllerRevision, error) {
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := m.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), client.MatchingLabels{"app": daemonSet.Name}); err != nil {
+		return nil, fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool { return !match(&revision) }), nil
+}
+
+func compareKeys(a, b client.ObjectKey) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
