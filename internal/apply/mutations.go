@@ -39,11 +39,34 @@ func RememberAs[T any](w *MutationCache, answer *unstructured.Unstructured) (*T,
 	return typed[T](answer)
 }
 
-// Forget drops an object. Call it for every deletion that the cache reports: the object is gone, not late.
+// Forget drops an object. Call it after a deletion: the object is gone, not late.
 func (w *MutationCache) Forget(subject Subject) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	delete(w.objects, subject)
+}
+
+// ForgetGone drops an object that the cache says has gone, unless it was made anew since.
+func (w *MutationCache) ForgetGone(subject Subject, gone client.Object) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if written := w.objects[subject]; written != nil && written.GetUID() == gone.GetUID() {
+		delete(w.objects, subject)
+	}
+}
+
+// Unseen are the objects of a kind that were written and that the cache does not have: it is late, or an object was made anew and only the
+// end of the one before has arrived.
+func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []client.Object {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	var unseen []client.Object
+	for subject, written := range w.objects {
+		if subject.Kind == kind && !isCached(subject.Name) {
+			unseen = append(unseen, written.DeepCopy())
+		}
+	}
+	return unseen
 }
 
 // Newer returns the newer one of the cached object, nil if the cache has none, and the remembered one.

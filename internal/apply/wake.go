@@ -20,7 +20,7 @@ func (a *Applier) Wake(request reconcile.Request) handler.EventHandler {
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.Add(request) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 			if kind, err := apiutil.GVKForObject(e.Object, a.Client.Scheme()); err == nil {
-				a.Mutations.Forget(Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(e.Object)})
+				a.Mutations.ForgetGone(Subject{GroupVersionKind: kind, ObjectKey: client.ObjectKeyFromObject(e.Object)}, e.Object)
 			}
 			q.Add(request)
 		},

@@ -122,6 +122,13 @@ func (r *Reconciler) classes(ctx context.Context) ([]driver.Class, error) {
 		}
 	}
 	r.addCloudClasses(found)
+	// One that is made anew is not in the cache for a moment. What the administrator chose holds meanwhile.
+	isCached := func(name string) bool {
+		return slices.ContainsFunc(found, func(class driver.Class) bool { return class.Name == name })
+	}
+	for _, class := range r.applier.Mutations.Unseen("StorageClass", isCached) {
+		add("StorageClass", class)
+	}
 	snapshots := driver.VolumeSnapshotClassKind()
 	if !r.Kinds[snapshots] {
 		return found, nil

@@ -9,6 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -119,6 +120,24 @@ func TestTheClassesOfAClusterSayWhichIsTheDefault(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// The administrator's choice would be lost in the moment in which the cache has none.
+func TestAClassThatIsMadeAnewKeepsWhatItSaysAboutBeingTheDefault(t *testing.T) {
+	d := disk()
+	d.StorageClass = ""
+	trip := newTrip(t, d)
+	remade := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}}
+	remade.SetName("b")
+	remade.SetAnnotations(map[string]string{driver.DefaultAnnotation("StorageClass"): "false"})
+	trip.applier.Mutations.Remember(remade)
+	got, err := trip.classes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]driver.Class{{Kind: "StorageClass", Name: "b", Default: "false"}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
