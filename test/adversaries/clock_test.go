@@ -124,7 +124,7 @@ func TestClocksThatDifferCostNothing(t *testing.T) {
 			through.Set(nil)
 			sv := env.SharedVolume(namespace, "data")
 			env.Must(t, own.Create(t.Context(), sv))
-			env.Must(t, env.AwaitFor(t.Context(), promised, "Ready", func() error { return cluster.Ready(t.Context(), sv) }))
+			env.Must(t, env.AwaitFor(t.Context(), patience, "Ready", func() error { return cluster.Ready(t.Context(), sv) }))
 			env.Quiet(t, operator)
 			cost[by] = through.Work()
 			if seconds, err := operator.Metric(t.Context(), "csi_operator_shared_volume_ready_seconds_sum"); err != nil || seconds < 0 {

@@ -48,7 +48,7 @@ func TestOfTwoCopiesOfTheEFSOperatorTheOlderWorks(t *testing.T) {
 	install(t, cluster)
 	sv := env.SharedVolume("beside-copies", "data")
 	env.Must(t, own.Create(t.Context(), sv))
-	env.Must(t, env.AwaitFor(t.Context(), promised, "Ready beside a second copy", func() error { return cluster.Ready(t.Context(), sv) }))
+	env.Must(t, env.AwaitFor(t.Context(), patience, "Ready beside a second copy", func() error { return cluster.Ready(t.Context(), sv) }))
 	env.Eventually(t, "the second copy says why it does nothing", func() error {
 		return hasEvent(t.Context(), cluster, "AnotherCopyWorks", env.OperatorNamespace+"/"+env.OperatorName)
 	})

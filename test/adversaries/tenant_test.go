@@ -3,6 +3,7 @@ package adversaries
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ const (
 	mostMemoryOfFew, mostMemoryOfAll = 140, 300
 	// mostFirst is how many requests one of the crowd may cost until its status says what is wrong.
 	mostFirst = 8
+	// mostBefore is how many requests about each of them, on average, may come before the PVC of another tenant is made who asks meanwhile. All
+	// that is wrong with one costs four to five: nobody waits for the whole crowd.
+	mostBefore = 2
 	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 26 s.
 	mostLater = 400
 )
@@ -51,13 +55,19 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	serve := func(when string) error {
 		sv := env.SharedVolume("honest", fmt.Sprintf("data-%d", served))
 		served++
-		began := time.Now()
 		if err := honest.Create(t.Context(), sv); err != nil {
 			return err
 		}
-		err := env.AwaitFor(t.Context(), promised, "Ready "+when, func() error { return cluster.Ready(t.Context(), sv) })
-		t.Logf("Ready %s after %s", when, time.Since(began).Round(time.Millisecond))
-		return err
+		mark := now(t)
+		if err := env.AwaitFor(t.Context(), patience, "Ready "+when, func() error { return cluster.Ready(t.Context(), sv) }); err != nil {
+			return err
+		}
+		first := before(requests(t, mark, env.OperatorUser, func(env.Request) bool { return true }), "honest")
+		t.Logf("Ready %s; before its PVC was made, there were %d requests about the crowd: %s", when, len(first), tally(first))
+		if len(first) > mostBefore*crowd {
+			return fmt.Errorf("%d requests about the crowd before the PVC of %s was made, at most %d are allowed", len(first), sv.Name, mostBefore*crowd)
+		}
+		return nil
 	}
 
 	env.Must(t, serve("before the crowd"))
@@ -201,6 +211,14 @@ func isRenewal(r env.Request) bool { return r.IsLease() && r.IsWrite() }
 // ofCrowd is true for requests about the hostile tenant's objects.
 func ofCrowd(r env.Request) bool {
 	return r.Verb != "watch" && (r.Object.Namespace == "hostile" || strings.HasPrefix(r.Object.Name, "pv-hostile-"))
+}
+
+// before are the requests about the crowd until the first PVC is made in a namespace.
+func before(all []env.Request, namespace string) []env.Request {
+	made := slices.IndexFunc(all, func(r env.Request) bool {
+		return r.IsWrite() && r.Object.Resource == "persistentvolumeclaims" && r.Object.Namespace == namespace
+	})
+	return env.Filter(all[:max(0, made)], ofCrowd)
 }
 
 // tally counts requests by what they are.
