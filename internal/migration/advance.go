@@ -52,12 +52,13 @@ func (m *Migration) Advance(
 		// Nothing else holds ours.
 		ended, again = m.endController(ctx, state, changes), controllerInterval
 	}
+	revisions, missed := m.clearRevisions(ctx, state)
 	moved, err := m.advanceNodes(ctx, state, nodes.Lacking(changes, holds[driver.Node], ours), ours)
 	cleared, failure := m.clearBindings(ctx, changes, holds)
 	configMaps, failed := m.clearConfigMaps(ctx, changes, holds, ours)
-	moved.Changes = slices.Concat(ended, moved.Changes, cleared, configMaps)
+	moved.Changes = slices.Concat(ended, revisions, moved.Changes, cleared, configMaps)
 	moved.Again = status.MinRequeue(moved.Again, again)
-	return moved, errors.Join(err, failure, failed)
+	return moved, errors.Join(err, missed, failure, failed)
 }
 
 // advanceNodes goes on with the node pods, unless the new ones lack something.
@@ -65,7 +66,12 @@ func (m *Migration) advanceNodes(ctx context.Context, state State, lacks string,
 	old := state.Old
 	cleared, err := m.clearUp(ctx, state)
 	if err != nil || len(old) == 0 {
-		return Moved{Changes: cleared}, err
+		moved := Moved{Changes: cleared}
+		if len(state.apart.daemonSets) > 0 {
+			// Nothing there is watched.
+			moved.Again = nodesInterval
+		}
+		return moved, err
 	}
 	if lacks != "" {
 		return Moved{
@@ -115,7 +121,7 @@ func (m *Migration) clearUp(ctx context.Context, state State) (apply.ChangeSet, 
 	}
 	orphaned, err := m.orphan(ctx, state)
 	changes = append(changes, orphaned...)
-	if err != nil || len(orphaned.With(apply.Failed)) > 0 {
+	if err != nil || m.hasRevisions() {
 		return changes, err
 	}
 	cleared, err := m.clearApart(ctx, state)
@@ -151,11 +157,7 @@ func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, e
 			changes = append(changes, apply.Delete(ctx, m.Client, &beside[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 		}
 	}
-	for i := range state.Old {
-		m.noteOwner(&state.Old[i])
-	}
-	cleared, err := m.clearRevisions(ctx, beside)
-	return append(changes, cleared...), err
+	return changes, nil
 }
 
 // beside are the DaemonSets of predecessors beside ours: those in our namespace with another name than ours, and those in namespaces of

@@ -183,7 +183,11 @@ func TestADaemonSetOfAnotherNameGoesBeforeItsRevisions(t *testing.T) {
 	orphan := func(m *move, what string, want []string, old ...corev1.Pod) {
 		t.Helper()
 		m.cache.Writes = nil
-		if _, err := m.orphan(t.Context(), State{Old: old}); err != nil {
+		state := State{Old: old}
+		if _, err := m.clearRevisions(t.Context(), state); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.orphan(t.Context(), state); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, m.cache.Writes); diff != "" {
@@ -204,6 +208,10 @@ func TestADaemonSetOfAnotherNameGoesBeforeItsRevisions(t *testing.T) {
 	m = newMove(t, awsefs.Driver(), append(left, going(daemonSetOf(here, name)))...)
 	orphan(m, "an operator before this one has deleted it", nil)
 	m.replaceObjects(left...)
+	orphan(m, "it has gone then", deletes)
+	// Nothing but its revisions is left.
+	m = newMove(t, awsefs.Driver(), left...)
+	orphan(m, "nobody asks", nil)
 	removed, err := m.RemoveLeftovers(t.Context(), State{})
 	if err != nil || len(removed) != 1 {
 		t.Errorf("a removal: %v, %v", removed, err)

@@ -167,11 +167,11 @@ func (m *Migration) RemoveLeftovers(ctx context.Context, state State) (apply.Cha
 			return removed, err
 		}
 	}
-	beside, err := m.beside(ctx, state)
-	if err != nil {
-		return removed, err
+	// An operator before this one may have been killed, and nothing else says any more that there was a migration.
+	for _, predecessor := range m.Predecessors {
+		m.noteRevisions(client.ObjectKey{Namespace: m.Namespace, Name: predecessor.DaemonSet})
 	}
-	revisions, err := m.clearRevisions(ctx, beside)
+	revisions, err := m.clearRevisions(ctx, state)
 	removed = append(removed, revisions...)
 	if err != nil || len(removed.With(apply.Failed)) > 0 {
 		return removed, err

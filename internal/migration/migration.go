@@ -144,7 +144,7 @@ func (m *Migration) nodePods(ctx context.Context, reader client.Reader, match fu
 // Forget drops what belongs to the life of one ClusterCSIDriver.
 func (m *Migration) Forget() {
 	m.clear, m.mine, m.over, m.patience = "", nil, nil, status.Patience{}
-	m.bindingsCleared, m.configMapsCleared = false, false
+	m.bindingsCleared, m.configMapsCleared, m.revisions = false, false, map[client.ObjectKey]bool{}
 }
 
 // Predecessor is the one whose Deployment has a name; nil if there is none.

@@ -8,26 +8,33 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 )
 
-// noteOwner takes down the DaemonSet that has left a pod: an operator before this one may have been killed before it deleted its revisions.
-func (m *Migration) noteOwner(pod *corev1.Pod) {
-	owner := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels["app"]}
+// noteRevisions takes down that a DaemonSet, which is none of ours, may have left revisions. What is known of it stays.
+func (m *Migration) noteRevisions(owner client.ObjectKey) {
 	ours := client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}
-	if _, known := m.revisions[owner]; !known && owner != ours && metav1.GetControllerOf(pod) == nil {
+	if _, known := m.revisions[owner]; !known && owner != ours && owner.Name != "" {
 		m.revisions[owner] = true
 	}
 }
 
+// hasRevisions reports whether some are still to be deleted.
+func (m *Migration) hasRevisions() bool {
+	return slices.Contains(slices.Collect(maps.Values(m.revisions)), true)
+}
+
 // clearRevisions deletes the revisions of DaemonSets that were orphaned, when these have gone: they stay like their pods. Before that,
-// Kubernetes would make one anew (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag). Beside are the
-// DaemonSets that are there.
-func (m *Migration) clearRevisions(ctx context.Context, beside []appsv1.DaemonSet) (apply.ChangeSet, error) {
+// Kubernetes would make one anew (v1.36, pkg/controller/daemon: deleteHistory wakes up syncDaemonSet, whose cache may lag).
+func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.ChangeSet, error) {
+	beside, err := m.beside(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	m.noteOwners(state)
 	there := map[client.ObjectKey]bool{}
 	for i := range beside {
 		key := client.ObjectKeyFromObject(&beside[i])
@@ -50,6 +57,23 @@ func (m *Migration) clearRevisions(ctx context.Context, beside []appsv1.DaemonSe
 		changes = append(changes, deleted...)
 	}
 	return changes, nil
+}
+
+// noteOwners takes down which DaemonSets have left pods, or ran in namespaces that are migrated: an operator before this one may have been
+// killed before it deleted their revisions.
+func (m *Migration) noteOwners(state State) {
+	for _, namespace := range m.Driver.OldNamespaces() {
+		if m.active(namespace) {
+			m.noteRevisions(client.ObjectKey{Namespace: namespace, Name: m.Driver.DaemonSet})
+		}
+	}
+	for i := range state.Old {
+		pod := &state.Old[i]
+		isOwner := func(predecessor *Predecessor) bool { return predecessor.DaemonSet == pod.Labels["app"] }
+		if metav1.GetControllerOf(pod) == nil && pod.Namespace == m.Namespace && slices.ContainsFunc(m.Predecessors, isOwner) {
+			m.noteRevisions(client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels["app"]})
+		}
+	}
 }
 
 // revisionsOf are those of a DaemonSet that match. Kubernetes gives them the labels of its pods.
