@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// patience is how long a test waits for a SharedVolume of a tenant until it is Ready. How soon that is, make bench measures.
+// patience is how long a test waits for a SharedVolume of a tenant until it is Ready. What may come before it is counted, not timed.
 const patience = 2 * time.Minute
 
 // suite holds what all tests of the package share; TestMain fills it in.
