@@ -147,15 +147,13 @@ func (m *Migration) disownClass(ctx context.Context) error {
 // orphan deletes DaemonSets that have another name than ours and leaves their pods running: nobody would make them anew. Their revisions
 // follow.
 func (m *Migration) orphan(ctx context.Context, state State) (apply.ChangeSet, error) {
-	beside, err := m.beside(ctx, state)
+	renamed, err := m.renamed(ctx, state)
 	if err != nil {
 		return nil, err
 	}
 	var changes apply.ChangeSet
-	for i := range beside {
-		if beside[i].DeletionTimestamp == nil {
-			changes = append(changes, apply.Delete(ctx, m.Client, &beside[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-		}
+	for i := range renamed {
+		changes = append(changes, apply.Delete(ctx, m.Client, &renamed[i], client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	}
 	return changes, nil
 }

@@ -41,7 +41,8 @@ func (m *Migration) clearRevisions(ctx context.Context, state State) (apply.Chan
 		there[key], m.revisions[key] = true, true
 	}
 	var changes apply.ChangeSet
-	for _, owner := range slices.SortedFunc(maps.Keys(m.revisions), compareKeys) {
+	byName := func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) }
+	for _, owner := range slices.SortedFunc(maps.Keys(m.revisions), byName) {
 		if there[owner] || !m.revisions[owner] {
 			continue
 		}
@@ -85,8 +86,4 @@ func (m *Migration) revisionsOf(
 		return nil, fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
 	}
 	return slices.DeleteFunc(revisions.Items, func(revision appsv1.ControllerRevision) bool { return !match(&revision) }), nil
-}
-
-func compareKeys(a, b client.ObjectKey) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
