@@ -3,7 +3,10 @@ SHELL := /usr/bin/env bash -o pipefail
 .DEFAULT_GOAL := help
 
 KUBERNETES := v1.36.3
-TOOL := go tool -modfile=tools.mod
+# What is compiled is found again wherever the checkout lies. What is pinned, and compiled for minutes, lies outside of it anyway.
+export GOFLAGS := -trimpath
+PINNED := GOFLAGS=
+TOOL := $(PINNED) go tool -modfile=tools.mod
 # Kubernetes asks its version of the linker; without it, whoever compares versions refuses the API server.
 VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36 \
@@ -39,45 +42,61 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
+PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
 	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/efs% internal/iam \
 	internal/manifest internal/migration/olm internal/mustgather internal/openshift internal/pending internal/rbac internal/volume internal/watch \
 	internal/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
-	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS))
-# testsum runs "go test" and keeps what it says in a file of this name, of which the slowest tests are read. There is memory enough to collect
-# garbage less often, and the linters have vetted it.
-testsum = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(1).json -- -count=1 -vet=off
+	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))
+# A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
+# There is memory enough to collect garbage less often, and the linters have vetted it.
+lane = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off $(if $(RUN),-run '$(RUN)')
+LANES := programs units pure devcluster kubernetes
 
-.PHONY: test test/needs test/programs test/units test/pure test/devcluster
+.PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
+# PKG=./internal/... and RUN=TestName run some tests, PKG=./devcluster/... those of the devcluster.
+test: tools ## Run every test, and say what each package has cost. PKG=./test/e2e RUN=TestName runs some.
+ifeq ($(PKG),)
+	@go build -o bin/testrun ./hack/testrun && bin/testrun $(LANES)
+else
+	@mkdir -p bin/tests
+	@$(MAKE) --no-print-directory test/some
+endif
+
+.PHONY: test/some
+test/some: SOME = $(if $(filter-out ./devcluster/%,$(PKG)),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' $(filter-out ./devcluster/%,$(PKG))))
+test/some:
+	@set -e; run() { if [ -n "$$2" ]; then $(MAKE) --no-print-directory $$3 "test/$$1" PKG="$$2"; fi; }; \
+		run programs '$(filter $(PROGRAM_TESTS),$(SOME))' 'test/needs'; \
+		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS),$(SOME))' ''; \
+		run pure '$(filter $(PURE_TESTS),$(filter-out $(PROGRAM_TESTS),$(SOME)))' ''; \
+		run kubernetes '$(patsubst ./devcluster/%,./%,$(filter ./devcluster/%,$(PKG)))' devcluster
+
 # All is compiled before the first test starts, so that no test competes with a compiler. A linker uses one processor: two of them link side by side.
-test: tools ## Run every test, and name the slowest.
-	@$(MAKE) --no-print-directory --jobs 2 test/needs
-	@rm -rf bin/tests && mkdir -p bin/tests
-	go list -test -export $(PROGRAM_TESTS) >/dev/null
-	go list -test -export $(PURE_TESTS) >/dev/null
-	go list -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
-	@status=0; $(MAKE) --no-print-directory --keep-going --jobs 3 test/programs test/units test/pure test/devcluster || status=1; \
-		printf '\nThe slowest tests:\n'; cat bin/tests/*.json | $(TOOL) gotestsum tool slowest --num 10; exit $$status
+test/compile: test/needs
+	@go list -test -export $(PROGRAM_TESTS) $(PURE_TESTS) >/dev/null
+	@go list -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 
 # Without RACE=1, only test/adversaries has the race detector.
 test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped
 
 # However few processors there are, several packages run at a time, and the tests themselves use one each.
 test/programs:
-	@export GOMAXPROCS=1; $(call testsum,programs) -p 4 -parallel 2 -timeout 60m $(PROGRAM_TESTS)
+	@export GOMAXPROCS=1; $(lane) -p 4 -parallel 2 -timeout 60m $(or $(PKG),$(PROGRAM_TESTS))
 
 test/units:
-	@$(call testsum,units) -race -p 1 -timeout 20m $(filter-out $(PURE_TESTS),$(UNIT_TESTS))
+	@$(lane) -race -p 1 -timeout 20m $(or $(PKG),$(filter-out $(PURE_TESTS),$(UNIT_TESTS)))
 
 # With one processor, a linker needs an eighth less of it; the other lanes keep the others busy.
 test/pure:
-	@export GOMAXPROCS=1; $(call testsum,pure) -p 1 -timeout 20m $(PURE_TESTS)
+	@export GOMAXPROCS=1; $(lane) -p 1 -timeout 20m $(or $(PKG),$(PURE_TESTS))
 
-# What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/devcluster:
-	@cd devcluster && $(call testsum,devcluster) -race -p 1 $(addprefix ./internal/,cluster openshift pki program standin supervise)
-	@cd devcluster && $(call testsum,kubernetes) -p 1 -timeout 20m ./internal/command ./internal/component ./test
+	@cd devcluster && $(PINNED) $(lane) -race -p 1 $(or $(PKG),$(addprefix ./internal/,cluster openshift pki program standin supervise))
+
+# What links Kubernetes itself is tested without the race detector, which would compile all of it once more. It comes after the other part.
+test/kubernetes: $(if $(PKG),,test/devcluster)
+	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
 
 .PHONY: soak
 # A seed that nobody has chosen; the one of a failure makes it happen again.
@@ -167,8 +186,8 @@ generate: tools ## Write config/crd, config/rbac and deep copies from the marker
 .PHONY: lint
 lint: tools stage lint/docs ## Run the linters, also those of the guides.
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
-	cd devcluster && go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
-	cd test/real/csidriver && go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
+	cd devcluster && $(PINNED) go tool -modfile=../tools.mod golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
+	cd test/real/csidriver && $(PINNED) go tool -modfile=../../../tools.mod golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
 # The guides: words and length of sentences, and what the reference page must have. A second together.
 .PHONY: lint/docs
@@ -190,7 +209,7 @@ stage: tools
 
 .PHONY: devcluster
 devcluster: stage
-	@hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+	@$(PINNED) hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
 
 .PHONY: operators
 operators: tools
@@ -215,7 +234,7 @@ standin: tools
 # Built anew only when a pin changes: nothing of it is in this tree. Without the tag it links the clients of every cloud in
 # which Prometheus can find targets, which takes minutes.
 bin/promtool: tools.mod tools.sum | tools
-	@hack/build.sh --cached . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
+	@$(PINNED) hack/build.sh --cached . github.com/prometheus/prometheus/cmd/promtool $@ -- -modfile=tools.mod -tags remove_all_sd
 	@touch $@
 
 # What tests need that is written in Python: a stand-in for AWS, among others. A half of it would look like all of it. uv, which is in the list,
@@ -240,8 +259,8 @@ docs: bin/venv/docs ## Build the site of the guides into bin/site, and refuse li
 # The sidecars as their projects have released them, and the CSI driver that they talk to in test/real.
 .PHONY: real
 real: tools
-	@hack/build-real.sh
-	@hack/build.sh --cached test/real/csidriver . bin/real/csidriver
+	@$(PINNED) hack/build-real.sh
+	@$(PINNED) hack/build.sh --cached test/real/csidriver . bin/real/csidriver
 
 bin/devcluster: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;

@@ -37,7 +37,7 @@ func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolum
 	t.Helper()
 	live := wanted.DeepCopy()
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(wanted), live); err == nil && live.UID == wanted.UID && live.Spec != wanted.Spec {
-		t.Fatalf("the IDs of SharedVolume %s/%s are %v, its author wrote %v", live.Namespace, live.Name, live.Spec, wanted.Spec)
+		env.Broken(t, "the IDs of SharedVolume %s/%s are %v, its author wrote %v", live.Namespace, live.Name, live.Spec, wanted.Spec)
 	}
 	handle := wanted.Spec.FileSystemID + "::" + wanted.Spec.AccessPointID
 	pvc := &corev1.PersistentVolumeClaim{}
@@ -52,7 +52,7 @@ func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolum
 		ref := volume.Spec.ClaimRef
 		isBound := pvc.Spec.VolumeName == volume.Name && ref != nil && ref.UID == pvc.UID
 		if isBound && volume.Spec.CSI != nil && volume.Spec.CSI.VolumeHandle != handle {
-			t.Fatalf("PVC %s/%s is bound to volume %s of %s, want %s", pvc.Namespace, pvc.Name, volume.Name, volume.Spec.CSI.VolumeHandle, handle)
+			env.Broken(t, "PVC %s/%s is bound to volume %s of %s, want %s", pvc.Namespace, pvc.Name, volume.Name, volume.Spec.CSI.VolumeHandle, handle)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestAForgedPastGivesNobodyTheVolumeOfAPreviousTenant(t *testing.T) {
 			previous := volume.DeepCopy()
 			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), previous))
 			if previous.Spec.ClaimRef == nil || previous.Spec.ClaimRef.UID != volume.Spec.ClaimRef.UID {
-				t.Errorf("the volume of the tenant before is for %v now", previous.Spec.ClaimRef)
+				env.Broken(t, "the volume of the tenant before is for %v now", previous.Spec.ClaimRef)
 			}
 		})
 	}
@@ -224,6 +224,6 @@ func TestNamesThatMeetAreServedApart(t *testing.T) {
 	after := volume.DeepCopy()
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), after))
 	if after.ResourceVersion != volume.ResourceVersion {
-		t.Errorf("the volume of the first one was changed: %v is now %v", volume.Spec, after.Spec)
+		env.Broken(t, "the volume of the first one was changed: %v is now %v", volume.Spec, after.Spec)
 	}
 }

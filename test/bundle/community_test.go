@@ -146,7 +146,6 @@ func (s *scene) takesOver(t *testing.T, csv fakeolm.CSV, app *corev1.Pod) {
 
 // Users change the source of their Subscription to our catalog, and later its package: each time they get an upgrade in place.
 func TestASubscriptionToTheCommunityPackageReachesOurOperator(t *testing.T) {
-	t.Parallel()
 	s, old, app := community(t)
 	crossing := read(t, committed(t, bridge()))
 	newer, now := released(t)
@@ -190,7 +189,6 @@ func TestASubscriptionToTheCommunityPackageReachesOurOperator(t *testing.T) {
 
 // Who can't follow that path uninstalls the community's operator first. Until then OLM refuses ours.
 func TestTheCommunityOperatorCanBeUninstalledFirst(t *testing.T) {
-	t.Parallel()
 	s, old, app := community(t)
 	_, now := released(t)
 	for namespace, want := range map[string]string{env.OperatorNamespace: "InterOperatorGroupOwnerConflict", s.namespace: "OwnerConflict"} {

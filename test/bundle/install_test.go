@@ -27,7 +27,6 @@ func nodeRoleARN(role string) corev1.EnvVar { return corev1.EnvVar{Name: "NODE_R
 
 // The life of an installation on a cluster with STS, where the console asks for the role. Each step builds on the one before.
 func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *testing.T) {
-	t.Parallel()
 	s := open(t, env.OperatorNamespace, "--credentials-mode", "STS")
 	older, before := previous(t)
 	newer, now := released(t)

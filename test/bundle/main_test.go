@@ -1,11 +1,8 @@
 // Package bundle installs, configures, upgrades and removes the operator from the bundles as OLM does, with a stand-in of OLM on a
-// real control plane. Each test has a control plane to itself, so that tests can run side by side.
+// real control plane. Each test has a control plane to itself until it ends.
 package bundle
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"path"
 	"strconv"
@@ -27,14 +24,10 @@ const (
 	driverName         = "efs.csi.aws.com"
 )
 
-// TestMain lets two tests run side by side: each has a control plane, and they wait more than they work.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "2"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+// pool lends two clusters at a time: tests wait more than they work.
+var pool = &env.Pool{Size: 2, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(nodes)}}
+
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 
 // scene is a cluster with OLM.
 type scene struct {
@@ -50,9 +43,11 @@ type scene struct {
 // RBAC but that of its ClusterServiceVersion.
 func open(t *testing.T, namespace string, flags ...string) *scene {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
-	env.Must(t, err)
+	cluster := pool.Lend(t, flags...)
 	s := &scene{Cluster: cluster, olm: fakeolm.New(cluster), namespace: namespace}
+	var err error
+	s.since, err = s.Audit.Now()
+	env.Must(t, err)
 	t.Cleanup(func() {
 		if operator := s.olm.Operator(); t.Failed() && operator != nil {
 			t.Logf("the operator printed:\n%s", env.LastLines(operator.Output()))
@@ -61,9 +56,6 @@ func open(t *testing.T, namespace string, flags ...string) *scene {
 			t.Error(err)
 		}
 		s.refusedNothing(t)
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
 	})
 	return s
 }

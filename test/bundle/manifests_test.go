@@ -65,7 +65,6 @@ func annotated(t *testing.T, csv fakeolm.CSV, annotation string) *unstructured.U
 
 // OLM would find a mistake in one of them only in the user's cluster.
 func TestEveryManifestIsTakenByTheAPIServer(t *testing.T) {
-	t.Parallel()
 	s := open(t, env.OperatorNamespace)
 	served, err := s.Kinds()
 	env.Must(t, err)
@@ -141,7 +140,6 @@ func inNamespace(example *unstructured.Unstructured) {
 
 // What the test above relies on: the API server refuses what is wrong, wherever in the bundle that is.
 func TestAWrongManifestIsRefusedByTheAPIServer(t *testing.T) {
-	t.Parallel()
 	s := open(t, env.OperatorNamespace)
 	for name, tc := range map[string]struct{ from, to, want string }{
 		"a field of the Deployment":         {"priorityClassName:", "priorityClass:", `unknown field "spec.template.spec.priorityClass"`},

@@ -88,7 +88,6 @@ func scaffold(t *testing.T) thirdParty {
 // What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the RBAC of its bundle, and is
 // removed without a trace and without touching EFS.
 func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
-	t.Parallel()
 	third := scaffold(t)
 	sample := third.csv
 	s := open(t, env.OperatorNamespace)

@@ -30,11 +30,7 @@ type handover struct {
 
 func newHandover(t *testing.T) *handover {
 	t.Helper()
-	// These leave so much behind that each has a cluster of its own.
-	t.Parallel()
-	cluster, err := env.Start(t.Context(), "--nodes", fmt.Sprint(handedNodes))
-	env.Must(t, err)
-	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
+	cluster := handovers.Lend(t)
 	d := awsebs.Driver()
 	h := &handover{scene: scene{cluster: cluster, driver: d}}
 	env.Must(t, cluster.Namespace(t.Context(), env.OperatorNamespace))

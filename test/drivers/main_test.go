@@ -4,6 +4,7 @@ package drivers
 import (
 	"context"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -17,6 +18,9 @@ var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: func(ctx
 // vSpheres has those that are in vSphere: no node of another cloud can become one of a vCenter.
 var vSpheres = &env.Pool{Flags: []string{"--nodes", "4", "--platform", "VSphere"}, Prepare: pool.Prepare}
 
+// handovers has those in which a predecessor of OpenShift 4.5 works: such tests leave everything behind.
+var handovers = &env.Pool{Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(handedNodes)}}
+
 func TestMain(m *testing.M) {
-	os.Exit(pool.Run(m, vSpheres))
+	os.Exit(pool.Run(m, vSpheres, handovers))
 }

@@ -125,7 +125,7 @@ func TestUnmanagedTouchesNothingAndCanBeDeleted(t *testing.T) {
 	got, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "get", "daemonset", "efs-csi-node", "-o", "jsonpath="+image)
 	env.Must(t, err)
 	if got != "registry.example/mine:1" {
-		t.Errorf("image %s: an unmanaged driver was touched", got)
+		env.Broken(t, "image %s: an unmanaged driver was touched", got)
 	}
 	env.Must(t, cluster.Uninstall(t.Context()))
 }

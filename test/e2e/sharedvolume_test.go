@@ -98,7 +98,7 @@ func TestNamesThatCollideOrAreTooLong(t *testing.T) {
 	for _, sv := range all {
 		env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 		if seen[sv.Status.VolumeName] {
-			t.Errorf("two SharedVolumes have volume %s", sv.Status.VolumeName)
+			env.Broken(t, "two SharedVolumes have volume %s", sv.Status.VolumeName)
 		}
 		seen[sv.Status.VolumeName] = true
 	}
@@ -125,11 +125,11 @@ func TestNothingIsStolen(t *testing.T) {
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	if sv.Status.VolumeName == volume.Name {
-		t.Error("the volume of somebody else was used")
+		env.Broken(t, "the volume of somebody else was used")
 	}
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
 	if volume.Labels != nil || volume.Annotations["aws-efs.managed.openshift.io/shared-volume-uid"] != "" {
-		t.Errorf("the volume of somebody else was changed: %v %v", volume.Labels, volume.Annotations)
+		env.Broken(t, "the volume of somebody else was changed: %v %v", volume.Labels, volume.Annotations)
 	}
 	wanted := share(t, cluster, "default", "sv2")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), wanted) })

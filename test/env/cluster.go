@@ -5,6 +5,7 @@ package env
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/test/env/stored"
+	"github.com/csi-operators/csi-operators/test/env/sweep"
 )
 
 // Cluster is a running devcluster.
@@ -36,6 +39,7 @@ type Cluster struct {
 
 	binary    string
 	temporary string
+	store     *stored.Store
 	// left is what was in the cluster at the end of the last test that Unchanged has looked at.
 	left Snapshot
 }
@@ -115,6 +119,9 @@ func (c *Cluster) connect() error {
 		return fmt.Errorf("administrator's client: %w", err)
 	}
 	c.Config = config
+	if err := c.findEtcd(); err != nil {
+		return err
+	}
 	c.Audit = Audit{File: filepath.Join(c.Dir, "audit.log")}
 	return nil
 }
@@ -176,3 +183,20 @@ func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 	}
 	return stdout.String(), nil
 }
+
+// findEtcd reads where etcd listens.
+func (c *Cluster) findEtcd() error {
+	text, err := os.ReadFile(filepath.Join(c.Dir, "state.json"))
+	if err != nil {
+		return fmt.Errorf("find etcd: %w", err)
+	}
+	var state struct{ Ports struct{ Etcd int } }
+	if err := json.Unmarshal(text, &state); err != nil || state.Ports.Etcd == 0 {
+		return fmt.Errorf("find etcd: state.json says no port (%w)", err)
+	}
+	c.store = &stored.Store{URL: fmt.Sprintf("http://127.0.0.1:%d", state.Ports.Etcd)}
+	return nil
+}
+
+// Swept is the cluster as package sweep knows it.
+func (c *Cluster) Swept() sweep.Cluster { return sweep.Cluster{Client: c.Client, Store: c.store} }

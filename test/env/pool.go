@@ -6,18 +6,24 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env/sweep"
 )
 
-// Pool has the clusters of a package's tests. Each test has one of them to itself until it ends, and leaves it as the next one expects it.
-// Tests that only wait so run side by side.
+// Pool has the clusters of a package's tests. Each test has one of them to itself until it ends, and leaves it as the next one expects it, or the
+// pool sweeps it. Tests that only wait so run side by side.
 type Pool struct {
 	// Size is how many clusters there are at most. One is started when a test finds none.
 	Size int
 	// Flags are those of "devcluster up".
 	Flags []string
+	// Sweeps says that tests leave everything behind: the pool takes each cluster back to what it was when Prepare had ended.
+	Sweeps bool
 	// Prepare, if set, gives a new cluster what all tests expect.
 	Prepare func(ctx context.Context, cluster *Cluster) error
 	// Check, if set, looks at all clusters when all tests have run. Passed says whether they have passed.
@@ -26,6 +32,9 @@ type Pool struct {
 	mutex   sync.Mutex
 	free    []*Cluster
 	started []*Cluster
+	// flags are the further flags with which a cluster was started, and states what it was then.
+	flags  map[*Cluster]string
+	states map[*Cluster]sweep.State
 }
 
 // Run runs the tests and stops all clusters, those of further pools too. It returns the exit code of the package.
@@ -50,14 +59,15 @@ func (p *Pool) Run(m *testing.M, further ...*Pool) int {
 	return code
 }
 
-// Lend gives a test a cluster until the test ends. That of a test that fails is lent to nobody else.
-func (p *Pool) Lend(t *testing.T) *Cluster {
+// Lend gives a test a cluster until the test ends, one that was started with these flags as well. That of a test that fails is lent to nobody else.
+func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
 	t.Parallel()
-	cluster := p.take()
+	key := strings.Join(flags, " ")
+	cluster := p.take(key)
 	if cluster == nil {
 		var err error
-		cluster, err = Start(t.Context(), p.Flags...)
+		cluster, err = Start(t.Context(), slices.Concat(p.Flags, flags)...)
 		Must(t, err)
 		p.mutex.Lock()
 		p.started = append(p.started, cluster)
@@ -65,25 +75,80 @@ func (p *Pool) Lend(t *testing.T) *Cluster {
 		if p.Prepare != nil {
 			Must(t, p.Prepare(t.Context(), cluster))
 		}
+		Must(t, p.remember(t.Context(), cluster, key))
 	}
-	t.Cleanup(func() {
-		if !t.Failed() {
-			p.mutex.Lock()
-			defer p.mutex.Unlock()
-			p.free = append(p.free, cluster)
-		}
-	})
+	t.Cleanup(func() { p.giveBack(t, cluster) })
 	return cluster
 }
 
-func (p *Pool) take() *Cluster {
+// take finds a cluster that was started with these flags.
+func (p *Pool) take(key string) *Cluster {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if len(p.free) == 0 {
-		return nil
+	for i, cluster := range slices.Backward(p.free) {
+		if p.flags[cluster] == key {
+			p.free = slices.Delete(p.free, i, i+1)
+			return cluster
+		}
 	}
-	last := len(p.free) - 1
-	cluster := p.free[last]
-	p.free = p.free[:last]
-	return cluster
+	return nil
+}
+
+// remember records what a new cluster is.
+func (p *Pool) remember(ctx context.Context, cluster *Cluster, key string) error {
+	var state sweep.State
+	if p.Sweeps {
+		err := Await(ctx, "the new cluster settled", func() error {
+			before := state
+			var err error
+			state, err = cluster.Swept().Record(ctx)
+			return errors.Join(err, before.Settled(state))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.flags == nil {
+		p.flags, p.states = map[*Cluster]string{}, map[*Cluster]sweep.State{}
+	}
+	p.flags[cluster], p.states[cluster] = key, state
+	return nil
+}
+
+// giveBack lets the next test have the cluster. One that can't be swept is stopped: the next test starts another one.
+func (p *Pool) giveBack(t *testing.T, cluster *Cluster) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	if p.Sweeps {
+		if err := cluster.Sweep(context.Background(), p.states[cluster]); err != nil {
+			t.Logf("the cluster is not lent again: %v", err)
+			if err := p.drop(cluster); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.free = append(p.free, cluster)
+}
+
+// Sweep takes the cluster back to a state, and returns an error if it does not come to be as it was.
+func (c *Cluster) Sweep(ctx context.Context, state sweep.State) error {
+	c.left = nil
+	if err := c.Swept().Begin(ctx); err != nil {
+		return err
+	}
+	return Await(ctx, "the cluster as it was lent", func() error { return c.Swept().Sweep(ctx, state) })
+}
+
+func (p *Pool) drop(cluster *Cluster) error {
+	p.mutex.Lock()
+	p.started = slices.DeleteFunc(p.started, func(other *Cluster) bool { return other == cluster })
+	p.mutex.Unlock()
+	return cluster.Stop(context.Background())
 }

@@ -2,8 +2,8 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/test/env/stored"
 )
 
 // Snapshot maps "Kind.group namespace/name" to the UID of every object in the cluster but what comes and goes by
@@ -49,20 +51,20 @@ func (c *Cluster) Kinds() ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// Take records every object in the cluster.
-func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
-	kinds, err := c.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	return c.takeOf(ctx, kinds)
+// Objects is the metadata of every object in the cluster, as stored.Store has it.
+func (c *Cluster) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, error) {
+	return c.store.Objects(ctx)
 }
 
-func (c *Cluster) takeOf(ctx context.Context, kinds []schema.GroupVersionKind) (Snapshot, error) {
+// Take records every object in the cluster.
+func (c *Cluster) Take(ctx context.Context) (Snapshot, error) {
+	objects, err := c.Objects(ctx)
 	snapshot := Snapshot{}
-	err := c.each(ctx, kinds, func(name string, object *metav1.PartialObjectMetadata) {
-		snapshot[name] = string(object.UID)
-	})
+	for _, object := range objects {
+		if !belongsToDefinition(object) {
+			snapshot[stored.NameOf(object)] = string(object.UID)
+		}
+	}
 	return snapshot, err
 }
 
@@ -82,83 +84,22 @@ func (c *Cluster) HasPullSecrets(ctx context.Context) error {
 
 // Since lists the objects that are in the cluster and not in an earlier snapshot.
 func (c *Cluster) Since(ctx context.Context, earlier Snapshot) ([]metav1.PartialObjectMetadata, error) {
-	kinds, err := c.Kinds()
-	if err != nil {
-		return nil, err
-	}
+	objects, err := c.Objects(ctx)
 	var found []metav1.PartialObjectMetadata
-	err = c.each(ctx, kinds, func(name string, object *metav1.PartialObjectMetadata) {
-		if earlier[name] != string(object.UID) {
-			found = append(found, *object)
+	for _, object := range objects {
+		if !belongsToDefinition(object) && earlier[stored.NameOf(object)] != string(object.UID) {
+			found = append(found, *object.DeepCopy())
 		}
-	})
+	}
 	return found, err
 }
 
-// each visits every object of these kinds, under the name that it has in a Snapshot.
-func (c *Cluster) each(ctx context.Context, kinds []schema.GroupVersionKind, visit func(string, *metav1.PartialObjectMetadata)) error {
-	for _, kind := range kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		err := c.Client.List(ctx, list)
-		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("list %s: %w", kind, err)
-		}
-		for i := range list.Items {
-			item := &list.Items[i]
-			if belongsToDefinition(item) {
-				continue
-			}
-			// The items of a list do not say their kind.
-			item.SetGroupVersionKind(kind)
-			visit(fmt.Sprintf("%s %s/%s", kind.GroupKind(), item.Namespace, item.Name), item)
-		}
-	}
-	return nil
-}
-
-// AwaitSame waits until the objects in the cluster are those of an earlier snapshot. Before a look at all kinds it looks at those that go last, and
-// after it at the kinds that differ: lists of all kinds are most of what a test asks the API server for.
+// AwaitSame waits until the objects in the cluster are those of an earlier snapshot.
 func (c *Cluster) AwaitSame(ctx context.Context, what string, before Snapshot) error {
-	// A kind that comes or goes is a CustomResourceDefinition that comes or goes.
-	kinds, err := c.Kinds()
-	if err != nil {
-		return err
-	}
-	look := slices.DeleteFunc(slices.Clone(kinds), func(kind schema.GroupVersionKind) bool {
-		return !slices.Contains([]string{"Pod", "ReplicaSet", "ControllerRevision", "EndpointSlice", "Secret"}, kind.Kind)
-	})
 	return Await(ctx, what, func() error {
-		after, err := c.takeOf(ctx, look)
-		if err == nil && len(look) < len(kinds) && before.of(look).Differs(after) == nil {
-			look = kinds
-			after, err = c.takeOf(ctx, look)
-		}
-		if err != nil {
-			return err
-		}
-		differs := before.of(look).Differs(after)
-		look = slices.DeleteFunc(slices.Clone(look), func(kind schema.GroupVersionKind) bool {
-			return before.of([]schema.GroupVersionKind{kind}).Differs(after.of([]schema.GroupVersionKind{kind})) == nil
-		})
-		return differs
+		after, err := c.Take(ctx)
+		return errors.Join(err, before.Differs(after))
 	})
-}
-
-// of are the objects of these kinds.
-func (s Snapshot) of(kinds []schema.GroupVersionKind) Snapshot {
-	found := Snapshot{}
-	for name, uid := range s {
-		for _, kind := range kinds {
-			if strings.HasPrefix(name, kind.GroupKind().String()+" ") {
-				found[name] = uid
-			}
-		}
-	}
-	return found
 }
 
 // Differs says what changed between two snapshots; nil if nothing did.
@@ -193,16 +134,24 @@ func (c *Cluster) Owned(ctx context.Context) ([]unstructured.Unstructured, error
 
 // OwnedOf is Owned for the operator of another driver.
 func (c *Cluster) OwnedOf(ctx context.Context, operator string) ([]unstructured.Unstructured, error) {
-	kinds, err := c.Kinds()
+	all, err := c.Objects(ctx)
 	if err != nil {
 		return nil, err
 	}
+	label := client.MatchingLabels{"app.kubernetes.io/managed-by": operator}
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, object := range all {
+		if object.Labels["app.kubernetes.io/managed-by"] == operator {
+			kinds[object.GroupVersionKind()] = true
+		}
+	}
 	var found []unstructured.Unstructured
-	for _, kind := range kinds {
+	for kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		err := c.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/managed-by": operator})
-		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		err := c.Client.List(ctx, list, label)
+		if apierrors.IsNotFound(err) {
+			// Its CustomResourceDefinition has just gone.
 			continue
 		}
 		if err != nil {

@@ -19,7 +19,6 @@ import (
 // Requests fail by chance, up to a number of failures for each phase, so that a phase comes to an end and what it costs
 // has a bound.
 func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
-	t.Parallel()
 	const most = 15
 	cluster := own(t)
 	through := env.NewProxy(t, cluster)
@@ -74,7 +73,6 @@ func TestRequestsThatFailAreRetriedInMeasure(t *testing.T) {
 // A change that asks for nothing but a status leads to one write. If that fails, no event comes to the help of an operator
 // that does not try again.
 func TestAFailureAloneIsRetried(t *testing.T) {
-	t.Parallel()
 	cluster, through, operator := installed(t)
 	levels := []operatorv1.LogLevel{operatorv1.Trace, operatorv1.Debug}
 	step := 0

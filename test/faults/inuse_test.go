@@ -15,7 +15,6 @@ import (
 
 // While a removal waits for pods, the operator looks them up again and again. A look-up that fails is no news about them.
 func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
-	t.Parallel()
 	cluster, through, operator := installed(t)
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)

@@ -14,7 +14,6 @@ import (
 // The operator is killed without notice at its n-th request of a phase, reads included, and another one has to finish
 // what it has begun. For the API server there are two cases: it has got the request, or it has not.
 func TestAKilledOperatorIsSucceededByOneThatFinishes(t *testing.T) {
-	t.Parallel()
 	cluster := own(t)
 	through := env.NewProxy(t, cluster)
 	phases := life()

@@ -15,7 +15,6 @@ import (
 
 // Each of two operators has a proxy of its own, which separates their requests.
 func TestOfTwoOperatorsOneActsAndTheOtherSucceeds(t *testing.T) {
-	t.Parallel()
 	cluster := own(t)
 	phases := life()
 	install, change := phases[0], phases[1]

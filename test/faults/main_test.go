@@ -1,11 +1,10 @@
 // Package faults disturbs the operator and looks at what becomes of it: it is killed, the API server goes away, another
-// operator runs beside it, requests fail. Each test has a control plane to itself, so that tests can run side by side.
+// operator runs beside it, requests fail. Each test has a control plane to itself until it ends.
 package faults
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -18,25 +17,15 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "5"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+// pool lends as many clusters as there are tests that mostly wait for a lease.
+var pool = &env.Pool{Size: 5, Sweeps: true, Flags: []string{"--nodes", "6"}}
 
-// bare gives a test a control plane of its own.
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
+
+// bare lends a cluster with what the operator needs.
 func bare(t *testing.T) *env.Cluster {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), "--nodes", "6")
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := pool.Lend(t)
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	return cluster
 }
@@ -119,7 +108,7 @@ func operate(t *testing.T, cluster *env.Cluster, through *env.Proxy, args ...str
 	return operator
 }
 
-// installed gives a test a control plane of its own with an installed driver, whose operator works through a proxy.
+// installed lends a control plane with an installed driver, whose operator works through a proxy.
 func installed(t *testing.T) (*env.Cluster, *env.Proxy, *env.Operator) {
 	t.Helper()
 	cluster := own(t)

@@ -16,7 +16,6 @@ import (
 // The API server is away until the operator has failed three times to renew its lease, which it tries every 26 s. That
 // is about a minute; before it gives up the lease, 107 s must pass.
 func TestAnOperatorOutlivesAnOutageOfTheAPIServer(t *testing.T) {
-	t.Parallel()
 	cluster := own(t)
 	operator := operate(t, cluster, nil)
 	phases := life()

@@ -54,7 +54,6 @@ func settled(ctx context.Context, cluster *env.Cluster, want int) error {
 
 // The operator is killed at a random request while SharedVolumes are created or deleted, and another one has to finish.
 func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
-	t.Parallel()
 	cluster := own(t)
 	through := env.NewProxy(t, cluster)
 	random := env.Dice(t)
@@ -107,7 +106,6 @@ func ofSharedVolumes(r *http.Request) bool {
 
 // Hundreds are created, and every second one deleted at once, while the API server goes and comes back; then the rest. Make soak has a thousand.
 func TestHundredsOfSharedVolumesOutliveAnOutage(t *testing.T) {
-	t.Parallel()
 	count := 300
 	if env.IsSoak(t) {
 		count = 1000
@@ -171,7 +169,6 @@ func TestHundredsOfSharedVolumesOutliveAnOutage(t *testing.T) {
 
 // Nothing that a user deletes waits for an operator that is away. What is left is swept when it comes back.
 func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
-	t.Parallel()
 	cluster := bare(t)
 	const name = "sharedvolumes.aws-efs.managed.openshift.io"
 	_, err := cluster.Kubectl(t.Context(), "delete", "crd", name)
@@ -254,7 +251,6 @@ func collectorKnows(t *testing.T, cluster *env.Cluster) {
 
 // What the API server refuses is reported with what to do, and made as soon as it is allowed.
 func TestRefusedPairsAreReportedAndMadeLater(t *testing.T) {
-	t.Parallel()
 	cluster := own(t)
 	project := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "project"}}
 	env.Must(t, cluster.Client.Create(t.Context(), project))

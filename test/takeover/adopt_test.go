@@ -18,7 +18,6 @@ import (
 
 // What adopt --dry-run says is what the operator then does, no more and no less; and it says the same from a folder.
 func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[1])
 	mark, err := s.Audit.Now()

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,29 +104,18 @@ func (s *scene) communityGone(ctx context.Context) error {
 // marked are the objects with which the community's operator, or the end of its CRD, would take something of the driver
 // away. Volumes and PVCs keep the label, by which SharedVolumes find them, and the policies are those of the CRD.
 func (s *scene) marked(ctx context.Context) ([]string, error) {
-	kinds, err := s.Kinds()
+	objects, err := s.Objects(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []string
-	for _, kind := range kinds {
-		switch kind.Kind {
+	for _, object := range objects {
+		switch object.Kind {
 		case "PersistentVolume", "PersistentVolumeClaim", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 			continue
 		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		err := s.Client.List(ctx, list)
-		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			for _, mark := range marksOf(&list.Items[i]) {
-				found = append(found, fmt.Sprintf("%s %s/%s: %s", kind.Kind, list.Items[i].Namespace, list.Items[i].Name, mark))
-			}
+		for _, mark := range marksOf(object) {
+			found = append(found, fmt.Sprintf("%s %s/%s: %s", object.Kind, object.Namespace, object.Name, mark))
 		}
 	}
 	sort.Strings(found)

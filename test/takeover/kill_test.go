@@ -15,12 +15,10 @@ import (
 // The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
 // reached the API server by then, some have not. In the end everything is as if nobody had been killed.
 func TestAMigrationOutlivesKills(t *testing.T) {
-	t.Parallel()
 	outlive(t, env.Rounds(t), nil)
 }
 
 func TestAMigrationFromOpenShiftOutlivesKills(t *testing.T) {
-	t.Parallel()
 	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"))
 }
 
@@ -152,7 +150,6 @@ func operatorEnded(operator *env.Operator) bool {
 
 // An API server that is away is no reason to forget what nodes lack a plugin.
 func TestAMigrationGoesOnAfterAnOutage(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])
 	operator := s.operate(t)

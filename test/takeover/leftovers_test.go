@@ -93,7 +93,6 @@ func leftovers() []leftover {
 
 // Whatever is damaged, a cluster comes out as any other.
 func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
-	t.Parallel()
 	s := open(t, few, "openshift-operators")
 	s.sampler = newSampler(1)
 	operator := s.operate(t)

@@ -1,11 +1,8 @@
 // Package takeover moves clusters from the operators of others to this one, while a sampler watches that no application
-// notices. Each test has a control plane to itself, so that tests can run side by side.
+// notices. Each test has a control plane to itself until it ends.
 package takeover
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -26,31 +23,25 @@ const (
 	accepted = "operator.openshift.io/accept-remount"
 )
 
-// TestMain lets two tests run side by side: each has a control plane, and they wait more than they work.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "2"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+// pool lends two clusters at a time: tests wait more than they work.
+var pool = &env.Pool{Size: 2, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(few)}}
 
-// open gives a test a control plane with what this operator needs to run in a namespace. At the end no request of the operator
-// may have been refused.
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
+
+// open gives a test a cluster with what this operator needs to run in a namespace. At the end no request of the operator may have been refused.
 func open(t *testing.T, nodes int, namespace string, flags ...string) *scene {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), append(flags, "--nodes", strconv.Itoa(nodes))...)
+	s := &scene{Cluster: pool.Lend(t, flags...), namespace: namespace}
+	var err error
+	s.lent, err = s.Audit.Now()
 	env.Must(t, err)
-	s := &scene{Cluster: cluster, namespace: namespace}
 	t.Cleanup(func() {
-		if err := cluster.Audit.NoRefusals(0, env.OperatorUserIn(namespace)); err != nil && !s.restarted {
-			t.Error(err)
-		}
-		if err := cluster.Stop(context.Background()); err != nil {
+		if err := s.Audit.NoRefusals(s.lent, env.OperatorUserIn(namespace)); err != nil && !s.restarted {
 			t.Error(err)
 		}
 	})
-	env.Must(t, cluster.InstallManifestsIn(t.Context(), namespace))
+	env.Must(t, s.AddWorkers(t.Context(), nodes))
+	env.Must(t, s.InstallManifestsIn(t.Context(), namespace))
 	s.workers = s.nodesOf(t, client.HasLabels{"node-role.kubernetes.io/worker"})
 	return s
 }

@@ -20,7 +20,6 @@ import (
 // There the ClusterCSIDriver exists already, and our operator takes the place of the other one under its name. Its node pods have
 // another name: they can't be adopted, only followed.
 func TestOpenShiftsDriverIsMigrated(t *testing.T) {
-	t.Parallel()
 	s := before(t, many, env.OperatorNamespace, append(predecessors.OpenShift(env.OperatorNamespace), administratorsClass())...)
 	s.openShiftCR(t)
 	apps := []*corev1.Pod{

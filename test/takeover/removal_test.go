@@ -22,7 +22,6 @@ func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 		"the community's": nil, "OpenShift's": predecessors.OpenShift("openshift-operators"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := before(t, few, "openshift-operators", driver...)
 			app := s.application(t, "shop", "web", s.workers[0])
 			s.sampler = newSampler(-1, projects()...)
@@ -51,7 +50,6 @@ func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
 
 // Unmanaged means that nothing is touched, and so nothing is migrated. The status says what the predecessor runs.
 func TestNothingIsMigratedUnmanaged(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, "openshift-operators", predecessors.OpenShift("openshift-operators")...)
 	env.Eventually(t, "the old controller runs", func() error {
 		return errors.Join(s.replicas(t.Context(), s.controller(), 2), s.holdsOnly(t.Context(), s.nodesOf(t)...))

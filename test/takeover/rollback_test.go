@@ -23,7 +23,6 @@ import (
 // The steps of the guide for a migration that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
 // which puts its objects back. Nobody who uses a volume notices.
 func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	apps := []*corev1.Pod{s.application(t, "shop", "web", s.workers[0]), s.application(t, "lab", "model", s.workers[1])}
 	data, err := s.data(t.Context())
@@ -100,7 +99,6 @@ func (s *scene) deleteOurs(t *testing.T) {
 
 // A cluster may have no credentials for the driver, or nobody who mints them. Nodes need none for static volumes.
 func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
-	t.Parallel()
 	s := open(t, few, "openshift-operators", "--credentials-mode", "Manual")
 	s.install(t)
 	app := s.application(t, "shop", "web", s.workers[0])
@@ -123,7 +121,6 @@ func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
 
 // The commands of the guide, while OpenShift's operator does what its source does. No two nodes lack a plugin at a time.
 func TestAMigrationFromOpenShiftCanBeRolledBackNodeByNode(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, env.OperatorNamespace, predecessors.OpenShift(env.OperatorNamespace)...)
 	s.openShiftCR(t)
 	plan := s.dryRun(t, "--kubeconfig", s.Kubeconfig())

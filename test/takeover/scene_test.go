@@ -22,6 +22,8 @@ import (
 type scene struct {
 	*env.Cluster
 	namespace string
+	// lent is the place in the audit log at which this test begins.
+	lent env.Mark
 	// workers are the names of the nodes on which applications run.
 	workers []string
 	sampler *env.Sampler

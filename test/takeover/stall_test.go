@@ -11,7 +11,6 @@ import (
 
 // If new pods do not become ready, the old ones of other nodes stay: a bad image must not take the driver from the whole cluster.
 func TestAMigrationThatStallsStopsAndSaysWhere(t *testing.T) {
-	t.Parallel()
 	const nodes = 23
 	s := before(t, nodes, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])

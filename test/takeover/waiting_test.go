@@ -31,7 +31,6 @@ func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := before(t, few, "openshift-operators")
 			env.Must(t, s.Put(t.Context(), "olm", tc.operator...))
 			deployment := deploymentAmong(t, tc.operator)
@@ -85,7 +84,6 @@ func TestNothingIsMigratedWhileThePredecessorRuns(t *testing.T) {
 
 // A driver in another namespace can't be adopted, as no object can move. Two would take each other's sockets on every node.
 func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
-	t.Parallel()
 	const other = "storage-operators"
 	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))
@@ -129,7 +127,6 @@ func TestADriverThatRunsInAnotherNamespaceHoldsUpTheInstallation(t *testing.T) {
 
 // A DaemonSet that wants no node is no driver that runs.
 func TestADaemonSetWithoutPodsInAnotherNamespaceHoldsUpNothing(t *testing.T) {
-	t.Parallel()
 	const other = "storage-operators"
 	s := open(t, few, env.OperatorNamespace)
 	env.Must(t, s.Namespace(t.Context(), other))

@@ -11,7 +11,6 @@ import (
 // The stream of a real API server shows the sampler the same as the events that it is tested with. No operator is needed to do
 // what is forbidden.
 func TestTheSamplerSeesWhatHappensInACluster(t *testing.T) {
-	t.Parallel()
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])
 	old, err := s.oldPods(t.Context())

@@ -1,0 +1,155 @@
+// Command testrun is the program of make test. It runs the lanes, runs each test that has failed once more when nothing else runs, and says what
+// every package and every component has cost.
+//
+//	testrun [-root DIR] LANES...
+//
+// Each lane is a target of the Makefile that writes the events of "go test -json" into bin/tests/LANE.json. Its exit code is 0 if every test has
+// passed, at the first or at the second try, and at most two needed the second.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	root := flag.String("root", ".", "the folder of the Makefile")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	r := run{root: *root, out: os.Stdout}
+	if err := r.all(ctx, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run is one run of the tests.
+type run struct {
+	root  string
+	out   io.Writer
+	meter *meter
+}
+
+// results is where the lanes write, in the root.
+const results = "bin/tests"
+
+// all runs these lanes side by side, and reports. The error says why the run has failed.
+func (r run) all(ctx context.Context, lanes []string) error {
+	folder := filepath.Join(r.root, results)
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o750)); err != nil {
+		return fmt.Errorf("make %s empty: %w", folder, err)
+	}
+	begin := time.Now()
+	r.meter = newMeter()
+	if err := r.make(ctx, "--jobs", "2", "test/compile"); err != nil {
+		return err
+	}
+	compiled := time.Since(begin)
+	targets := make([]string, 0, len(lanes))
+	for _, lane := range lanes {
+		targets = append(targets, "test/"+lane)
+	}
+	lanesErr := r.make(ctx, append([]string{"--keep-going", "--jobs", sideBySide}, targets...)...)
+	used := r.meter.sum()
+	found, err := read(folder, lanes)
+	if err != nil {
+		return errors.Join(lanesErr, err)
+	}
+	found.report(r.out, used)
+	_, _ = fmt.Fprintf(r.out, "in %s, of which %s to build and to compile\n", time.Since(begin).Round(time.Second), compiled.Round(time.Second))
+	if ctx.Err() != nil || lanesErr == nil {
+		return lanesErr
+	}
+	return r.judge(ctx, found)
+}
+
+// judge runs what has failed once more, test by test.
+func (r run) judge(ctx context.Context, found outcome) error {
+	again, final := found.failures()
+	if len(again)+len(final) == 0 {
+		return errors.New("a lane has failed, and no test of it: its output says why")
+	}
+	var flaky []failure
+	if len(final) == 0 && len(again) <= mostAgain {
+		for _, one := range again {
+			if r.passes(ctx, one) {
+				flaky = append(flaky, one)
+			} else {
+				final = append(final, one)
+			}
+		}
+	} else {
+		final = append(final, again...)
+	}
+	if err := r.record(flaky); err != nil {
+		return err
+	}
+	switch {
+	case len(final) > 0:
+		return fmt.Errorf("%d failed:\n%s", len(final), names(final))
+	case len(flaky) > mostFlaky:
+		return fmt.Errorf("%d tests failed and passed when they ran alone, at most %d may", len(flaky), mostFlaky)
+	}
+	return nil
+}
+
+const (
+	// sideBySide is how many lanes run at a time: with more, what needs both processors waits for each of them.
+	sideBySide = "3"
+	// mostFlaky is how many tests may need a second try in a run that passes.
+	mostFlaky = 2
+	// mostAgain is how many failures are looked at a second time. More of them have one cause.
+	mostAgain = 6
+)
+
+// record prints a flaky test, and what it said the first time, and keeps the lines for whoever prints them last.
+func (r run) record(flaky []failure) error {
+	text := ""
+	for _, one := range flaky {
+		_, _ = fmt.Fprintf(r.out, "\n%s %s has said:\n%s", one.Package, one.Test, one.output)
+		text += fmt.Sprintf("FLAKY %s %s\n", one.Package, cmp.Or(one.Test, "(the package)"))
+	}
+	_, _ = fmt.Fprint(r.out, text)
+	if err := os.WriteFile(filepath.Join(r.root, results, "flaky.txt"), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("keep the flaky tests: %w", err)
+	}
+	return nil
+}
+
+// passes runs one test once more, alone, as its lane does.
+func (r run) passes(ctx context.Context, one failure) bool {
+	_, _ = fmt.Fprintf(r.out, "\nOnce more, alone: %s %s\n", one.Package, one.Test)
+	pattern := ""
+	if one.Test != "" {
+		pattern = "^" + one.Test + "$$"
+	}
+	return r.make(ctx, "test/"+one.lane, "PKG="+one.Package, "RUN="+pattern, "JSON=again") == nil
+}
+
+// make runs make, which ends with its children when this program is told to end.
+func (r run) make(ctx context.Context, args ...string) error {
+	//nolint:gosec // The arguments are this program's own.
+	command := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory", "-C", r.root}, args...)...)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	err := command.Start()
+	if err == nil {
+		r.meter.own(command.Process.Pid)
+		err = command.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("make: %w", err)
+	}
+	return nil
+}

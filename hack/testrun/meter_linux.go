@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// interval is how often the processes are looked at. What a process does after the last look is in no row but "not seen".
+const interval = 500 * time.Millisecond
+
+// ticks are the units of processor time in /proc, a second has as many: man 5 proc.
+const ticks = 100
+
+// process is one that this program has started, itself or through others.
+type process struct {
+	parent int
+	// start is when it was started, in ticks since the machine was: numbers of processes come again.
+	start     string
+	component string
+	// pkg is the folder of the test whose process it is, or whose child.
+	pkg string
+	// up is true for "devcluster up", and cluster is the folder of the cluster of an "up" and of all components.
+	up      bool
+	cluster string
+	cpu     float64
+	zombie  bool
+}
+
+// meter looks at all processes below this one.
+type meter struct {
+	mutex sync.Mutex
+	live  map[int]*process
+	ended []*process
+	usage usage
+	// waited are the children for which somebody waits.
+	waited map[int]bool
+}
+
+// newMeter starts to look. Whoever loses its parent becomes a child of this process, so that it stays below it.
+func newMeter() *meter {
+	const setChildSubreaper = 36 // man 2 prctl
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	m := &meter{live: map[int]*process{}, usage: newUsage(), waited: map[int]bool{}}
+	go func() {
+		for range time.Tick(interval) {
+			m.look()
+		}
+	}()
+	return m
+}
+
+// own says that somebody waits for a child. All others were left to this process by their parents, and it is this one that has to let them go.
+func (m *meter) own(pid int) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.waited[pid] = true
+}
+
+// sum adds up what was used until now by processes that have ended.
+func (m *meter) sum() usage {
+	m.look()
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	seen := 0.0
+	for _, one := range slices.Concat(m.ended, slices.Collect(maps.Values(m.live))) {
+		m.usage.components[one.component] += one.cpu
+		seen += one.cpu
+		if one.pkg != "" {
+			m.usage.packages[one.pkg] += one.cpu
+		}
+	}
+	var all syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all) == nil {
+		m.usage.total = time.Duration(all.Utime.Nano() + all.Stime.Nano()).Seconds()
+		m.usage.components["not seen, as too short"] = max(0, m.usage.total-seen)
+	}
+	return m.usage
+}
+
+// look reads the processor time of every process.
+func (m *meter) look() {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	now := map[int]*process{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		fields := stat(pid)
+		if fields == nil {
+			continue
+		}
+		one := m.live[pid]
+		if one == nil || one.start != fields[19] {
+			one = &process{start: fields[19]}
+		}
+		one.parent, _ = strconv.Atoi(fields[1])
+		one.zombie = fields[0] == "Z"
+		user, _ := strconv.ParseFloat(fields[11], 64)
+		system, _ := strconv.ParseFloat(fields[12], 64)
+		one.cpu = (user + system) / ticks
+		now[pid] = one
+	}
+	m.follow(now)
+}
+
+// follow names new processes and keeps those that have ended.
+func (m *meter) follow(now map[int]*process) {
+	self := os.Getpid()
+	for pid, one := range now {
+		if m.live[pid] != one && !below(now, pid, self) {
+			delete(now, pid)
+			continue
+		}
+		// A process is its parent's copy before it becomes what it is.
+		if m.live[pid] != one || one.component == "" || one.component == shells {
+			one.name(pid)
+		}
+		if one.zombie && one.parent == self && !m.waited[pid] {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+	for _, one := range now {
+		for up := now[one.parent]; up != nil; up = now[up.parent] {
+			one.pkg, one.cluster = cmp.Or(one.pkg, up.pkg), cmp.Or(one.cluster, up.cluster)
+		}
+	}
+	for pid, one := range m.live {
+		if now[pid] != one {
+			m.end(one, now)
+		}
+	}
+	m.live = now
+}
+
+// end keeps a process that has ended. When a "devcluster up" ends, what its cluster has used until then is what the start has cost.
+func (m *meter) end(one *process, now map[int]*process) {
+	m.ended = append(m.ended, one)
+	if !one.up {
+		return
+	}
+	m.usage.starts++
+	for _, other := range now {
+		if other.cluster == one.cluster {
+			m.usage.startTime += other.cpu
+		}
+	}
+}
+
+func below(now map[int]*process, pid, root int) bool {
+	for one := now[pid]; one != nil && one.parent != 0; one = now[one.parent] {
+		if one.parent == root {
+			return true
+		}
+	}
+	return false
+}
+
+// stat are the fields of /proc/PID/stat after the name, which may have spaces: the first is the state.
+func stat(pid int) []string {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 {
+		return nil
+	}
+	return fields
+}
+
+// name says what a process is, by how it was called.
+func (one *process) name(pid int) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(text) == 0 {
+		return
+	}
+	args := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	one.component = componentOf(args)
+	if one.component == tests {
+		if folder, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd")); err == nil {
+			one.pkg = inRoot(folder)
+		}
+	}
+	if filepath.Base(args[0]) == "devcluster" && len(args) > 1 {
+		one.up = args[1] == "up"
+		for i, arg := range args {
+			if arg == "--dir" && i+1 < len(args) && one.up {
+				one.cluster = args[i+1]
+			}
+		}
+		if args[1] == "supervisor" {
+			one.cluster = args[len(args)-1]
+		}
+	}
+}
+
+// inRoot is a folder relative to the root, which is this process' working directory.
+func inRoot(folder string) string {
+	root, err := os.Getwd()
+	if err != nil {
+		return folder
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(folder, root), "/")
+}

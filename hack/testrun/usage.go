@@ -1,0 +1,62 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// usage is the processor time that was used, in seconds.
+type usage struct {
+	// packages are folders below the root.
+	packages   map[string]float64
+	components map[string]float64
+	// total is the kernel's own sum, and exact.
+	total float64
+	// starts is how many control planes were started, and startTime what that took until they were ready.
+	starts    int
+	startTime float64
+}
+
+func newUsage() usage { return usage{packages: map[string]float64{}, components: map[string]float64{}} }
+
+const (
+	// tests is the component of the programs that go test has linked.
+	tests = "tests themselves"
+	// shells is that of what starts all others.
+	shells = "go, make and shells"
+)
+
+// componentOf is what a process is counted as.
+func componentOf(args []string) string {
+	program := filepath.Base(args[0])
+	switch {
+	case strings.HasSuffix(program, ".test"):
+		return tests
+	case program == "devcluster" && len(args) > 1:
+		return componentOfDevcluster(args[1])
+	case program == "link":
+		return "linking"
+	case slices.Contains([]string{"compile", "asm", "cgo", "gcc", "cc1", "as", "collect2", "ld"}, program):
+		return "compiling"
+	case slices.Contains([]string{"go", "make", "bash", "sh", "gotestsum", "git", "testrun"}, program):
+		return shells
+	case strings.HasSuffix(program, "-operator") || program == "oc-storage" || program == "standin":
+		return "operators and stand-ins for them"
+	case strings.HasPrefix(program, "python") || program == "moto_server":
+		return "moto"
+	default:
+		return "other programs"
+	}
+}
+
+func componentOfDevcluster(name string) string {
+	switch name {
+	case "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok":
+		return name
+	case "stand-ins", "standins", "programs":
+		return "devcluster's stand-ins and programs"
+	default:
+		return "devcluster's commands and kubectl"
+	}
+}
