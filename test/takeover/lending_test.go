@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/stored"
 	"github.com/csi-operators/csi-operators/test/env/sweep"
 )
 
@@ -59,6 +62,48 @@ func TestASweptClusterIsAsItWas(t *testing.T) {
 			t.Errorf("event %s is left", event.Name)
 		}
 	}
+}
+
+// What is read from etcd is what the API server lists, kind by kind, labels and owners included.
+func TestObjectsOfEtcdAreThoseOfTheAPIServer(t *testing.T) {
+	s := before(t, few, "openshift-operators")
+	s.application(t, "shop", "web", s.workers[0])
+	kinds, err := s.Kinds()
+	env.Must(t, err)
+	type facts struct {
+		UID, ResourceVersion string
+		Labels               map[string]string
+		Owners, Managers     int
+		Terminating          bool
+	}
+	of := func(object *metav1.PartialObjectMetadata) facts {
+		return facts{
+			UID: string(object.UID), ResourceVersion: object.ResourceVersion, Labels: object.Labels, Owners: len(object.OwnerReferences),
+			Managers: len(object.ManagedFields), Terminating: object.DeletionTimestamp != nil,
+		}
+	}
+	env.Eventually(t, "the same objects in both", func() error {
+		listed, kept := map[string]facts{}, map[string]facts{}
+		for _, kind := range kinds {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(kind)
+			if err := s.Client.List(t.Context(), list); err != nil {
+				return err
+			}
+			for i := range list.Items {
+				list.Items[i].SetGroupVersionKind(kind)
+				listed[stored.NameOf(&list.Items[i])] = of(&list.Items[i])
+			}
+		}
+		objects, err := s.Objects(t.Context())
+		for _, object := range objects {
+			kept[stored.NameOf(object)] = of(object)
+		}
+		if diff := cmp.Diff(listed, kept, cmpopts.EquateEmpty()); err == nil && diff != "" {
+			err = errors.New("(-listed +in etcd):\n" + diff)
+		}
+		return err
+	})
 }
 
 // damage changes or deletes each object that was there, by dice, and returns the kinds that it has changed.
