@@ -66,11 +66,19 @@ endif
 .PHONY: test/some
 test/some: SOME = $(if $(filter-out ./devcluster/%,$(PKG)),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' $(filter-out ./devcluster/%,$(PKG))))
 test/some:
-	@set -e; run() { if [ -n "$$2" ]; then $(MAKE) --no-print-directory $$3 "test/$$1" PKG="$$2"; fi; }; \
-		run programs '$(filter $(PROGRAM_TESTS),$(SOME))' 'test/needs'; \
-		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS),$(SOME))' ''; \
-		run pure '$(filter $(PURE_TESTS),$(filter-out $(PROGRAM_TESTS),$(SOME)))' ''; \
-		run kubernetes '$(patsubst ./devcluster/%,./%,$(filter ./devcluster/%,$(PKG)))' devcluster
+	@set -e; run() { if [ -n "$$2" ]; then $(MAKE) --no-print-directory "test/$$1" PKG="$$2"; fi; }; \
+		need() { if [ -n "$$1" ]; then shift; $(MAKE) --no-print-directory "$$@"; fi; }; \
+		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
+		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
+		need '$(filter ./test/real,$(SOME))' real; \
+		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
+		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
+		need '$(filter ./test/images,$(SOME))' shipped; \
+		need '$(filter ./devcluster/%,$(PKG))' devcluster; \
+		run programs '$(filter $(PROGRAM_TESTS),$(SOME))'; \
+		run units '$(filter-out $(PROGRAM_TESTS) $(PURE_TESTS),$(SOME))'; \
+		run pure '$(filter $(PURE_TESTS),$(filter-out $(PROGRAM_TESTS),$(SOME)))'; \
+		run kubernetes '$(patsubst ./devcluster/%,./%,$(filter ./devcluster/%,$(PKG)))'
 
 # All is compiled before the first test starts, so that no test competes with a compiler. A linker uses one processor: two of them link side by side.
 test/compile: test/needs

@@ -42,7 +42,7 @@ digest() {
 }
 
 # fingerprint prints a hash of all that the program is made of. Files that git ignores count if the program may embed
-# them; tests do not count.
+# them; tests and documents do not count.
 fingerprint() {
   {
     go version
@@ -52,7 +52,7 @@ fingerprint() {
       git ls-files -oi --exclude-standard -- "$module/*.yaml"
     } | LC_ALL=C sort -u | while IFS= read -r file; do
       case $file in
-      *_test.go) continue ;;
+      *_test.go | *.md | docs/* | .ci/*) continue ;;
       esac
       # A file that was deleted but not yet committed is still listed.
       if [ -f "$file" ]; then printf '%s\n' "$file"; fi
