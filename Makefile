@@ -66,12 +66,14 @@ endif
 .PHONY: test/some
 test/some: SOME = $(if $(filter-out ./devcluster/%,$(PKG)),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' $(filter-out ./devcluster/%,$(PKG))))
 test/some:
+	$(if $(SOME)$(filter ./devcluster/%,$(PKG)),,$(error PKG=$(PKG) names no package: write ./internal/apply or ./internal/...))
 	@set -e; run() { if [ -n "$$2" ]; then $(MAKE) --no-print-directory "test/$$1" PKG="$$2"; fi; }; \
 		need() { if [ -n "$$1" ]; then shift; $(MAKE) --no-print-directory "$$@"; fi; }; \
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
 		need '$(filter ./test/adversaries,$(SOME))' bin/race/aws-efs-csi-driver-operator; \
 		need '$(filter ./test/real,$(SOME))' real; \
 		need '$(filter $(addprefix ./test/,aws bench cloud images plugin env/fakeaws),$(SOME))' bin/venv/moto; \
+		need '$(filter ./test/aws,$(SOME))' programs; \
 		need '$(filter ./test/alerts,$(SOME))' bin/promtool; \
 		need '$(filter ./test/images,$(SOME))' shipped; \
 		need '$(filter ./devcluster/%,$(PKG))' devcluster; \
@@ -102,8 +104,8 @@ test/pure:
 test/devcluster:
 	@cd devcluster && $(PINNED) $(lane) -race -p 1 $(or $(PKG),$(addprefix ./internal/,cluster openshift pki program standin supervise))
 
-# What links Kubernetes itself is tested without the race detector, which would compile all of it once more. It comes after the other part.
-test/kubernetes: $(if $(PKG),,test/devcluster)
+# What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
+test/kubernetes:
 	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
 
 .PHONY: soak

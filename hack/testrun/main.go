@@ -18,6 +18,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,33 +54,50 @@ func (r run) all(ctx context.Context, lanes []string) error {
 	}
 	begin := time.Now()
 	r.meter = newMeter()
+	defer r.meter.stop()
 	if err := r.make(ctx, "--jobs", "2", "test/compile"); err != nil {
 		return err
 	}
 	compiled := time.Since(begin)
-	targets := make([]string, 0, len(lanes))
-	for _, lane := range lanes {
-		targets = append(targets, "test/"+lane)
-	}
-	lanesErr := r.make(ctx, append([]string{"--keep-going", "--jobs", sideBySide}, targets...)...)
+	broken := r.lanes(ctx, lanes)
 	used := r.meter.sum()
 	found, err := read(folder, lanes)
 	if err != nil {
-		return errors.Join(lanesErr, err)
+		return err
 	}
 	found.report(r.out, used)
 	_, _ = fmt.Fprintf(r.out, "in %s, of which %s to build and to compile\n", time.Since(begin).Round(time.Second), compiled.Round(time.Second))
-	if ctx.Err() != nil || lanesErr == nil {
-		return lanesErr
+	if ctx.Err() != nil {
+		return fmt.Errorf("the tests were interrupted: %w", ctx.Err())
 	}
-	return r.judge(ctx, found)
+	return r.judge(ctx, found, broken)
+}
+
+// lanes runs lanes, some of them side by side, and returns those that have failed.
+func (r run) lanes(ctx context.Context, lanes []string) []string {
+	failed := make([]string, len(lanes))
+	slots := make(chan struct{}, sideBySide)
+	var group sync.WaitGroup
+	for i, lane := range lanes {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if r.make(ctx, "test/"+lane) != nil {
+				failed[i] = lane
+			}
+		})
+	}
+	group.Wait()
+	return slices.DeleteFunc(failed, func(lane string) bool { return lane == "" })
 }
 
 // judge runs what has failed once more, test by test.
-func (r run) judge(ctx context.Context, found outcome) error {
+func (r run) judge(ctx context.Context, found outcome, broken []string) error {
 	again, final := found.failures()
-	if len(again)+len(final) == 0 {
-		return errors.New("a lane has failed, and no test of it: its output says why")
+	for _, lane := range broken {
+		if !slices.ContainsFunc(slices.Concat(again, final), func(one failure) bool { return one.lane == lane }) {
+			return fmt.Errorf("lane %s has failed, and no test of it: its output says why", lane)
+		}
 	}
 	var flaky []failure
 	if len(final) == 0 && len(again) <= mostAgain {
@@ -106,7 +125,7 @@ func (r run) judge(ctx context.Context, found outcome) error {
 
 const (
 	// sideBySide is how many lanes run at a time: with more, what needs both processors waits for each of them.
-	sideBySide = "3"
+	sideBySide = 3
 	// mostFlaky is how many tests may need a second try in a run that passes.
 	mostFlaky = 2
 	// mostAgain is how many failures are looked at a second time. More of them have one cause.
@@ -143,9 +162,8 @@ func (r run) make(ctx context.Context, args ...string) error {
 	command := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory", "-C", r.root}, args...)...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	err := command.Start()
+	err := r.meter.start(command)
 	if err == nil {
-		r.meter.own(command.Process.Pid)
 		err = command.Wait()
 	}
 	if err != nil {

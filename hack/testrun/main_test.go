@@ -72,6 +72,18 @@ func TestARunPassesFailsAndTriesAgain(t *testing.T) {
 {"Action":"fail","Package":"example.com/bad","Elapsed":2}
 `, healed: []string{"bad"}, says: "1 failed:\n  example.com/bad",
 		},
+		"a package that ends before its tests": {
+			units: `{"Action":"run","Package":"example.com/bad","Test":"TestC"}` + "\n" + failed, healed: []string{"bad"}, says: "1 failed",
+		},
+		"a package that says that it has failed": {
+			units:  `{"Action":"output","Package":"example.com/bad","Output":"PACKAGE FAILED: a refused request\n"}` + "\n" + failed,
+			healed: []string{"bad"}, says: "1 failed",
+		},
+		"a race outside of a test": {
+			units:  `{"Action":"output","Package":"example.com/bad","Output":"testing: race detected outside of test execution\n"}` + "\n" + failed,
+			healed: []string{"bad"}, says: "1 failed",
+		},
+		"results that can't be read": {units: passing + "{\n", says: "results of lane units"},
 		"a package that does not compile": {
 			units:  `{"Action":"fail","Package":"example.com/bad","Elapsed":0,"FailedBuild":"example.com/bad"}` + "\n",
 			healed: []string{"bad"}, says: "1 failed:\n  example.com/bad",
@@ -85,7 +97,7 @@ func TestARunPassesFailsAndTriesAgain(t *testing.T) {
 			asked: "example.com/one ^TestB$ again\nexample.com/three ^TestB$ again\nexample.com/two ^TestB$ again\n",
 			flaky: "FLAKY example.com/one TestB\nFLAKY example.com/three TestB\nFLAKY example.com/two TestB\n",
 		},
-		"a lane that fails without a test": {units: passing, says: "no test of it"},
+		"a lane that fails without a test": {units: passing, says: "lane units has failed, and no test of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"units": test.units}

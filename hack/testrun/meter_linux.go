@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,30 +39,46 @@ type process struct {
 type meter struct {
 	mutex sync.Mutex
 	live  map[int]*process
-	ended []*process
+	past  []*process
 	usage usage
 	// waited are the children for which somebody waits.
 	waited map[int]bool
+	ticker *time.Ticker
+	ended  chan struct{}
 }
 
 // newMeter starts to look. Whoever loses its parent becomes a child of this process, so that it stays below it.
 func newMeter() *meter {
 	const setChildSubreaper = 36 // man 2 prctl
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
-	m := &meter{live: map[int]*process{}, usage: newUsage(), waited: map[int]bool{}}
+	m := &meter{live: map[int]*process{}, usage: newUsage(), waited: map[int]bool{}, ticker: time.NewTicker(interval), ended: make(chan struct{})}
 	go func() {
-		for range time.Tick(interval) {
-			m.look()
+		for {
+			select {
+			case <-m.ended:
+				return
+			case <-m.ticker.C:
+				m.look()
+			}
 		}
 	}()
 	return m
 }
 
-// own says that somebody waits for a child. All others were left to this process by their parents, and it is this one that has to let them go.
-func (m *meter) own(pid int) {
+func (m *meter) stop() {
+	m.ticker.Stop()
+	close(m.ended)
+}
+
+// start starts a child for which the caller waits. All others were left to this process by their parents, and the meter lets them go.
+func (m *meter) start(command *exec.Cmd) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	m.waited[pid] = true
+	err := command.Start()
+	if err == nil {
+		m.waited[command.Process.Pid] = true
+	}
+	return err //nolint:wrapcheck // The caller says what was started.
 }
 
 // sum adds up what was used until now by processes that have ended.
@@ -70,7 +87,7 @@ func (m *meter) sum() usage {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	seen := 0.0
-	for _, one := range slices.Concat(m.ended, slices.Collect(maps.Values(m.live))) {
+	for _, one := range slices.Concat(m.past, slices.Collect(maps.Values(m.live))) {
 		m.usage.components[one.component] += one.cpu
 		seen += one.cpu
 		if one.pkg != "" {
@@ -148,7 +165,7 @@ func (m *meter) follow(now map[int]*process) {
 
 // end keeps a process that has ended. When a "devcluster up" ends, what its cluster has used until then is what the start has cost.
 func (m *meter) end(one *process, now map[int]*process) {
-	m.ended = append(m.ended, one)
+	m.past = append(m.past, one)
 	if !one.up {
 		return
 	}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,10 +28,12 @@ type outcome struct {
 	// lanes is the lane of each package.
 	lanes map[string]string
 	// elapsed is in seconds, for packages and for tests without subtests.
-	elapsed        map[key]float64
-	failed         map[key]bool
-	unbuilt        map[string]bool
-	output         map[key]*bytes.Buffer
+	elapsed map[key]float64
+	failed  map[key]bool
+	unbuilt map[string]bool
+	output  map[key]*bytes.Buffer
+	// running are tests and subtests that have begun and not ended.
+	running        map[key]bool
 	passed, failes int
 }
 
@@ -49,23 +48,17 @@ type failure struct {
 func read(folder string, lanes []string) (outcome, error) {
 	o := outcome{
 		lanes: map[string]string{}, elapsed: map[key]float64{}, failed: map[key]bool{}, unbuilt: map[string]bool{}, output: map[key]*bytes.Buffer{},
+		running: map[key]bool{},
 	}
 	for _, lane := range lanes {
 		text, err := os.ReadFile(filepath.Clean(filepath.Join(folder, lane+".json")))
-		if errors.Is(err, fs.ErrNotExist) {
-			// No test was asked for in this lane, or its make has failed, which counts.
-			continue
-		}
 		if err != nil {
 			return o, fmt.Errorf("results of lane %s: %w", lane, err)
 		}
-		lines := bufio.NewReader(bytes.NewReader(text))
-		for {
-			line, err := lines.ReadBytes('\n')
+		for line := range bytes.Lines(text) {
 			var e event
-			// The last line of a lane that was killed may lack its end.
-			if err != nil || json.Unmarshal(line, &e) != nil {
-				break
+			if err := json.Unmarshal(line, &e); err != nil {
+				return o, fmt.Errorf("results of lane %s: %q: %w", lane, line, err)
 			}
 			o.add(lane, e)
 		}
@@ -81,12 +74,18 @@ func (o *outcome) add(lane string, e event) {
 	root, sub, _ := strings.Cut(e.Test, "/")
 	k := key{e.Package, root}
 	switch e.Action {
+	case "run":
+		o.running[key{e.Package, e.Test}] = true
 	case "output":
 		if o.output[k] == nil {
 			o.output[k] = &bytes.Buffer{}
 		}
 		_, _ = o.output[k].WriteString(e.Output)
-	case "pass", "fail":
+	case "pass", "fail", "skip":
+		delete(o.running, key{e.Package, e.Test})
+		if e.Action == "skip" {
+			return
+		}
 		if e.Test != "" {
 			o.count(e.Action)
 		}
@@ -115,7 +114,7 @@ func (o *outcome) failures() (again, final []failure) {
 			continue
 		}
 		one := failure{key: k, lane: o.lanes[k.Package], output: o.said(k)}
-		if o.unbuilt[k.Package] || isFinal(one.output) || o.hasEnded(k.Package) {
+		if o.unbuilt[k.Package] || o.isFinal(k.Package) {
 			final = append(final, one)
 		} else {
 			again = append(again, one)
@@ -136,16 +135,6 @@ func (o *outcome) hasFailedTest(pkg string) bool {
 	return false
 }
 
-// hasEnded is true for a package in which something has ended the program, whichever test was running then.
-func (o *outcome) hasEnded(pkg string) bool {
-	for k, text := range o.output {
-		if k.Package == pkg && regexp.MustCompile(`(?m)^(panic|fatal error): `).Match(text.Bytes()) {
-			return true
-		}
-	}
-	return false
-}
-
 func (o *outcome) said(k key) string {
 	if text := o.output[k]; text != nil {
 		return text.String()
@@ -153,10 +142,22 @@ func (o *outcome) said(k key) string {
 	return ""
 }
 
-// isFinal tells whether a test has seen what must never happen. A test says BROKEN PROMISE of data by env.Broken.
-func isFinal(output string) bool {
-	final := regexp.MustCompile(`DATA RACE|race detected during execution|Observed a panic|BROKEN PROMISE|(?m)^\s*(panic|fatal error): `)
-	return final.MatchString(output)
+// isFinal tells whether something has happened in a package that must never happen, whichever test it is attributed to: a race, a panic, a promise
+// about data that is broken (env.Broken), a failure of the package itself (env.Pool), or an end before all tests had ended.
+func (o *outcome) isFinal(pkg string) bool {
+	never := regexp.MustCompile(
+		`DATA RACE|race detected (during|outside)|Observed a panic|BROKEN PROMISE|PACKAGE FAILED|(?m)^\s*(panic|fatal error): `)
+	for k, text := range o.output {
+		if k.Package == pkg && never.Match(text.Bytes()) {
+			return true
+		}
+	}
+	for k := range o.running {
+		if k.Package == pkg {
+			return true
+		}
+	}
+	return false
 }
 
 func names(all []failure) string {

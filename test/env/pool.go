@@ -18,7 +18,7 @@ import (
 // Pool has the clusters of a package's tests. Each test has one of them to itself until it ends, and leaves it as the next one expects it, or the
 // pool sweeps it. Tests that only wait so run side by side.
 type Pool struct {
-	// Size is how many clusters there are at most. One is started when a test finds none.
+	// Size is how many clusters tests have at a time. One is started when a test finds none.
 	Size int
 	// Flags are those of "devcluster up".
 	Flags []string
@@ -53,7 +53,8 @@ func (p *Pool) Run(m *testing.M, further ...*Pool) int {
 		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		// hack/testrun knows these words: it is no test that has failed, so that none is tried again.
+		fmt.Fprintln(os.Stderr, "PACKAGE FAILED:", err)
 		return 1
 	}
 	return code
@@ -66,6 +67,7 @@ func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	key := strings.Join(flags, " ")
 	cluster := p.take(key)
 	if cluster == nil {
+		Must(t, p.makeRoom())
 		var err error
 		cluster, err = Start(t.Context(), slices.Concat(p.Flags, flags)...)
 		Must(t, err)
@@ -92,6 +94,19 @@ func (p *Pool) take(key string) *Cluster {
 		}
 	}
 	return nil
+}
+
+// makeRoom stops a cluster of other flags that nobody has: one that idles has its price, too.
+func (p *Pool) makeRoom() error {
+	p.mutex.Lock()
+	if len(p.free) == 0 || len(p.started) < p.Size {
+		p.mutex.Unlock()
+		return nil
+	}
+	oldest := p.free[0]
+	p.free = p.free[1:]
+	p.mutex.Unlock()
+	return p.drop(oldest)
 }
 
 // remember records what a new cluster is.
@@ -124,8 +139,11 @@ func (p *Pool) giveBack(t *testing.T, cluster *Cluster) {
 		return
 	}
 	if p.Sweeps {
-		if err := cluster.Sweep(context.Background(), p.states[cluster]); err != nil {
-			t.Logf("the cluster is not lent again: %v", err)
+		p.mutex.Lock()
+		state := p.states[cluster]
+		p.mutex.Unlock()
+		if err := cluster.Sweep(context.Background(), state); err != nil {
+			fmt.Fprintf(os.Stderr, "after %s, the cluster is not lent again: %v\n", t.Name(), err)
 			if err := p.drop(cluster); err != nil {
 				t.Error(err)
 			}
@@ -140,10 +158,15 @@ func (p *Pool) giveBack(t *testing.T, cluster *Cluster) {
 // Sweep takes the cluster back to a state, and returns an error if it does not come to be as it was.
 func (c *Cluster) Sweep(ctx context.Context, state sweep.State) error {
 	c.left = nil
-	if err := c.Swept().Begin(ctx); err != nil {
+	swept := func() error { return c.Swept().Sweep(ctx, state) }
+	if err := Await(ctx, "the cluster as it was lent", swept); err != nil {
 		return err
 	}
-	return Await(ctx, "the cluster as it was lent", func() error { return c.Swept().Sweep(ctx, state) })
+	// Controllers have reported meanwhile, and may have been at work still.
+	if err := c.Swept().Forget(ctx); err != nil {
+		return err
+	}
+	return Await(ctx, "the cluster as it was lent, still", swept)
 }
 
 func (p *Pool) drop(cluster *Cluster) error {

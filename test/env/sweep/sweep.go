@@ -70,9 +70,9 @@ func (s State) Settled(later State) error {
 	return nil
 }
 
-// Begin deletes all events and the leases of programs that have ended: a test looks for events by the names of objects, and a program that was
+// Forget deletes all events and the leases of programs that have ended: a test looks for events by the names of objects, and a program that was
 // killed holds its lease for minutes.
-func (c Cluster) Begin(ctx context.Context) error {
+func (c Cluster) Forget(ctx context.Context) error {
 	namespaces := &corev1.NamespaceList{}
 	if err := c.Client.List(ctx, namespaces); err != nil {
 		return fmt.Errorf("list namespaces: %w", err)
