@@ -48,8 +48,8 @@ PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver
 	internal/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
 	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
-# There is memory enough to collect garbage less often, and the linters have vetted it.
-lane = GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+# There is memory enough to collect garbage less often, and the linters have vetted it. Tests that call make are not to know of this one.
+lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off $(if $(RUN),-run '$(RUN)')
 LANES := programs units pure devcluster kubernetes
 
