@@ -1,10 +1,11 @@
 // Package faults disturbs the operator and looks at what becomes of it: it is killed, the API server goes away, another
-// operator runs beside it, requests fail. Each test has a control plane to itself until it ends.
+// operator runs beside it, requests fail. Each test has a control plane to itself, so that tests can run side by side.
 package faults
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -17,15 +18,27 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// pool lends as many clusters as there are tests that mostly wait for a lease.
-var pool = &env.Pool{Size: 5, Sweeps: true, Flags: []string{"--nodes", "6"}}
+// TestMain lets all tests run side by side, however few processors there are: most of the time they wait for a lease.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "5"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
-func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
-
-// bare lends a cluster with what the operator needs.
+// bare gives a test a control plane of its own. Swept ones are not for these tests: Kubernetes' binder, whose cache is behind, takes a new PVC in
+// the namespace default for the one of that name that was just deleted.
 func bare(t *testing.T) *env.Cluster {
 	t.Helper()
-	cluster := pool.Lend(t)
+	t.Parallel()
+	cluster, err := env.Start(t.Context(), "--nodes", "6")
+	env.Must(t, err)
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	return cluster
 }
@@ -108,7 +121,7 @@ func operate(t *testing.T, cluster *env.Cluster, through *env.Proxy, args ...str
 	return operator
 }
 
-// installed lends a control plane with an installed driver, whose operator works through a proxy.
+// installed gives a test a control plane of its own with an installed driver, whose operator works through a proxy.
 func installed(t *testing.T) (*env.Cluster, *env.Proxy, *env.Operator) {
 	t.Helper()
 	cluster := own(t)
