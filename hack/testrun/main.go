@@ -73,7 +73,7 @@ func (r run) all(ctx context.Context, lanes []string) error {
 	return r.judge(ctx, found, broken)
 }
 
-// lanes runs lanes, some of them side by side, and returns those that have failed.
+// lanes runs lanes, sideBySide at a time, and returns the failed ones.
 func (r run) lanes(ctx context.Context, lanes []string) []string {
 	failed := make([]string, len(lanes))
 	slots := make(chan struct{}, sideBySide)
@@ -156,7 +156,7 @@ func (r run) passes(ctx context.Context, one failure) bool {
 	return r.make(ctx, "test/"+one.lane, "PKG="+one.Package, "RUN="+pattern, "JSON=again") == nil
 }
 
-// make runs make, which ends with its children when this program is told to end.
+// make runs make with these arguments. Ending ctx ends make and its children.
 func (r run) make(ctx context.Context, args ...string) error {
 	//nolint:gosec // The arguments are this program's own.
 	command := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory", "-C", r.root}, args...)...)

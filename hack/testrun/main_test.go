@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// makefile is one with lanes that say what a test wants them to say. One that runs again finds the file of its package and passes if it is there.
+// makefile has lanes whose results each test writes. A second try passes if the file passes-PACKAGE exists.
 const makefile = `
 test/compile: ;
 test/%:

@@ -20,7 +20,7 @@ const interval = 500 * time.Millisecond
 // ticks are the units of processor time in /proc, a second has as many: man 5 proc.
 const ticks = 100
 
-// process is one that this program has started, itself or through others.
+// process is a child of this program, or a descendant.
 type process struct {
 	parent int
 	// start is when it was started, in ticks since the machine was: numbers of processes come again.
@@ -41,7 +41,7 @@ type meter struct {
 	live  map[int]*process
 	past  []*process
 	usage usage
-	// waited are the children for which somebody waits.
+	// waited are the children that run.make waits for.
 	waited map[int]bool
 	ticker *time.Ticker
 	ended  chan struct{}
@@ -134,7 +134,7 @@ func (m *meter) look() {
 	m.follow(now)
 }
 
-// follow names new processes and keeps those that have ended.
+// follow names new processes and adds ended ones to past.
 func (m *meter) follow(now map[int]*process) {
 	self := os.Getpid()
 	for pid, one := range now {

@@ -33,8 +33,8 @@ type outcome struct {
 	unbuilt map[string]bool
 	output  map[key]*bytes.Buffer
 	// running are tests and subtests that have begun and not ended.
-	running        map[key]bool
-	passed, failes int
+	running       map[key]bool
+	passes, fails int
 }
 
 // failure is a test that has failed, or a package whose tests have all passed and that has failed all the same.
@@ -86,8 +86,10 @@ func (o *outcome) add(lane string, e event) {
 		if e.Action == "skip" {
 			return
 		}
-		if e.Test != "" {
-			o.count(e.Action)
+		if e.Test != "" && e.Action == "pass" {
+			o.passes++
+		} else if e.Test != "" {
+			o.fails++
 		}
 		if sub == "" {
 			o.elapsed[k] = e.Elapsed
@@ -99,15 +101,7 @@ func (o *outcome) add(lane string, e event) {
 	}
 }
 
-func (o *outcome) count(action string) {
-	if action == "pass" {
-		o.passed++
-	} else {
-		o.failes++
-	}
-}
-
-// failures are the tests that may run again, and those that may not: a race, a panic and a broken promise are defects however rarely they come.
+// failures sorts the failed tests into those to try again and the final ones: a race, a panic and a broken promise are defects however rare.
 func (o *outcome) failures() (again, final []failure) {
 	for k := range o.failed {
 		if k.Test == "" && o.hasFailedTest(k.Package) {

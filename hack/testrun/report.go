@@ -44,7 +44,7 @@ func (o *outcome) report(out io.Writer, used usage) {
 		p("  %6.1f s  %7.1f s  %d others\n", others.wall, others.cpu, others.count)
 	}
 	used.report(p)
-	p("\n%d passed, %d failed\n", o.passed, o.failes)
+	p("\n%d passed, %d failed\n", o.passes, o.fails)
 }
 
 // report prints the processor time by component.

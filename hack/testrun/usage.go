@@ -54,7 +54,7 @@ func componentOfDevcluster(name string) string {
 	switch name {
 	case "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok":
 		return name
-	case "stand-ins", "standins", "programs":
+	case "stand-ins", "programs":
 		return "devcluster's stand-ins and programs"
 	default:
 		return "devcluster's commands and kubectl"

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AddWorkers adds nodes until the cluster has as many, and waits until pods can run on them. Their zones are those that a cluster of this size has.
+// AddWorkers adds workers until the cluster has this number of nodes, and waits until they can run pods. devcluster would choose the same zones.
 func (c *Cluster) AddWorkers(ctx context.Context, nodes int) error {
 	have, workers := &corev1.NodeList{}, &corev1.NodeList{}
 	err := errors.Join(c.Client.List(ctx, have), c.Client.List(ctx, workers, client.HasLabels{"node-role.kubernetes.io/worker"}))
