@@ -50,7 +50,7 @@ PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
 # There is memory enough to collect garbage less often, and the linters have vetted it. Tests that call make are not to know of this one.
 lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off $(if $(RUN),-run '$(RUN)')
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off $(NO_PLUGINS) $(if $(RUN),-run '$(RUN)')
 LANES := programs units pure devcluster kubernetes
 
 .PHONY: test test/needs test/compile $(addprefix test/,$(LANES))
@@ -84,8 +84,8 @@ test/some:
 
 # All is compiled before the first test starts, so that no test competes with a compiler. A linker uses one processor: two of them link side by side.
 test/compile: test/needs
-	@go list -test -export $(PROGRAM_TESTS) $(PURE_TESTS) >/dev/null
-	@go list -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
+	@go list $(NO_PLUGINS) -test -export $(PROGRAM_TESTS) $(PURE_TESTS) >/dev/null
+	@go list $(NO_PLUGINS) -race -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 
 # Without RACE=1, only test/adversaries has the race detector.
 test/needs: build $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped

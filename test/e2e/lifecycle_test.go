@@ -66,38 +66,62 @@ func TestLifeCycleMatrix(t *testing.T) {
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	operator := operate(t, cluster)
+	// What keeps the driver is asked of one installation, one thing after the other.
+	t.Run("stays", func(t *testing.T) {
+		all := installedByAnOlderOperator(t, cluster)
+		for _, c := range matrix() {
+			if c.left {
+				t.Run(c.String(), func(t *testing.T) { askFor(t, cluster, operator, c, all) })
+			}
+		}
+	})
 	for _, c := range matrix() {
+		if c.left {
+			continue
+		}
 		t.Run(c.String(), func(t *testing.T) {
-			olderOperator(t, cluster)
-			uninstallAtEnd(t, cluster)
-			env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
-			owned, err := cluster.Owned(t.Context())
-			env.Must(t, err)
-			all := len(owned)
-			mark, err := cluster.Audit.Now()
-			env.Must(t, err)
-			var pod *corev1.Pod
-			if c.inUse {
-				pod = useVolume(t, cluster)
-			}
-			setState(t, cluster, c.state)
-			if c.deleted {
-				env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
-			}
-			if c.waits {
-				env.Eventually(t, "the removal says which pod it waits for", func() error {
-					return state(t.Context(), cluster, "Progressing", "default/app")
-				})
-				leftOf(t, cluster, all)
-				env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-			}
-			reach(t, cluster, operator, c, all)
-			noLookups(t, cluster, c, mark)
+			askFor(t, cluster, operator, c, installedByAnOlderOperator(t, cluster))
 			if c.gone && !c.inUse {
 				env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
 			}
 		})
 	}
+}
+
+// installedByAnOlderOperator installs the driver for a ClusterCSIDriver that an older operator has left, until the test ends, and returns how many
+// objects that makes.
+func installedByAnOlderOperator(t *testing.T, cluster *env.Cluster) int {
+	t.Helper()
+	olderOperator(t, cluster)
+	uninstallAtEnd(t, cluster)
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	return len(owned)
+}
+
+// askFor asks for a cell of an installed driver, and looks at what comes of it.
+func askFor(t *testing.T, cluster *env.Cluster, operator *env.Operator, c cell, all int) {
+	t.Helper()
+	mark, err := cluster.Audit.Now()
+	env.Must(t, err)
+	var pod *corev1.Pod
+	if c.inUse {
+		pod = useVolume(t, cluster)
+	}
+	setState(t, cluster, c.state)
+	if c.deleted {
+		env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
+	}
+	if c.waits {
+		env.Eventually(t, "the removal says which pod it waits for", func() error {
+			return state(t.Context(), cluster, "Progressing", "default/app")
+		})
+		leftOf(t, cluster, all)
+		env.Must(t, cluster.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	}
+	reach(t, cluster, operator, c, all)
+	noLookups(t, cluster, c, mark)
 }
 
 // reach waits for the end that a cell wants, and counts what is left.

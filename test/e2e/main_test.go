@@ -16,7 +16,7 @@ import (
 const allObjects = 23
 
 // pool has the clusters of the tests.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "6"}, Prepare: prepare, Check: checkRBAC}
+var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: prepare, Check: checkRBAC}
 
 func TestMain(m *testing.M) {
 	os.Exit(pool.Run(m))
