@@ -172,11 +172,8 @@ func selects(options client.ListOptions, object client.Object) bool {
 		(options.LabelSelector == nil || options.LabelSelector.Matches(labels.Set(object.GetLabels())))
 }
 
-// Create notes the object, as "try Pod ns/a" if nothing is to come of it.
-func (c *Cluster) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
-	if len((&client.CreateOptions{}).ApplyOptions(options).DryRun) > 0 {
-		return c.write("try", object, "", object)
-	}
+// Create notes the object.
+func (c *Cluster) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
 	return c.write("create", object, "", object)
 }
 

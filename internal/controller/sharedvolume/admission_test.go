@@ -85,7 +85,7 @@ func bindingOf(name string) client.Object {
 }
 
 func boundVolume(phase corev1.PersistentVolumePhase) client.Object {
-	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1")
+	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1", "uid-of-pvc")
 	volume.Status.Phase = phase
 	return volume
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -19,6 +20,7 @@ const (
 	createVolume  what = "create volume"
 	createPVC     what = "create PVC"
 	deletePVC     what = "delete PVC"
+	nudgePVC      what = "tell PVC its volume"
 	deleteVolume  what = "delete volume"
 	rejoinVolume  what = "rejoin volume"
 	markVolume    what = "mark volume"
@@ -45,22 +47,36 @@ func restoring(owner *v1alpha1.SharedVolume, is efs.Share) *change {
 	}}
 }
 
-// rejoining makes a volume whose PVC has gone ready for the next PVC of that name; or for this one, if it is there.
-func rejoining(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) *change {
-	ref := map[string]any{"uid": nil, "resourceVersion": nil}
-	if pvc != nil {
-		ref["uid"] = pvc.UID
-	}
+// rejoining gives a volume to the PVC with this UID, and to no other.
+func rejoining(volume *corev1.PersistentVolume, pvc types.UID) *change {
+	ref := map[string]any{"uid": pvc, "resourceVersion": nil}
 	return &change{what: rejoinVolume, object: volume, fields: map[string]any{"spec": map[string]any{"claimRef": ref}}}
+}
+
+// claimant is the UID of the PVC that may have a volume. Without such a PVC it is that of the SharedVolume, which no PVC ever has.
+func claimant(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) types.UID {
+	if pvc != nil && isPVCOf(pvc, owner) && (pvc.Spec.VolumeName == "" || pvc.Spec.VolumeName == volume.Name) {
+		return pvc.UID
+	}
+	return owner.UID
+}
+
+// nudging makes Kubernetes look at a PVC that it saw before the volume; nil if there is no need. Kubernetes looks at such a PVC when that changes,
+// or every 15 seconds at all of them (v1.36.3, pkg/controller/volume/persistentvolume: syncVolume in pv_controller.go sets the phase of the
+// volume and queues no claim that names it; resync in pv_controller_base.go).
+func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
+	waits := pvc.Status.Phase == corev1.ClaimPending && volume.Status.Phase == corev1.VolumeBound
+	if !waits || pvc.Annotations[volumeUIDAnnotation] == string(volume.UID) {
+		return nil
+	}
+	return &change{what: nudgePVC, object: pvc, fields: map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{volumeUIDAnnotation: volume.UID}},
+	}}
 }
 
 // marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
 func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
-	wanted := newVolume(owner, volume.Name)
-	if pvc != nil && isPVCOf(pvc, owner) && pvc.Spec.VolumeName == volume.Name && pvc.Status.Phase != corev1.ClaimPending {
-		// A PVC that was bound is lost to a volume that does not name it by UID.
-		wanted.Spec.ClaimRef.UID = pvc.UID
-	}
+	wanted := newVolume(owner, volume.Name, claimant(owner, pvc, volume))
 	fields := map[string]any{}
 	if metadata := missing(wanted, volume); len(metadata) > 0 {
 		fields["metadata"] = metadata
@@ -69,7 +85,7 @@ func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, vo
 	if volume.Spec.PersistentVolumeReclaimPolicy != wanted.Spec.PersistentVolumeReclaimPolicy {
 		spec["persistentVolumeReclaimPolicy"] = wanted.Spec.PersistentVolumeReclaimPolicy
 	}
-	if volume.Spec.ClaimRef == nil {
+	if isOpen(volume) {
 		spec["claimRef"] = wanted.Spec.ClaimRef
 	}
 	if len(spec) > 0 {

@@ -56,7 +56,7 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	if d.roll(3) == 1 {
 		return nil
 	}
-	volume := newVolume(sv, name)
+	volume := newVolume(sv, name, "pvc")
 	volume.UID, volume.CreationTimestamp = types.UID("volume-"+name), pick(d, at(100), at(50), at(150))
 	switch d.roll(3) {
 	case 1:
@@ -79,7 +79,7 @@ func anyVolume(d *dice, sv *v1alpha1.SharedVolume, name string) *corev1.Persiste
 	case 1:
 		volume.Spec.ClaimRef = nil
 	case 2:
-		volume.Spec.ClaimRef.UID = "pvc"
+		volume.Spec.ClaimRef.UID = ""
 	case 3:
 		volume.Spec.ClaimRef.UID = "previous-pvc"
 	case 4:
@@ -128,16 +128,15 @@ func anyPVC(d *dice, sv *v1alpha1.SharedVolume, names ...string) *corev1.Persist
 
 // anySeen is any state of a cluster.
 func anySeen(d *dice, sv *v1alpha1.SharedVolume) seen {
-	usual, other := volumeName(sv.Namespace, sv.Name), otherVolumeName(sv.Namespace, sv.Name, string(sv.UID))
+	plain, unique := plainVolumeName(sv.Namespace, sv.Name), uniqueVolumeName(sv.Namespace, sv.Name, string(sv.UID))
 	return seen{
-		usual: anyVolume(d, sv, usual), other: anyVolume(d, sv, other), pvc: anyPVC(d, sv, usual, other),
-		live: !d.yes(), sought: d.yes(), mayLack: d.yes(), noDriver: d.yes(), askable: d.roll(4) == 1,
+		plain: anyVolume(d, sv, plain), unique: anyVolume(d, sv, unique), pvc: anyPVC(d, sv, plain, unique),
+		live: !d.yes(), noDriver: d.yes(), askable: d.roll(4) == 1,
 		limits: pick(d, limits{}, limits{Namespace: "ns", Listed: true, List: "fs-aa"}, limits{Namespace: "ns", Listed: true, List: "fs-bb/fsap-bb"},
 			limits{Namespace: "ns", Closed: true}),
 		users: pick(d, nil, []string{}, []string{"app"}), outsideZone: pick(d, nil, []string{}, []string{"app"}),
-		placement:  pick(d, efs.Placement{}, efs.Placement{Known: true, Zone: "us-east-1a"}, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "m"}),
-		now:        time.Unix(pick(d, int64(101), int64(1000), int64(100000)), 0),
-		volumeMade: pick(d, time.Time{}, time.Unix(1000, 0)),
+		placement: pick(d, efs.Placement{}, efs.Placement{Known: true, Zone: "us-east-1a"}, efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "m"}),
+		now:       time.Unix(pick(d, int64(101), int64(1000), int64(100000)), 0),
 	}
 }
 
@@ -209,7 +208,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *cor
 	case !isMine(volume, sv):
 		return "it changes a volume that was made for another"
 	case do.what != deleteVolume:
-		return ""
+		return checkReference(sv, w, do, volume)
 	case !w.live:
 		return "it deletes by what the cache has"
 	case ref.UID != "" || wasBound(w.pvc):
@@ -222,9 +221,40 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *cor
 	return ""
 }
 
+// checkReference holds a change of a volume to what it may do to the PVC that this names: a UID stays or becomes that of a PVC of the SharedVolume, or
+// one that no PVC has. It never goes.
+func checkReference(sv *v1alpha1.SharedVolume, w seen, do *change, volume *corev1.PersistentVolume) string {
+	spec, _ := do.fields["spec"].(map[string]any)
+	value, changed := spec["claimRef"]
+	if !changed {
+		if isOpen(volume) && do.what == markVolume && sv.DeletionTimestamp == nil {
+			return "it leaves a volume open that it changes"
+		}
+		return ""
+	}
+	var uid types.UID
+	switch ref := value.(type) {
+	case *corev1.ObjectReference:
+		uid = ref.UID
+	case map[string]any:
+		uid, _ = ref["uid"].(types.UID)
+	}
+	switch {
+	case uid == "":
+		return "it opens a volume to any PVC of that name"
+	case !w.live:
+		return "it gives a volume to a PVC by what the cache has"
+	case uid == sv.UID && isOpen(volume):
+		return ""
+	case w.pvc == nil || uid != w.pvc.UID || !isPVCOf(w.pvc, sv):
+		return "it gives a volume to a PVC that is not of the SharedVolume"
+	}
+	return ""
+}
+
 func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) string {
 	is, known := efs.ShareOf(volume)
-	for _, taken := range []*corev1.PersistentVolume{w.usual, w.other} {
+	for _, taken := range []*corev1.PersistentVolume{w.plain, w.unique} {
 		if taken != nil && taken.Name == volume.Name {
 			return "it makes a volume that is there"
 		}
@@ -234,10 +264,8 @@ func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 		return "it makes a volume for another share"
 	case w.limits.Denied(is) != "":
 		return "it makes a volume that the namespace may not use"
-	case w.pvc == nil && volume.Spec.ClaimRef.UID != "":
-		return "it makes a volume for a PVC that is not there"
 	case w.pvc == nil:
-		return ""
+		return "it makes a volume before its PVC"
 	case volume.Spec.ClaimRef.UID != w.pvc.UID:
 		return "it makes a volume that any PVC of that name could bind"
 	case w.pvc.Spec.VolumeName != "" && w.pvc.Spec.VolumeName != volume.Name:
@@ -253,12 +281,12 @@ func checkPVCWrite(sv *v1alpha1.SharedVolume, w seen, do *change, pvc *corev1.Pe
 	case createPVC:
 		volume := volumeOf(sv, w)
 		switch {
-		case w.pvc != nil || volume == nil || pvc.Spec.VolumeName != volume.Name || !isMine(volume, sv):
+		case w.pvc != nil || pvc.Spec.VolumeName == "" || volume != nil && (pvc.Spec.VolumeName != volume.Name || !isMine(volume, sv)):
 			return "it makes a PVC on a volume that is not its own"
 		case w.limits.Denied(shareIn(sv)) != "":
 			return "it makes a PVC that the namespace may not have"
-		case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != "":
-			return "it makes a PVC on a volume that is for another PVC"
+		case volume != nil && isOpen(volume):
+			return "it makes a PVC while any PVC of that name can have the volume"
 		}
 	case deletePVC:
 		if w.users == nil || len(w.users) > 0 {
@@ -291,7 +319,7 @@ func describe(t *testing.T, problem string, sv *v1alpha1.SharedVolume, w seen) {
 	t.Helper()
 	p := next(sv, w)
 	t.Errorf("%s: %s, %s %s %q\nowner %+v\nusual %+v\nother %+v\nclaim %+v\nlimits %+v live %v users %v", problem, step(p), p.phase, p.reason, p.message,
-		sv, w.usual, w.other, w.pvc, w.limits, w.live, w.users)
+		sv, w.plain, w.unique, w.pvc, w.limits, w.live, w.users)
 }
 
 // Whatever the cluster holds, no SharedVolume gets a volume that was made for another UID, and nothing is lost.
@@ -332,7 +360,7 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 			steps[string(p.do.what)]++
 		}
 	}
-	for _, one := range []what{createVolume, createPVC, deletePVC, deleteVolume, rejoinVolume, markVolume, adoptPVC, restoreIDs, dropFinalizer, addAffinity} {
+	for _, one := range []what{createVolume, createPVC, nudgePVC, deletePVC, deleteVolume, rejoinVolume, markVolume, adoptPVC, restoreIDs, dropFinalizer, addAffinity} {
 		if steps[string(one)] == 0 {
 			t.Errorf("no plan was to %s: nothing is shown about it", one)
 		}

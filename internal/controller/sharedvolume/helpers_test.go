@@ -37,6 +37,15 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	return &cluster{canned.New(scheme, objects...)}
 }
 
+// Create answers with a UID, as an API server does.
+func (c *cluster) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	err := c.Cluster.Create(ctx, object, options...)
+	if err == nil {
+		object.SetUID(types.UID("uid-of-" + object.GetName()))
+	}
+	return err
+}
+
 // Patch answers with the changed object, as an API server does to a merge patch.
 func (c *cluster) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 	if err := c.Cluster.Patch(ctx, object, patch, options...); err != nil {

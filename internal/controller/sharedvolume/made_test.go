@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,29 +33,49 @@ func (s *stored) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return nil
 }
 
-// A cache may show a SharedVolume that etcd has forgotten, when it was set back to a backup. Kubernetes deletes its PVC as often as it is
-// made.
-func TestNothingIsMadeAgainForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
+// A cache may show a SharedVolume that has gone, with its namespace, which another tenant has by now; or one that etcd has forgotten, when it was set
+// back to a backup.
+func TestNobodyGetsAShareForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 	sv := owner("ns", "sv1")
-	other := sv.DeepCopy()
-	other.UID = "another"
+	sv.CreationTimestamp = metav1.NewTime(began)
+	other, served, old := sv.DeepCopy(), sv.DeepCopy(), sv.DeepCopy()
+	other.UID, served.Status.Phase, old.CreationTimestamp = "another", v1alpha1.Pending, metav1.NewTime(began.Add(-patience))
+	create := &change{what: createPVC, object: newPVC(sv, "pv-ns-sv1")}
+	volume := newVolume(sv, "pv-ns-sv1", "x")
+	reference := map[string]any{"spec": map[string]any{"claimRef": map[string]any{}}}
 	for name, tc := range map[string]struct {
-		made   bool
-		stored *v1alpha1.SharedVolume
-		want   error
-		asked  int
+		owner *v1alpha1.SharedVolume
+		// namespace is how much younger the namespace is.
+		namespace time.Duration
+		do        *change
+		made      bool
+		stored    *v1alpha1.SharedVolume
+		want      error
+		asked     int
 	}{
-		"the first time":             {made: false, want: nil, asked: 0},
-		"again":                      {made: true, stored: sv, want: nil, asked: 1},
-		"again, for one that is not": {made: true, want: errBehind, asked: 1},
-		"again, for one of its name": {made: true, stored: other, want: errBehind, asked: 1},
+		"a PVC, the first time":                 {owner: sv, do: create, namespace: -time.Second},
+		"a PVC, in a namespace of that second":  {owner: sv, do: create, stored: sv, asked: 1},
+		"a PVC, in a namespace that is younger": {owner: sv, do: create, namespace: time.Second, want: errBehind, asked: 1},
+		"a volume, the first time":              {owner: sv, do: &change{what: createVolume, object: volume}, namespace: -time.Second},
+		"again":                                 {owner: sv, do: create, made: true, stored: sv, asked: 1},
+		"again, for one that is not":            {owner: sv, do: create, made: true, want: errBehind, asked: 1},
+		"again, for one of its name":            {owner: sv, do: create, made: true, stored: other, want: errBehind, asked: 1},
+		"for one that had a pair":               {owner: served, do: create, want: errBehind, asked: 1},
+		"for one that is not new":               {owner: old, do: create, want: errBehind, asked: 1},
+		"a volume that was another PVC's":       {owner: sv, do: rejoining(volume, "x"), want: errBehind, asked: 1},
+		"a volume that names no PVC":            {owner: sv, do: &change{what: markVolume, object: volume, fields: reference}, want: errBehind, asked: 1},
+		"a label":                               {owner: old, do: &change{what: markVolume, object: volume, fields: map[string]any{"metadata": nil}}},
+		"a deletion":                            {owner: old, do: &change{what: deleteVolume, object: volume}},
 	} {
 		live := &stored{owner: tc.stored}
-		r := &Reconciler{Live: live}
+		namespace := &metav1.PartialObjectMetadata{}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		namespace.Name, namespace.CreationTimestamp = "ns", metav1.NewTime(tc.owner.CreationTimestamp.Add(tc.namespace))
+		r := &Reconciler{Client: newCluster(t, namespace), Live: live, Now: func() time.Time { return began }}
 		if tc.made {
-			r.made.Store(made{client.ObjectKeyFromObject(sv), createPVC}, time.Now())
+			r.made.Store(made{client.ObjectKeyFromObject(sv), tc.do.what}, began)
 		}
-		if err := r.stillOwned(t.Context(), sv, createPVC); !errors.Is(err, tc.want) || live.asked != tc.asked {
+		if err := r.stillOwned(t.Context(), tc.owner, tc.do); !errors.Is(err, tc.want) || live.asked != tc.asked {
 			t.Errorf("%s: error %v after %d requests, want %v after %d", name, err, live.asked, tc.want, tc.asked)
 		}
 	}

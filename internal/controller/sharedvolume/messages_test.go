@@ -38,22 +38,22 @@ func tellsOf(t *testing.T, sv *v1alpha1.SharedVolume, cases map[string]toldCase)
 func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 	now := metav1.NewTime(began)
 	sv := owner("ns", "sv1")
-	other := otherVolumeName("ns", "sv1", string(sv.UID))
+	unique := uniqueVolumeName("ns", "sv1", string(sv.UID))
 	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}
 	tellsOf(t, sv, map[string]toldCase{
 		"all is well": {nil, "Ready Bound"},
 		"no share": {
-			func(w *seen) { w.usual.Spec.CSI = nil },
+			func(w *seen) { w.plain.Spec.CSI = nil },
 			"Failed VolumeChanged: PersistentVolume pv-ns-sv1 is no volume for an access point any more: restore it, or delete the SharedVolume when " +
 				"no pod uses its PVC",
 		},
 		"another share": {
-			func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
+			func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" },
 			"Pending Restoring: the IDs can't be changed and are put back",
 		},
 		"another share that is not allowed": {
 			func(w *seen) {
-				w.usual.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
+				w.plain.Spec.CSI.VolumeHandle, w.pvc.Status.Phase = "fs-99999999::fsap-99999999", corev1.ClaimPending
 				w.limits = limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}
 			},
 			"Failed NotAllowed: the IDs were changed, and the namespace may not use the IDs that PersistentVolume pv-ns-sv1 has: delete the SharedVolume, " +
@@ -61,35 +61,29 @@ func TestProblemsOfTheVolumeAreReported(t *testing.T) {
 		},
 		"about to go": {
 			func(w *seen) {
-				w.usual.DeletionTimestamp, w.usual.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
+				w.plain.DeletionTimestamp, w.plain.Finalizers, w.pvc = &now, []string{"a/b", "c/d"}, nil
 			},
 			"Pending Rebuilding: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC and no finalizer holds it any more (finalizers: " +
 				"a/b, c/d); then it is made again",
 		},
 		"about to go for ever": {
-			func(w *seen) { w.usual.DeletionTimestamp, w.pvc, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
+			func(w *seen) { w.plain.DeletionTimestamp, w.pvc, w.limits = &now, nil, notYours() }, "Failed NotAllowed: " + notListed,
 		},
 		"deleted under pods": {
-			func(w *seen) { w.usual.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
+			func(w *seen) { w.plain.DeletionTimestamp, w.users = &now, []string{"app", "web"} },
 			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, but pods use it: app, web; end them, and the PVC and the volume are " +
 				"made again",
 		},
 		"deleted, and not allowed": {
-			func(w *seen) { w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
+			func(w *seen) { w.plain.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours() },
 			"Failed VolumeDeleting: PersistentVolume pv-ns-sv1 is being deleted, which ends when no PVC holds it any more: " + notListed,
 		},
-		"of a previous one": {
-			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc = "previous", nil },
-			"Pending WaitingForFormer: waiting for the end of PersistentVolume pv-ns-sv1 of a previous SharedVolume of this name, which comes when no " +
-				"pod uses it any more",
-		},
-		"both names are taken": {
-			func(w *seen) { w.usual, w.other, w.pvc = foreign, foreign, nil },
-			"Failed NameTaken: PersistentVolumes pv-ns-sv1 and " + other + " belong to somebody else: rename the SharedVolume, or delete one of them if " +
-				"nobody needs it",
+		"its name is taken": {
+			func(w *seen) { w.plain, w.unique, w.pvc = foreign, foreign, nil },
+			"Failed NameTaken: PersistentVolume " + unique + " belongs to somebody else: make another SharedVolume, or delete the volume if nobody needs it",
 		},
 		"somebody else's": {
-			func(w *seen) { w.usual = foreign },
+			func(w *seen) { w.plain = foreign },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is for PersistentVolume pv-ns-sv1, which is not of this SharedVolume: delete the PVC when " +
 				"no pod uses it, or give the SharedVolume another name",
 		},
@@ -104,12 +98,17 @@ func TestProblemsOfThePVCAreReported(t *testing.T) {
 			"Pending WaitingForFormer: waiting for the end of PVC pvc-sv1 of a previous SharedVolume of this name, which comes when no pod uses it any more",
 		},
 		"of a previous one, and kept": {
-			func(w *seen) { w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil },
+			func(w *seen) { w.plain.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 of a previous SharedVolume of this name was kept: delete it when no pod uses it, or give the " +
 				"SharedVolume another name",
 		},
-		"somebody else's": {
+		"somebody else's, and bound": {
 			func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil },
+			"Failed VolumeTaken: PersistentVolume pv-ns-sv1 of this SharedVolume is bound to PersistentVolumeClaim pvc-sv1, which is not of it: delete " +
+				"the PVC when no pod uses it, and find out who made it: whoever uses it reaches the share",
+		},
+		"somebody else's": {
+			func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels, w.pvc.UID = nil, nil, "another" },
 			"Failed NameTaken: PersistentVolumeClaim pvc-sv1 is not of this SharedVolume: delete it if nobody needs it, or give the SharedVolume another name",
 		},
 		"about to go": {
@@ -213,29 +212,26 @@ func TestARefusalOfTheAPIServerIsReported(t *testing.T) {
 	}
 }
 
-func TestOnlyARefusalIsTheSharedVolumesFault(t *testing.T) {
+func TestAnErrorThatGoesByItselfIsNotTheSharedVolumesFault(t *testing.T) {
 	pvcs := schema.GroupResource{Resource: "persistentvolumeclaims"}
-	terminating := apierrors.NewForbidden(pvcs, "pvc-sv1", textError("namespace is being terminated"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tc := range map[string]struct {
-		err                  error
-		isRefusal, transient bool
+		err       error
+		transient bool
 	}{
-		"forbidden":               {apierrors.NewForbidden(pvcs, "x", textError("no")), true, false},
-		"invalid":                 {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), true, false},
-		"the namespace goes":      {terminating, false, false},
-		"a bad request":           {apierrors.NewBadRequest("no"), false, false},
-		"no connection":           {textError("refused"), false, true},
-		"too many requests":       {apierrors.NewTooManyRequests("later", 1), false, true},
-		"a webhook fails":         {apierrors.NewInternalError(textError("x")), false, true},
-		"a time-out":              {apierrors.NewTimeoutError("x", 1), false, true},
-		"a time-out of a server":  {apierrors.NewServerTimeout(pvcs, "create", 1), false, true},
-		"no server":               {apierrors.NewServiceUnavailable("x"), false, true},
-		"the token has expired":   {apierrors.NewUnauthorized("x"), false, true},
-		"somebody made it before": {apierrors.NewAlreadyExists(pvcs, "x"), false, true},
+		"forbidden":               {apierrors.NewForbidden(pvcs, "x", textError("no")), false},
+		"invalid":                 {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), false},
+		"a bad request":           {apierrors.NewBadRequest("no"), false},
+		"no connection":           {textError("refused"), true},
+		"too many requests":       {apierrors.NewTooManyRequests("later", 1), true},
+		"a webhook fails":         {apierrors.NewInternalError(textError("x")), true},
+		"a time-out":              {apierrors.NewTimeoutError("x", 1), true},
+		"a time-out of a server":  {apierrors.NewServerTimeout(pvcs, "create", 1), true},
+		"no server":               {apierrors.NewServiceUnavailable("x"), true},
+		"the token has expired":   {apierrors.NewUnauthorized("x"), true},
+		"somebody made it before": {apierrors.NewAlreadyExists(pvcs, "x"), true},
 	} {
-		if isRefusal(tc.err) != tc.isRefusal || isTransient(tc.err) != tc.transient {
-			t.Errorf("%s: refusal %v, transient %v", name, isRefusal(tc.err), isTransient(tc.err))
+		if isTransient(tc.err) != tc.transient {
+			t.Errorf("%s: transient %v", name, isTransient(tc.err))
 		}
 	}
 }
@@ -249,7 +245,7 @@ func TestAMessageNamesNoShareThatTheNamespaceMayNotUse(t *testing.T) {
 	sv := owner("ns", "sv1")
 	for _, uid := range []types.UID{"", "uid-of-pvc"} {
 		w := pair(sv, func(w *seen) {
-			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
+			w.plain.Spec.CSI.VolumeHandle, w.plain.Spec.ClaimRef.UID = "fs-99999999::fsap-99999999", uid
 			w.pvc.Status.Phase = corev1.ClaimPending
 			w.limits = limits{Namespace: "ns", Listed: true, List: "fs-1234cdef"}
 		})

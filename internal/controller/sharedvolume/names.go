@@ -15,13 +15,15 @@ const (
 
 func pvcName(name string) string { return fit("pvc-"+name, longestName) }
 
-// volumeName is the name of the volume of a SharedVolume. Two SharedVolumes may want the same one, "a/b-c" and "a-b/c" for
-// instance.
-func volumeName(namespace, name string) string { return fit("pv-"+namespace+"-"+name, longestName) }
+// plainVolumeName is the name that the community's operator gave to the volume of a SharedVolume, and this one did up to 5.2. Two SharedVolumes may
+// want the same one, "a/b-c" and "a-b/c" for instance.
+func plainVolumeName(namespace, name string) string {
+	return fit("pv-"+namespace+"-"+name, longestName)
+}
 
-// otherVolumeName is the name where somebody else has the usual one. It depends on the UID, so that nobody can know it
-// before the SharedVolume exists and take it as well.
-func otherVolumeName(namespace, name, uid string) string {
+// uniqueVolumeName is the name of the volume of a SharedVolume. It depends on the UID: the PVC names the volume before it is there, and Kubernetes
+// would bind it to whatever volume of that name somebody has made. Nobody knows this one before the SharedVolume exists.
+func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]
 }

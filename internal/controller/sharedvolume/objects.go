@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/efs"
@@ -21,6 +22,8 @@ const (
 	// These annotations say which SharedVolume a volume was made for: names can be used again, and labels can be cut.
 	ownerNameAnnotation = "aws-efs.managed.openshift.io/shared-volume"
 	ownerUIDAnnotation  = "aws-efs.managed.openshift.io/shared-volume-uid"
+	// volumeUIDAnnotation on a PVC says that its volume is there.
+	volumeUIDAnnotation = "aws-efs.managed.openshift.io/volume-uid"
 
 	// CommunityFinalizer is what the community's operator puts on every SharedVolume.
 	CommunityFinalizer = "finalizer.awsefs.managed.openshift.io"
@@ -42,8 +45,9 @@ func labels(namespace, name string) map[string]string {
 	}
 }
 
-// newVolume is the volume of a SharedVolume. It names its PVC from the start, so that no other PVC can bind it.
-func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolume {
+// newVolume is the volume of a SharedVolume for the PVC with this UID. It names that from the start: Kubernetes would bind a volume that names
+// its PVC by name only to whatever PVC of that name there is.
+func newVolume(owner *v1alpha1.SharedVolume, name string, pvc types.UID) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	return &corev1.PersistentVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -59,7 +63,7 @@ func newVolume(owner *v1alpha1.SharedVolume, name string) *corev1.PersistentVolu
 			// The data is not ours.
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: pvcName(owner.Name),
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: owner.Namespace, Name: pvcName(owner.Name), UID: pvc,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: efs.DriverName, VolumeHandle: shareIn(owner).Handle(),

@@ -22,7 +22,7 @@ func owner(namespace, name string) *v1alpha1.SharedVolume {
 
 func TestVolumeAndPVCNameEachOtherFromTheStart(t *testing.T) {
 	sv := owner("proj2", "sv1")
-	volume := newVolume(sv, volumeName(sv.Namespace, sv.Name))
+	volume := newVolume(sv, plainVolumeName(sv.Namespace, sv.Name), "uid-of-pvc")
 	pvc := newPVC(sv, volume.Name)
 	if volume.Name != "pv-proj2-sv1" || pvc.Name != "pvc-sv1" {
 		t.Errorf("names %s and %s, want those of the manual", volume.Name, pvc.Name)
@@ -51,8 +51,8 @@ func TestNamesFitAndStayDifferent(t *testing.T) {
 		owner("a", "b-c"), owner("ns", long), owner("ns", long[:252]+"m"), owner("other", long), owner("ns", strings.Repeat("a.", 126)+"b"),
 	} {
 		for _, name := range []string{
-			volumeName(sv.Namespace, sv.Name), sv.Namespace + "/" + pvcName(sv.Name),
-			otherVolumeName(sv.Namespace, sv.Name, "one"), otherVolumeName(sv.Namespace, sv.Name, "two"),
+			plainVolumeName(sv.Namespace, sv.Name), sv.Namespace + "/" + pvcName(sv.Name),
+			uniqueVolumeName(sv.Namespace, sv.Name, "one"), uniqueVolumeName(sv.Namespace, sv.Name, "two"),
 		} {
 			if before, taken := seen[name]; taken {
 				t.Errorf("%s is the name for %s and %s/%s", name, before, sv.Namespace, sv.Name)
@@ -72,10 +72,10 @@ func TestNamesFitAndStayDifferent(t *testing.T) {
 			}
 		}
 	}
-	if volumeName("a", "b-c") != volumeName("a-b", "c") {
+	if plainVolumeName("a", "b-c") != plainVolumeName("a-b", "c") {
 		t.Error("the usual names collide no more; then the other name is not needed")
 	}
-	if otherVolumeName("a", "b-c", "1") == otherVolumeName("a-b", "c", "2") {
+	if uniqueVolumeName("a", "b-c", "1") == uniqueVolumeName("a-b", "c", "2") {
 		t.Error("the other names collide")
 	}
 }

@@ -32,15 +32,15 @@ var errBehind = errors.New("the cache is behind")
 // seen reads what a plan depends on: from the cache, or with a live reader from the cluster.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) (seen, error) {
 	found := seen{
-		live: reader == r.Live, now: r.Now(), volumeMade: r.madeAt(owner, createVolume), pvcMade: r.madeAt(owner, createPVC),
-		mayLack: r.mayLack(owner.Namespace), askable: r.Shares != nil && shareIn(owner).Valid(),
+		live: reader == r.Live, now: r.Now(), pvcMade: r.madeAt(owner, createPVC),
+		askable: r.Shares != nil && shareIn(owner).Valid(),
 	}
 	var err error
-	if found.usual, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}); err != nil {
+	if found.plain, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: plainVolumeName(owner.Namespace, owner.Name)}); err != nil {
 		return found, err
 	}
-	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
-	if found.other, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: other}); err != nil {
+	unique := uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID))
+	if found.unique, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: unique}); err != nil {
 		return found, err
 	}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}
@@ -88,7 +88,7 @@ func (r *Reconciler) readLive(ctx context.Context, owner *v1alpha1.SharedVolume,
 	before := *found
 	var err error
 	*found, err = r.observe(ctx, r.Live, owner)
-	found.askable, found.placement, found.mayLack = before.askable, before.placement, before.mayLack
+	found.askable, found.placement = before.askable, before.placement
 	return err
 }
 
@@ -148,16 +148,6 @@ func uses(pod *corev1.Pod, pvc string) bool {
 	return pod.Spec.NodeName != "" && slices.Contains(volume.PVCsOf(pod), pvc)
 }
 
-// seek looks for the PVC in the cluster. If the PVC is there, all is read anew from the cluster.
-func (r *Reconciler) seek(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen) error {
-	found.sought = true
-	there, err := get(ctx, r.Live, client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}, &corev1.PersistentVolumeClaim{})
-	if err == nil && there {
-		err = r.readLive(ctx, owner, found)
-	}
-	return err
-}
-
 // put brings the answer to a write into what was read, so that nobody has to wait for the cache.
 func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	switch changed := object.(type) {
@@ -166,21 +156,21 @@ func (w *seen) put(owner *v1alpha1.SharedVolume, object client.Object) {
 	case *corev1.PersistentVolumeClaim:
 		w.pvc = changed
 	case *corev1.PersistentVolume:
-		if changed.Name == volumeName(owner.Namespace, owner.Name) {
-			w.usual = changed
+		if changed.Name == plainVolumeName(owner.Namespace, owner.Name) {
+			w.plain = changed
 		} else {
-			w.other = changed
+			w.unique = changed
 		}
 	}
 }
 
 // drop takes a volume that was deleted out of what was read.
 func (w *seen) drop(name string) {
-	if w.usual != nil && w.usual.Name == name {
-		w.usual = nil
+	if w.plain != nil && w.plain.Name == name {
+		w.plain = nil
 	}
-	if w.other != nil && w.other.Name == name {
-		w.other = nil
+	if w.unique != nil && w.unique.Name == name {
+		w.unique = nil
 	}
 }
 

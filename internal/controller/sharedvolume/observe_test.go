@@ -45,15 +45,10 @@ func TestAPVCThatTheCacheLacksIsFoundInTheCluster(t *testing.T) {
 	w := newWorking(t)
 	w.live.Objects = append(w.live.Objects, boundPair(sv, nil)...)
 	found, err := w.observe(t.Context(), w.Client, sv)
-	if err != nil || found.live || found.usual != nil || found.pvc != nil || !found.noDriver || found.limits.List != "*" {
+	if err != nil || found.live || found.plain != nil || found.pvc != nil || !found.noDriver || found.limits.List != "*" {
 		t.Fatalf("the cache has %+v (%v)", found, err)
 	}
-	if err := w.seek(t.Context(), sv, &found); err != nil || !found.live || found.pvc == nil || found.usual == nil {
+	if err := w.readLive(t.Context(), sv, &found); err != nil || !found.live || found.pvc == nil || found.plain == nil {
 		t.Errorf("the cluster has %+v (%v)", found, err)
-	}
-	empty := seen{}
-	w.live.Objects = nil
-	if err := w.seek(t.Context(), sv, &empty); err != nil || empty.live || !empty.sought {
-		t.Errorf("nothing is there, and %+v (%v)", empty, err)
 	}
 }

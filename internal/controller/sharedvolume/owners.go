@@ -15,7 +15,7 @@ import (
 
 // volumeOf finds the volume of a SharedVolume; nil if there is none.
 func volumeOf(owner *v1alpha1.SharedVolume, w seen) *corev1.PersistentVolume {
-	for _, volume := range []*corev1.PersistentVolume{w.usual, w.other} {
+	for _, volume := range []*corev1.PersistentVolume{w.plain, w.unique} {
 		if volume != nil && isVolumeOf(volume, owner) {
 			return volume
 		}

@@ -11,13 +11,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
+// withoutVolume makes the PVC and then the volume, which names it by UID.
 func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
-	usual := volumeName(owner.Namespace, owner.Name)
-	other := otherVolumeName(owner.Namespace, owner.Name, string(owner.UID))
-	if p := pvcProblem(owner, w, usual, other); p.phase != "" {
+	plain := plainVolumeName(owner.Namespace, owner.Name)
+	unique := uniqueVolumeName(owner.Namespace, owner.Name, string(owner.UID))
+	if p := pvcProblem(owner, w, unique, plain); p.phase != "" {
 		return p
 	}
-	name, p := freeName(owner, w, usual, other)
+	name, p := freeName(owner, w, plain, unique)
 	if name == "" {
 		return p
 	}
@@ -29,69 +30,56 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 		return failed("InvalidIDs", "%q and %q are not the IDs of an EFS file system and an access point: make another SharedVolume",
 			owner.Spec.FileSystemID, owner.Spec.AccessPointID)
 	}
-	if w.pvc == nil {
-		if p := withoutPair(owner, w); p.phase != "" {
+	if !wasBound(w.pvc) {
+		if p := neverBound(owner, w); p.phase != "" {
 			return p
 		}
 	}
-	volume := newVolume(owner, name)
-	switch {
-	case w.pvc != nil:
-		// The PVC has lost its volume. One that names the PVC by UID brings it back, also under a running pod, in whatever zone
-		// that is.
-		volume.Spec.ClaimRef.UID = w.pvc.UID
-	case w.placement.Zone != "":
+	if w.pvc == nil {
+		return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createPVC, object: newPVC(owner, name)}}
+	}
+	volume := newVolume(owner, name, w.pvc.UID)
+	if !wasBound(w.pvc) && w.placement.Zone != "" {
+		// One that was lost comes back in whatever zone it is: a pod may run with it.
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}
 }
 
-// withoutPair is what is to be known before the volume of a new SharedVolume is made. The phase is empty if all is.
-func withoutPair(owner *v1alpha1.SharedVolume, w seen) plan {
+// neverBound is what is to be known before a pair is made that no pod has ever used. The phase is empty if all is.
+func neverBound(owner *v1alpha1.SharedVolume, w seen) plan {
 	switch {
 	case w.askable:
 		return plan{phase: v1alpha1.Pending, look: lookShare}
 	case isAwaited(owner, w):
 		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
-	case !w.live && !w.sought:
-		// Kubernetes would give the volume to any PVC of that name.
-		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookPVC}
-	case w.mayLack:
-		return plan{phase: v1alpha1.Pending, reason: "Creating", look: lookRoom}
 	default:
 		return plan{}
 	}
 }
 
 // freeName is the name for a volume that is to be made, or why there is none.
-func freeName(owner *v1alpha1.SharedVolume, w seen, usual, other string) (string, plan) {
-	wanted, taken := "", w.usual
-	if w.pvc != nil {
+func freeName(owner *v1alpha1.SharedVolume, w seen, plain, unique string) (string, plan) {
+	wanted, taken := unique, w.unique
+	if w.pvc != nil && w.pvc.Spec.VolumeName == plain {
 		// Nobody can change which volume a PVC is for.
-		wanted = w.pvc.Spec.VolumeName
-	}
-	if wanted == other {
-		taken = w.other
+		wanted, taken = plain, w.plain
 	}
 	switch {
-	case wanted != "" && taken == nil:
+	case taken == nil:
 		return wanted, plan{}
-	case w.usual != nil && isOfPrevious(w.usual, owner) && w.pvc != nil:
+	case wanted == plain && !wasBound(w.pvc):
+		return "", wrongVolume(w, unique)
+	case w.pvc == nil:
+		return "", failed("NameTaken", "PersistentVolume %s belongs to somebody else: make another SharedVolume, or delete the volume if nobody needs it",
+			wanted)
+	case isOfPrevious(taken, owner):
 		// Somebody has deleted the previous one and kept its PVC: "oc delete --cascade=orphan".
 		return "", failed("NameTaken", "PersistentVolumeClaim %s of a previous SharedVolume of this name was kept: delete it when no pod uses it, "+
 			"or give the SharedVolume another name", w.pvc.Name)
-	case wanted != "":
+	default:
 		return "", failed("NameTaken", "PersistentVolumeClaim %s is for PersistentVolume %s, which is not of this SharedVolume: delete the PVC "+
 			"when no pod uses it, or give the SharedVolume another name", w.pvc.Name, wanted)
-	case w.usual == nil:
-		return usual, plan{}
-	case isOfPrevious(w.usual, owner):
-		return "", waitForPrevious("PersistentVolume", w.usual.Name)
-	case w.other == nil:
-		return other, plan{}
-	default:
-		return "", failed("NameTaken", "PersistentVolumes %s and %s belong to somebody else: rename the SharedVolume, or delete one "+
-			"of them if nobody needs it", usual, other)
 	}
 }
 
@@ -113,18 +101,25 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 		}
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
-	case denied != "" && isUnbound(volume, w.pvc) && !w.live:
+	case isOpen(volume) && !w.live:
 		// A PVC without our label is not in the cache.
 		return plan{phase: v1alpha1.Pending, look: lookLive}
 	case denied != "" && isUnbound(volume, w.pvc):
-		// The volume names its PVC by name only: any PVC of that name would have the share.
 		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
+	case isOpen(volume) && volume.Spec.ClaimRef != nil:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claimant(owner, w.pvc, volume))}
 	default:
 		if marking := marking(owner, w.pvc, volume); marking != nil {
 			return plan{phase: v1alpha1.Pending, reason: "Adopting", do: marking}
 		}
 		return plan{}
 	}
+}
+
+// isOpen reports whether a volume names no PVC by UID, so that any of that name can have it. Operators before us have left such volumes, and
+// whoever changes them.
+func isOpen(volume *corev1.PersistentVolume) bool {
+	return volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == ""
 }
 
 func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
@@ -152,8 +147,6 @@ func rebuild(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	case !hasPVC && denied != "":
 		// It is not made again.
 		return failed("NotAllowed", "%s", denied)
-	case w.pvc == nil && w.mayLack:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", look: lookRoom}
 	case !hasPVC:
 		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", message: fmt.Sprintf("PersistentVolume %s is being deleted, which ends when "+
 			"no PVC and no finalizer holds it any more%s; then it is made again", volume.Name, finalizers(volume.Finalizers))}
@@ -185,7 +178,7 @@ func pvcProblem(owner *v1alpha1.SharedVolume, w seen, volumes ...string) plan {
 	case pvc == nil:
 		return plan{}
 	case isPVCOfPrevious(pvc, owner):
-		return waitForPrevious("PVC", pvc.Name)
+		return waitForPrevious(pvc.Name)
 	case !isPVCOf(pvc, owner):
 		return failed("NameTaken", "PersistentVolumeClaim %s is not of this SharedVolume: delete it if nobody needs it, or give the "+
 			"SharedVolume another name", pvc.Name)
@@ -221,25 +214,17 @@ func wrongVolume(w seen, wanted string) plan {
 
 // withVolume brings the PVC and its volume together.
 func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
+	if w.pvc != nil && !isPVCOf(w.pvc, owner) && !isPVCOfPrevious(w.pvc, owner) && areBound(volume, w.pvc) {
+		return failed("VolumeTaken", "PersistentVolume %s of this SharedVolume is bound to PersistentVolumeClaim %s, which is not of it: delete the PVC "+
+			"when no pod uses it, and find out who made it: whoever uses it reaches the share", volume.Name, w.pvc.Name)
+	}
 	if p := pvcProblem(owner, w, volume.Name); p.phase != "" {
 		return p
 	}
-	pvc := w.pvc
-	apart := areApart(volume, pvc)
-	denied := w.limits.Denied(shareIn(owner))
-	switch {
-	case apart && !w.live:
-		// The cache does not show a PVC that has lost our label.
-		return plan{phase: v1alpha1.Pending, look: lookLive}
-	case (apart || pvc == nil) && denied != "":
-		return failed("NotAllowed", "%s", denied)
-	case apart:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, pvc)}
-	case pvc == nil && volume.Status.Phase != corev1.VolumeAvailable && w.now.Sub(w.volumeMade) < settling:
-		return plan{phase: v1alpha1.Pending, reason: "Creating", retry: settling}
-	case pvc == nil:
-		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createPVC, object: newPVC(owner, volume.Name)}}
+	if p := rejoined(owner, w, volume); p.phase != "" {
+		return p
 	}
+	pvc := w.pvc
 	if adopting := adopting(owner, pvc); adopting != nil {
 		return plan{phase: v1alpha1.Pending, reason: "Adopting", do: adopting}
 	}
@@ -249,17 +234,30 @@ func withVolume(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentV
 	if confining := confining(owner, w, volume); confining.phase != "" {
 		return confining
 	}
+	if nudging := nudging(pvc, volume); nudging != nil {
+		return plan{phase: v1alpha1.Pending, reason: "Binding", do: nudging}
+	}
 	return waiting(w, pvc, volume)
 }
 
-// areApart reports whether a volume is for another PVC than the one that is there. Without a UID it is open to that PVC, but
-// no more if that was bound before.
-func areApart(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
-	uid := volume.Spec.ClaimRef.UID
-	if pvc == nil {
-		return uid != ""
+// rejoined makes the PVC of a volume that has lost it, and gives the volume to it. The phase is empty if they are together.
+func rejoined(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) plan {
+	if w.pvc != nil && volume.Spec.ClaimRef.UID == w.pvc.UID {
+		return plan{}
 	}
-	return (uid != "" && pvc.UID != uid) || (uid == "" && pvc.Status.Phase == corev1.ClaimLost)
+	denied := w.limits.Denied(shareIn(owner))
+	switch {
+	case !w.live:
+		// The cache does not show a PVC that has lost our label.
+		return plan{phase: v1alpha1.Pending, look: lookLive}
+	case denied != "":
+		return failed("NotAllowed", "%s", denied)
+	case w.pvc == nil:
+		// The volume stays for the PVC that has gone, which nobody can bring back, until it names the new one.
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: &change{what: createPVC, object: newPVC(owner, volume.Name)}}
+	default:
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, w.pvc.UID)}
+	}
 }
 
 // waiting is the plan when there is nothing left to do.

@@ -17,20 +17,13 @@ import (
 // takes for 10,000 at once, or each of them would cost two writes more.
 const patience = 10 * time.Minute
 
-// settling is how long Kubernetes may take to see a new volume. A PVC that it sees before its volume waits for up to 15
-// seconds, until it looks at all PVCs anew. After this time it has seen the volume, or it is as late with the PVC.
-const settling = time.Second
-
 // seen is what the cluster has of a SharedVolume's names; nil means absent.
 type seen struct {
-	// usual and other are the volumes of the two names that it may have.
-	usual, other *corev1.PersistentVolume
-	pvc          *corev1.PersistentVolumeClaim
-	// mayLack is true if the API server has refused a PVC of the namespace not long ago, so that it is asked before a volume is made.
-	mayLack bool
-	// live is false if this was read from the cache, which holds only what carries our label. sought is true if at least the
-	// PVC's name was looked for in the cluster.
-	live, sought bool
+	// plain and unique are the volumes of the two names that it may have.
+	plain, unique *corev1.PersistentVolume
+	pvc           *corev1.PersistentVolumeClaim
+	// live is false if this was read from the cache, which holds only what carries our label.
+	live bool
 	// limits are what the namespace may use.
 	limits limits
 	// lacks are the fields that the CRD's status does not have.
@@ -45,23 +38,20 @@ type seen struct {
 	// outsideZone are the pods that use the PVC outside of the zone of the share; nil if nobody has looked.
 	outsideZone []string
 	now         time.Time
-	// volumeMade and pvcMade are when we made the volume and the PVC, by our clock; zero if an operator before us did.
-	volumeMade, pvcMade time.Time
+	// pvcMade is when we made the PVC, by our clock; zero if an operator before us did.
+	pvcMade time.Time
 }
 
 // look is something that a plan needs to know, and that is read only then.
 type look int
 
 const (
-	// lookLive reads all from the cluster, lookPVC the PVC alone.
+	// lookLive reads all from the cluster.
 	lookLive look = iota + 1
-	lookPVC
 	lookUsers
 	// lookShare asks AWS, which may take seconds; what has to be fresh is read after it.
 	lookShare
 	lookPods
-	// lookRoom asks the API server whether it would take the PVC.
-	lookRoom
 )
 
 // plan is the next step, and what the status says meanwhile.
@@ -163,9 +153,9 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 	return p
 }
 
-func waitForPrevious(kind, name string) plan {
-	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: fmt.Sprintf(
-		"waiting for the end of %s %s of a previous SharedVolume of this name, which comes when no pod uses it any more", kind, name)}
+func waitForPrevious(pvc string) plan {
+	return plan{phase: v1alpha1.Pending, reason: "WaitingForFormer", message: "waiting for the end of PVC " + pvc +
+		" of a previous SharedVolume of this name, which comes when no pod uses it any more"}
 }
 
 func failed(reason, format string, args ...any) plan {

@@ -13,11 +13,12 @@ import (
 
 // pair is what the cluster has when all is well; change damages it.
 func pair(sv *v1alpha1.SharedVolume, change func(*seen)) seen {
-	w := seen{usual: newVolume(sv, volumeName(sv.Namespace, sv.Name)), now: time.Unix(1000, 0), live: true}
-	w.pvc = newPVC(sv, w.usual.Name)
+	w := seen{plain: newVolume(sv, plainVolumeName(sv.Namespace, sv.Name), "uid-of-pvc"), now: time.Unix(1000, 0), live: true}
+	w.plain.UID = "uid-of-volume"
+	w.pvc = newPVC(sv, w.plain.Name)
 	w.pvc.UID = "uid-of-pvc"
 	w.pvc.CreationTimestamp = metav1.NewTime(w.now)
-	w.usual.Spec.ClaimRef.UID = w.pvc.UID
+	w.plain.Spec.ClaimRef.UID = w.pvc.UID
 	w.pvc.Status.Phase = corev1.ClaimBound
 	if change != nil {
 		change(&w)
@@ -33,26 +34,26 @@ func step(p plan) string {
 	switch {
 	case p.look == lookLive:
 		return "look at the cluster"
-	case p.look == lookPVC:
-		return "look for a PVC"
 	case p.look == lookUsers:
 		return "look for pods"
 	case p.look == lookShare:
 		return "ask AWS"
 	case p.look == lookPods:
 		return "look where pods are"
-	case p.look == lookRoom:
-		return "ask whether a PVC would be taken"
 	case p.do == nil:
 		return "nothing"
 	default:
-		return string(p.do.what) + " " + p.do.object.GetName()
+		text := string(p.do.what) + " " + p.do.object.GetName()
+		if pvc, ok := p.do.object.(*corev1.PersistentVolumeClaim); ok && p.do.what == createPVC {
+			text += " on " + pvc.Spec.VolumeName
+		}
+		return text
 	}
 }
 
 func TestTheNextStep(t *testing.T) {
 	sv := owner("ns", "sv1")
-	other := otherVolumeName("ns", "sv1", string(sv.UID))
+	other := uniqueVolumeName("ns", "sv1", string(sv.UID))
 	now := metav1.NewTime(time.Unix(0, 0))
 	forged := owner("ns", "sv1")
 	forged.CreationTimestamp, forged.Finalizers = metav1.NewTime(time.Unix(5000, 0)), []string{CommunityFinalizer}
@@ -64,20 +65,30 @@ func TestTheNextStep(t *testing.T) {
 		// message must contain this.
 		message string
 	}{
-		"nothing is there":                               {seen{live: true}, "create volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the cache has nothing":                          {seen{}, "look for a PVC", v1alpha1.Pending, ""},
+		"nothing is there":      {seen{live: true}, "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
+		"the cache has nothing": {seen{}, "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
+		"the PVC is there":      {pair(sv, func(w *seen) { w.plain, w.pvc.Status.Phase = nil, corev1.ClaimPending }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC is there, and nothing may be used": {pair(sv, func(w *seen) {
+			w.plain, w.pvc.Status.Phase, w.limits = nil, corev1.ClaimPending, notYours()
+		}), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the cache has nothing, and nothing may be used": {seen{limits: notYours()}, "look at the cluster", v1alpha1.Failed, ""},
 		"nothing may be used":                            {seen{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume is there":                            {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }), "create PVC pvc-sv1", v1alpha1.Pending, ""},
-		"the volume is there, but not seen": {pair(sv, func(w *seen) {
-			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling/2)
+		"the volume is open to any PVC of that name": {pair(sv, func(w *seen) {
+			w.pvc, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase = nil, "", corev1.VolumeAvailable
+		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume is open, as the cache has it": {pair(sv, func(w *seen) {
+			w.pvc, w.plain.Spec.ClaimRef.UID, w.live = nil, "", false
+		}), "look at the cluster", v1alpha1.Pending, ""},
+		"the volume names no PVC, as the cache has it": {pair(sv, func(w *seen) {
+			w.plain.Spec.ClaimRef, w.live = nil, false
+		}), "look at the cluster", v1alpha1.Pending, ""},
+		"Kubernetes saw the PVC before the volume": {pair(sv, func(w *seen) {
+			w.pvc.Status.Phase, w.plain.Status.Phase = corev1.ClaimPending, corev1.VolumeBound
+		}), "tell PVC its volume pvc-sv1", v1alpha1.Pending, ""},
+		"Kubernetes was told": {pair(sv, func(w *seen) {
+			w.pvc.Status.Phase, w.plain.Status.Phase = corev1.ClaimPending, corev1.VolumeBound
+			w.pvc.Annotations = map[string]string{volumeUIDAnnotation: string(w.plain.UID)}
 		}), "nothing", v1alpha1.Pending, ""},
-		"the volume is there and seen": {pair(sv, func(w *seen) {
-			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade, w.usual.Status.Phase = nil, "", w.now, corev1.VolumeAvailable
-		}), "create PVC pvc-sv1", v1alpha1.Pending, ""},
-		"the volume is there for long": {pair(sv, func(w *seen) {
-			w.pvc, w.usual.Spec.ClaimRef.UID, w.volumeMade = nil, "", w.now.Add(-settling)
-		}), "create PVC pvc-sv1", v1alpha1.Pending, ""},
 		"both are there, not bound": {pair(sv, func(w *seen) { w.pvc.Status.Phase = corev1.ClaimPending }), "nothing", v1alpha1.Pending, ""},
 		"not bound for long": {pair(sv, func(w *seen) {
 			w.pvc.Status.Phase, w.now = corev1.ClaimPending, w.now.Add(patience)
@@ -92,38 +103,38 @@ func TestTheNextStep(t *testing.T) {
 		"bound":                                {pair(sv, nil), "nothing", v1alpha1.Ready, ""},
 		"bound, but no driver is there":        {pair(sv, func(w *seen) { w.noDriver = true }), "nothing", v1alpha1.Ready, "before the EFS driver is installed"},
 		"bound, and not allowed any more":      {pair(sv, func(w *seen) { w.limits = notYours() }), "nothing", v1alpha1.Ready, ""},
-		"the spec was changed":                 {pair(sv, func(w *seen) { w.usual.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
+		"the spec was changed":                 {pair(sv, func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "restore IDs sv1", v1alpha1.Pending, "put back"},
 		"the cache has no PVC":                 {pair(sv, func(w *seen) { w.pvc, w.live = nil, false }), "look at the cluster", v1alpha1.Pending, ""},
-		"the PVC was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC was deleted":                  {pair(sv, func(w *seen) { w.pvc = nil }), "create PVC pvc-sv1 on pv-ns-sv1", v1alpha1.Pending, ""},
 		"the PVC was deleted, and not allowed": {pair(sv, func(w *seen) { w.pvc, w.limits = nil, notYours() }), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the PVC is being deleted":             {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the PVC is being deleted under a pod": {pair(sv, func(w *seen) {
 			w.pvc.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
 		"the PVC is about to go":      {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.users = &now, []string{} }), "nothing", v1alpha1.Pending, "waiting for the end of PVC"},
-		"the volume is being deleted": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
+		"the volume is being deleted": {pair(sv, func(w *seen) { w.plain.DeletionTimestamp = &now }), "look for pods", v1alpha1.Failed, ""},
 		"the volume is being deleted under a pod": {pair(sv, func(w *seen) {
-			w.usual.DeletionTimestamp, w.users = &now, []string{"app"}
+			w.plain.DeletionTimestamp, w.users = &now, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "pods use it: app"},
 		"the volume is being deleted, nobody uses it": {pair(sv, func(w *seen) {
-			w.usual.DeletionTimestamp, w.users = &now, []string{}
+			w.plain.DeletionTimestamp, w.users = &now, []string{}
 		}), "delete PVC pvc-sv1", v1alpha1.Pending, ""},
 		"the volume is being deleted, and would not be made again": {pair(sv, func(w *seen) {
-			w.usual.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
+			w.plain.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"the volume names its PVC no more":    {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the PVC is lost for lack of its UID": {pair(sv, func(w *seen) { w.usual.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume names its PVC no more":    {pair(sv, func(w *seen) { w.plain.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC is lost for lack of its UID": {pair(sv, func(w *seen) { w.plain.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"left by the community for another share": {pair(sv, func(w *seen) {
-			w.pvc, w.usual.Annotations, w.usual.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
-		}), "create volume " + other, v1alpha1.Pending, ""},
+			w.pvc, w.plain.Annotations, w.plain.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
+		}), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		"the PVC of a previous one was kept": {pair(sv, func(w *seen) {
-			w.usual.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil
+			w.plain.Annotations[ownerUIDAnnotation], w.pvc.OwnerReferences = "previous", nil
 		}), "nothing", v1alpha1.Failed, "was kept"},
 		"the PVC has another owner as well": {pair(sv, func(w *seen) {
 			w.pvc.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "aws-efs.managed.openshift.io/v1alpha1", Kind: "SharedVolume", UID: "x"}}, w.pvc.OwnerReferences...)
 		}), "nothing", v1alpha1.Ready, ""},
-		"the volume is about to go": {pair(sv, func(w *seen) { w.usual.DeletionTimestamp, w.pvc = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
-		"the volume was deleted":    {pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume is about to go": {pair(sv, func(w *seen) { w.plain.DeletionTimestamp, w.pvc = &now, nil }), "nothing", v1alpha1.Pending, "is being deleted"},
+		"the volume was deleted":    {pair(sv, func(w *seen) { w.plain, w.pvc.Status.Phase = nil, corev1.ClaimLost }), "create volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"a bound PVC wants another volume": {pair(sv, func(w *seen) {
 			w.pvc.Spec.VolumeName = "pv-x"
 		}), "nothing", v1alpha1.Failed, "wants volume pv-x instead of pv-ns-sv1"},
@@ -134,55 +145,54 @@ func TestTheNextStep(t *testing.T) {
 			w.pvc.Spec.VolumeName, w.pvc.Status.Phase, w.users = "pv-x", corev1.ClaimPending, []string{"app"}
 		}), "nothing", v1alpha1.Failed, "used by app"},
 		"the volume is bound to a previous PVC": {pair(sv, func(w *seen) {
-			w.usual.Spec.ClaimRef.UID = "previous"
+			w.plain.Spec.ClaimRef.UID = "previous"
 		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume is no share any more":          {pair(sv, func(w *seen) { w.usual.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
-		"deleting the volume would lose data":      {pair(sv, func(w *seen) { w.usual.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the volume has lost its label":            {pair(sv, func(w *seen) { w.usual.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the PVC has lost its label":               {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
-		"the PVC has lost its owner":               {pair(sv, func(w *seen) { w.pvc.OwnerReferences = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
-		"somebody else has the volume's name":      {seen{usual: foreign, live: true}, "create volume " + other, v1alpha1.Pending, ""},
-		"the volume has the other name":            {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
-		"the volume of the other name was lost":    {pair(sv, func(w *seen) { otherName(w, nil, other); w.other = nil }), "create volume " + other, v1alpha1.Pending, ""},
-		"somebody else has both names":             {seen{usual: foreign, other: foreign, live: true}, "nothing", v1alpha1.Failed, "belong to somebody else"},
-		"somebody else has the PVC's name":         {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		"the volume is no share any more":       {pair(sv, func(w *seen) { w.plain.Spec.CSI.Driver = "ebs.csi.aws.com" }), "nothing", v1alpha1.Failed, "no volume for an access point"},
+		"deleting the volume would lose data":   {pair(sv, func(w *seen) { w.plain.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the volume has lost its label":         {pair(sv, func(w *seen) { w.plain.Labels = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC has lost its label":            {pair(sv, func(w *seen) { w.pvc.Labels = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
+		"the PVC has lost its owner":            {pair(sv, func(w *seen) { w.pvc.OwnerReferences = nil }), "adopt PVC pvc-sv1", v1alpha1.Pending, ""},
+		"somebody else has the volume's name":   {seen{plain: foreign, live: true}, "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
+		"the volume has the other name":         {pair(sv, func(w *seen) { otherName(w, foreign, other) }), "nothing", v1alpha1.Ready, ""},
+		"the volume of the other name was lost": {pair(sv, func(w *seen) { otherName(w, nil, other); w.unique = nil }), "create volume " + other, v1alpha1.Pending, ""},
+		"somebody else has both names":          {seen{plain: foreign, unique: foreign, live: true}, "nothing", v1alpha1.Failed, "belongs to somebody else"},
+		"somebody else has the PVC's name": {pair(sv, func(w *seen) {
+			w.pvc.OwnerReferences, w.pvc.Labels, w.pvc.UID = nil, nil, "another"
+		}), "nothing", v1alpha1.Failed, "is not of this SharedVolume"},
+		"somebody else has the volume":             {pair(sv, func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "nothing", v1alpha1.Failed, "is bound to"},
 		"the PVC is of a previous SharedVolume":    {pair(sv, func(w *seen) { w.pvc.OwnerReferences[0].UID = "previous" }), "nothing", v1alpha1.Pending, "previous SharedVolume"},
-		"the volume is of a previous SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.usual.Annotations[ownerUIDAnnotation] = nil, "previous" }), "nothing", v1alpha1.Pending, "previous SharedVolume"},
-		"a forged volume for another PVC":          {pair(sv, func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.Namespace = nil, "victim" }), "create volume " + other, v1alpha1.Pending, ""},
+		"the volume is of a previous SharedVolume": {pair(sv, func(w *seen) { w.pvc, w.plain.Annotations[ownerUIDAnnotation] = nil, "previous" }), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
+		"a forged volume for another PVC":          {pair(sv, func(w *seen) { w.pvc, w.plain.Spec.ClaimRef.Namespace = nil, "victim" }), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		// A tenant of a namespace that was made again wants the share of the tenant before.
 		"a forged finalizer and a volume of the community that is older": {pair(forged, func(w *seen) {
-			w.pvc, w.usual.Annotations, w.usual.Status.Phase = nil, nil, corev1.VolumeReleased
-			w.usual.CreationTimestamp, w.usual.Spec.CSI.VolumeHandle = metav1.NewTime(forged.CreationTimestamp.Add(-time.Second)), "fs-99999999::fsap-99999999"
-		}), "create volume " + other, v1alpha1.Pending, ""},
+			w.pvc, w.plain.Annotations, w.plain.Status.Phase = nil, nil, corev1.VolumeReleased
+			w.plain.CreationTimestamp, w.plain.Spec.CSI.VolumeHandle = metav1.NewTime(forged.CreationTimestamp.Add(-time.Second)), "fs-99999999::fsap-99999999"
+		}), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
 		"the IDs were changed, and those of the volume may not be used": {pair(sv, func(w *seen) {
-			w.pvc, w.limits, w.usual.Spec.CSI.VolumeHandle = nil, limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+			w.pvc, w.limits, w.plain.Spec.CSI.VolumeHandle = nil, limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "nothing", v1alpha1.Failed, "may not use the IDs"},
 		"the IDs of a bound volume were changed, and may not be used any more": {pair(sv, func(w *seen) {
-			w.limits, w.usual.Spec.CSI.VolumeHandle = limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
+			w.limits, w.plain.Spec.CSI.VolumeHandle = limits{Listed: true, List: "fs-1234cdef"}, "fs-99999999::fsap-99999999"
 		}), "restore IDs sv1", v1alpha1.Pending, ""},
 		"not allowed, and never bound": {pair(sv, func(w *seen) {
-			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable
+			w.pvc, w.limits, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase = nil, notYours(), "", corev1.VolumeAvailable
 		}), "delete volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"not allowed, and never bound, as the cache has it": {pair(sv, func(w *seen) {
-			w.pvc, w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
+			w.pvc, w.limits, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase, w.live = nil, notYours(), "", corev1.VolumeAvailable, false
 		}), "look at the cluster", v1alpha1.Pending, ""},
 		"not allowed, and somebody removed the PVC's UID": {pair(sv, func(w *seen) {
-			w.limits, w.usual.Spec.ClaimRef.UID, w.usual.Status.Phase = notYours(), "", corev1.VolumeAvailable
-		}), "nothing", v1alpha1.Ready, ""},
+			w.limits, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase = notYours(), "", corev1.VolumeAvailable
+		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"a volume that is not made again": {pair(sv, func(w *seen) {
-			w.pvc, w.limits, w.usual.DeletionTimestamp = nil, notYours(), &now
+			w.pvc, w.limits, w.plain.DeletionTimestamp = nil, notYours(), &now
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
-		"a PVC was refused before": {seen{live: true, mayLack: true}, "ask whether a PVC would be taken", v1alpha1.Pending, ""},
-		"a PVC was refused before, and its volume goes": {pair(sv, func(w *seen) {
-			w.pvc, w.mayLack, w.usual.DeletionTimestamp = nil, true, &now
-		}), "ask whether a PVC would be taken", v1alpha1.Pending, ""},
 		"the PVC is for a volume of somebody else": {pair(sv, func(w *seen) {
-			w.usual, w.pvc.Status.Phase = foreign, corev1.ClaimBound
+			w.plain, w.pvc.Status.Phase = foreign, corev1.ClaimBound
 		}), "nothing", v1alpha1.Failed, "is for PersistentVolume pv-ns-sv1"},
 		"the cache has a PVC that is being deleted": {pair(sv, func(w *seen) { w.pvc.DeletionTimestamp, w.live = &now, false }), "look at the cluster", v1alpha1.Failed, ""},
 		"made by the community's operator": {pair(sv, func(w *seen) {
-			w.usual.Annotations, w.pvc.OwnerReferences = nil, nil
-			w.usual.Spec.CSI.VolumeHandle, w.usual.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
+			w.plain.Annotations, w.pvc.OwnerReferences = nil, nil
+			w.plain.Spec.CSI.VolumeHandle, w.plain.Spec.MountOptions = "fs-1234cdef", []string{"accesspoint=fsap-0123456789abcdef"}
 		}), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 	}
 	for name, tc := range cases {
@@ -204,13 +214,13 @@ func TestTheNextStep(t *testing.T) {
 
 // otherName is a world in which the SharedVolume has the volume of its other name.
 func otherName(w *seen, usual *corev1.PersistentVolume, other string) {
-	w.other, w.usual = w.usual, usual
-	w.other.Name, w.pvc.Spec.VolumeName = other, other
+	w.unique, w.plain = w.plain, usual
+	w.unique.Name, w.pvc.Spec.VolumeName = other, other
 }
 
 func TestALostVolumeIsMadeAgainForThePVCThatIsThere(t *testing.T) {
 	sv := owner("ns", "sv1")
-	got := next(sv, pair(sv, func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }))
+	got := next(sv, pair(sv, func(w *seen) { w.plain, w.pvc.Status.Phase = nil, corev1.ClaimLost }))
 	volume, ok := got.do.object.(*corev1.PersistentVolume)
 	if !ok || volume.Spec.ClaimRef.UID != "uid-of-pvc" {
 		t.Errorf("the volume does not name the PVC by UID, so that it would stay lost: %+v", got.do.object)
@@ -222,14 +232,14 @@ func TestTheEndOfACommunitysSharedVolume(t *testing.T) {
 	sv := owner("ns", "sv1")
 	now := metav1.NewTime(time.Unix(0, 0))
 	sv.DeletionTimestamp, sv.Finalizers = &now, []string{"example.com/other", CommunityFinalizer}
-	w := pair(sv, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil })
+	w := pair(sv, func(w *seen) { w.plain.Annotations, w.pvc.OwnerReferences = nil, nil })
 	var steps []string
 	for range 3 {
 		p := next(sv, w)
 		steps = append(steps, step(p))
 		switch p.do.what {
 		case markVolume:
-			w.usual.Annotations = newVolume(sv, "").Annotations
+			w.plain.Annotations = newVolume(sv, "", "uid-of-pvc").Annotations
 		case adoptPVC:
 			w.pvc.OwnerReferences = newPVC(sv, "").OwnerReferences
 		default:
@@ -250,8 +260,13 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 	first.UID, second.UID = "first", "second"
 	second.Spec.FileSystemID = "fs-99999999"
 	taken := pair(first, nil)
-	got := next(second, seen{usual: taken.usual, live: true})
-	if step(got) != "create volume "+otherVolumeName("a-b", "c", "second") {
+	got := next(second, seen{plain: taken.plain, live: true})
+	if step(got) != "create PVC pvc-c on "+uniqueVolumeName("a-b", "c", "second") {
+		t.Fatalf("%s %s", step(got), got.message)
+	}
+	made := newPVC(second, uniqueVolumeName("a-b", "c", "second"))
+	made.UID = "pvc-of-second"
+	if got = next(second, seen{plain: taken.plain, pvc: made, live: true}); step(got) != "create volume "+made.Spec.VolumeName {
 		t.Fatalf("%s %s", step(got), got.message)
 	}
 	volume, ok := got.do.object.(*corev1.PersistentVolume)
@@ -265,14 +280,14 @@ func TestTwoSharedVolumesThatWantOneName(t *testing.T) {
 
 func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
 	sv := owner("ns", "sv1")
-	lost := func(w *seen) { w.usual, w.pvc.Status.Phase = nil, corev1.ClaimLost }
+	lost := func(w *seen) { w.plain, w.pvc.Status.Phase = nil, corev1.ClaimLost }
 	for name, tc := range map[string]struct {
 		age   time.Duration
 		world seen
 		step  string
 	}{
 		"new":                     {30 * time.Second, seen{live: true}, "nothing"},
-		"no more":                 {time.Minute, seen{live: true}, "create volume pv-ns-sv1"},
+		"no more":                 {time.Minute, seen{live: true}, "create PVC pvc-sv1 on " + uniqueVolumeName("ns", "sv1", string(sv.UID))},
 		"made again for a PVC":    {30 * time.Second, pair(sv, lost), "create volume pv-ns-sv1"},
 		"that has its volume too": {30 * time.Second, pair(sv, nil), "nothing"},
 	} {

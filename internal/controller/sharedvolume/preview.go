@@ -39,7 +39,7 @@ func Preview(ctx context.Context, reader client.Reader) ([]client.Object, error)
 func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.SharedVolume) ([]client.Object, error) {
 	var w seen
 	var err error
-	if w.usual, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: volumeName(owner.Namespace, owner.Name)}); err != nil {
+	if w.plain, err = find[corev1.PersistentVolume](ctx, reader, client.ObjectKey{Name: plainVolumeName(owner.Namespace, owner.Name)}); err != nil {
 		return nil, err
 	}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: pvcName(owner.Name)}

@@ -23,8 +23,8 @@ import (
 func boundPair(sv *v1alpha1.SharedVolume, change func(*seen)) []client.Object {
 	w := pair(sv, change)
 	found := []client.Object{sv, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: efs.DriverName}}}
-	if w.usual != nil {
-		found = append(found, w.usual)
+	if w.plain != nil {
+		found = append(found, w.plain)
 	}
 	if w.pvc != nil {
 		found = append(found, w.pvc)
@@ -47,13 +47,13 @@ func TestOneLookTakesAllSteps(t *testing.T) {
 		want    []string
 		says    []string
 	}{
-		"nothing is there": {[]client.Object{owner("ns", "sv1")}, []string{"create PersistentVolume pv-ns-sv1"}, nil},
+		"nothing is there": {[]client.Object{owner("ns", "sv1")}, []string{pvcWrite, "create PersistentVolume " + uniqueVolumeName("ns", "sv1", string(owner("ns", "sv1").UID))}, nil},
 		"bound":            {boundPair(owner("ns", "sv1"), nil), []string{write}, nil},
-		"the community's": {boundPair(community, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{
+		"the community's": {boundPair(community, func(w *seen) { w.plain.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{
 			"patch PersistentVolume pv-ns-sv1", "patch PersistentVolumeClaim ns/pvc-sv1", "patch SharedVolume ns/sv1", write,
 		}, []string{"Normal Adopted: taken over from the community's operator"}},
 		"the volume is deleted": {boundPair(owner("ns", "sv1"), func(w *seen) {
-			w.usual.DeletionTimestamp, w.usual.Finalizers = &now, []string{"a/b"}
+			w.plain.DeletionTimestamp, w.plain.Finalizers = &now, []string{"a/b"}
 		}), []string{"delete PersistentVolumeClaim ns/pvc-sv1"}, nil},
 	} {
 		w := newWorking(t, tc.objects...)
@@ -148,8 +148,8 @@ func TestLimitsAreReadFromTheListAndThePolicies(t *testing.T) {
 }
 
 func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
-	released := func(w *seen) { w.usual.Status.Phase = corev1.VolumeReleased }
-	volume := pair(owner("ns", "sv1"), released).usual
+	released := func(w *seen) { w.plain.Status.Phase = corev1.VolumeReleased }
+	volume := pair(owner("ns", "sv1"), released).plain
 	pvc := pair(owner("ns", "sv1"), nil).pvc
 	sv, successor := owner("ns", "sv1"), owner("ns", "sv1")
 	successor.UID = "another"
@@ -179,8 +179,8 @@ func TestAVolumeGoesOnlyIfNobodyNeedsIt(t *testing.T) {
 // Kubernetes binds a volume by the name of its PVC, whoever has made one of that name since.
 func TestAVolumeThatWasNeverBoundIsSealedBeforeItGoes(t *testing.T) {
 	volume := pair(owner("ns", "sv1"), func(w *seen) {
-		w.usual.Status.Phase, w.usual.Spec.ClaimRef.UID = corev1.VolumeAvailable, ""
-	}).usual
+		w.plain.Status.Phase, w.plain.Spec.ClaimRef.UID = corev1.VolumeAvailable, ""
+	}).plain
 	cached := newCluster(t, volume)
 	r := &VolumeReconciler{Client: cached, Live: newCluster(t), Others: alone()}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(volume)}); err != nil {
@@ -211,7 +211,7 @@ func TestAPreviewNamesWhatAMigrationChanges(t *testing.T) {
 		want    []string
 	}{
 		"ours":                {boundPair(owner("ns", "sv1"), nil), nil},
-		"the community's":     {boundPair(community, func(w *seen) { w.usual.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{"sv1", "pv-ns-sv1", "pvc-sv1"}},
+		"the community's":     {boundPair(community, func(w *seen) { w.plain.Annotations, w.pvc.OwnerReferences = nil, nil }), []string{"sv1", "pv-ns-sv1", "pvc-sv1"}},
 		"all but handed over": {boundPair(community, nil), []string{"sv1"}},
 		"without a pair":      {[]client.Object{community}, []string{"sv1"}},
 	} {

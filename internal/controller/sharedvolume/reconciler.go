@@ -50,8 +50,6 @@ type Reconciler struct {
 	// made says when a volume or a PVC was last made for a SharedVolume.
 	made   sync.Map
 	writer *status.Writer
-	// refusals say when the API server has last refused a PVC of a namespace, such as for a quota.
-	refusals sync.Map
 	// left says beside which Deployment a SharedVolume was left alone.
 	left sync.Map
 }
@@ -141,7 +139,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 		}
 		step = next(owner, found)
 		if !admitted && costs(step) {
-			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil || step.look == lookPVC, r.Now()) {
+			if !r.pacer.May(client.ObjectKeyFromObject(owner), step.reason, step.do != nil, r.Now()) {
 				return step, found, errPostponed
 			}
 			admitted = true
@@ -169,10 +167,7 @@ func (r *Reconciler) advance(ctx context.Context, owner *v1alpha1.SharedVolume, 
 		// It is somebody else's, or it has lost our label.
 		err = r.readLive(ctx, owner, found)
 	}
-	switch {
-	case err != nil && do.what == createPVC && isRefusal(err):
-		return r.withdraw(ctx, owner, found, err)
-	case err == nil && do.what == restoreIDs:
+	if err == nil && do.what == restoreIDs {
 		// What the namespace may use depends on the IDs.
 		*found, err = r.observe(ctx, r.Client, owner)
 	}
@@ -188,61 +183,14 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 	switch step.look {
 	case lookLive:
 		err = r.readLive(ctx, owner, found)
-	case lookPVC:
-		err = r.seek(ctx, owner, found)
 	case lookUsers:
 		found.users, err = r.holdersOf(ctx, owner)
 	case lookShare:
 		found.placement, found.askable = r.Shares.Look(ctx, owner.Spec.FileSystemID, owner.Spec.AccessPointID), false
 	case lookPods:
 		found.outsideZone, err = r.usersOutside(ctx, owner, found.placement.Zone)
-	case lookRoom:
-		found.mayLack = false
-		pvc := newPVC(owner, volumeName(owner.Namespace, owner.Name))
-		err = r.Client.Create(ctx, pvc, client.FieldOwner(r.Owner), client.DryRunAll)
-		switch {
-		case apierrors.IsAlreadyExists(err):
-			// Whose it is comes out when it is made.
-			return nil
-		case err != nil && isRefusal(err):
-			r.refusals.Store(owner.Namespace, r.Now())
-		}
-		if err != nil {
-			err = fmt.Errorf("%s %s: %w", createPVC, pvc.Name, err)
-		}
 	}
 	return err
-}
-
-// isRefusal reports whether the API server does not want an object as it is, or not now.
-func isRefusal(err error) bool {
-	return apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsInvalid(err)
-}
-
-// withdraw deletes a volume again whose PVC was refused: a quota counts PVCs, and is to bound volumes as well. PVCs of this
-// namespace are tried first from now on. It returns why the PVC was refused.
-func (r *Reconciler) withdraw(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, refusal error) error {
-	r.refusals.Store(owner.Namespace, r.Now())
-	volume := volumeOf(owner, *found)
-	if volume == nil || volume.DeletionTimestamp != nil || !isUnbound(volume, nil) {
-		return refusal
-	}
-	err := r.carryOut(ctx, owner, found, &change{what: deleteVolume, object: volume})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// The next try reads it again.
-		return refusal
-	}
-	return errors.Join(refusal, err)
-}
-
-// mayLack reports whether a PVC of the namespace was refused not long ago.
-func (r *Reconciler) mayLack(namespace string) bool {
-	last, refused := r.refusals.Load(namespace)
-	if at, ok := last.(time.Time); refused && (!ok || r.Now().Sub(at) > 2*fair.LongestPause) {
-		r.refusals.Delete(namespace)
-		return false
-	}
-	return refused
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
@@ -251,15 +199,14 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		return fmt.Errorf("%T is no object", do.object)
 	}
 	uid, version := do.object.GetUID(), do.object.GetResourceVersion()
-	var err error
+	err := r.stillOwned(ctx, owner, do)
 	switch {
+	case err != nil:
+		return err
 	case isCreation(do):
-		if err = r.stillOwned(ctx, owner, do.what); err != nil {
-			return err
-		}
 		err = r.Client.Create(ctx, object, client.FieldOwner(r.Owner))
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
-		found.volumeMade, found.pvcMade = r.madeAt(owner, createVolume), r.madeAt(owner, createPVC)
+		found.pvcMade = r.madeAt(owner, createPVC)
 	case do.what == deletePVC || do.what == deleteVolume:
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:
@@ -269,9 +216,6 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)
 	}
 	r.tellChange(owner, do)
-	if do.what == createPVC {
-		r.refusals.Delete(owner.Namespace)
-	}
 	if do.what == deleteVolume {
 		found.drop(do.object.GetName())
 		return nil
@@ -280,11 +224,15 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return nil
 }
 
-// stillOwned refuses to make something a second time for a SharedVolume that only the cache still has. Where etcd was set back, the
-// cluster deletes such a PVC as often as it is made.
-func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, what what) error {
-	if r.madeAt(owner, what).IsZero() {
+// stillOwned refuses what gives somebody a share for a SharedVolume that only the cache still has: its namespace may be another tenant's by now,
+// and where etcd was set back, the cluster deletes such a PVC as often as it is made.
+func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, do *change) error {
+	if gives := isCreation(do) || do.what == rejoinVolume || do.what == markVolume && do.fields["spec"] != nil; !gives {
 		return nil
+	}
+	isNew, err := r.isNew(ctx, owner, do)
+	if err != nil || isNew {
+		return err
 	}
 	live := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)
@@ -292,6 +240,17 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 		err = errBehind
 	}
 	return err
+}
+
+// isNew reports whether a change makes something for the first time for a SharedVolume that has just come, in a namespace that was there before. Such
+// a SharedVolume is no other tenant's, even if its watch fails: the watch of namespaces is another one.
+func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, do *change) (bool, error) {
+	if !isCreation(do) || !r.madeAt(owner, do.what).IsZero() || owner.Status.Phase != "" || r.Now().Sub(owner.CreationTimestamp.Time) >= patience {
+		return false, nil
+	}
+	namespace := namespaceMetadata()
+	there, err := get(ctx, r.Client, client.ObjectKey{Name: owner.Namespace}, namespace, shared)
+	return there && namespace.CreationTimestamp.Time.Before(owner.CreationTimestamp.Time), err
 }
 
 // isCreation reports whether a change makes a new object.

@@ -1,7 +1,6 @@
 package sharedvolume
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +22,6 @@ import (
 
 const (
 	pvcWrite    = "create PersistentVolumeClaim ns/pvc-sv1"
-	claimTry    = "try PersistentVolumeClaim ns/pvc-sv1"
 	volumeWrite = "create PersistentVolume pv-ns-sv1"
 	volumeDrop  = "delete PersistentVolume pv-ns-sv1"
 	svStatus    = "apply status SharedVolume ns/sv1"
@@ -42,94 +40,21 @@ func readyOf(t *testing.T, w *working) string {
 	return ""
 }
 
-// A quota counts PVCs, and is to bound volumes as well.
-func TestAVolumeGoesAgainWhosePVCIsRefused(t *testing.T) {
-	volumes := schema.GroupResource{Resource: "persistentvolumes"}
-	const last = "False QuotaExceeded: create PVC pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few"
-	const hint = ": delete PVCs that nobody needs, or ask for a larger quota; the size is 1Gi on paper only"
-	unbound := func(w *seen) { w.pvc, w.usual.Spec.ClaimRef.UID = nil, "" }
-	for name, tc := range map[string]struct {
-		change func(*seen)
-		fails  map[string]error
-		want   []string
-		last   string
-	}{
-		"it was never used":   {unbound, map[string]error{pvcWrite: quota()}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
-		"somebody changed it": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewConflict(volumes, "x", textError("y"))}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
-		"it has gone":         {unbound, map[string]error{pvcWrite: quota(), volumeDrop: apierrors.NewNotFound(volumes, "x")}, []string{pvcWrite, volumeDrop, svStatus}, last + hint},
-		"it can't be deleted": {unbound, map[string]error{pvcWrite: quota(), volumeDrop: textError("no route")}, []string{pvcWrite, volumeDrop, svStatus}, last + "\ndelete volume pv-ns-sv1: no route" + hint},
-		"nothing is refused":  {unbound, nil, []string{pvcWrite}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorking(t, boundPair(owner("ns", "sv1"), tc.change)...)
-			w.cached.Fail = func(request string) error { return tc.fails[request] }
-			result, err := lookAt(t, w)
-			if err != nil || (result.RequeueAfter == 30*time.Second) != (tc.fails != nil) {
-				t.Errorf("again in %s, error %v", result.RequeueAfter, err)
-			}
-			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.last, readyOf(t, w)); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
-			if w.mayLack("ns") != (tc.fails != nil) {
-				t.Error("whether its PVCs are tried first is wrong")
-			}
-		})
+// A quota counts PVCs, and is to bound volumes as well: the volume is made after the PVC.
+func TestNoVolumeIsMadeForAPVCThatIsRefused(t *testing.T) {
+	w := newWorking(t, owner("ns", "sv1"))
+	w.cached.Refuse(quota(), pvcWrite)
+	result, err := lookAt(t, w)
+	if err != nil || result.RequeueAfter != fair.FirstPause {
+		t.Errorf("again in %s, error %v", result.RequeueAfter, err)
 	}
-}
-
-// Whatever led to the refusal: the data of a volume that some PVC may hold must stay reachable.
-func TestOnlyAVolumeThatNoPVCHoldsIsWithdrawn(t *testing.T) {
-	sv := owner("ns", "sv1")
-	for name, tc := range map[string]struct {
-		change func(*seen)
-		want   []string
-	}{
-		"none":                {func(w *seen) { w.usual = nil }, nil},
-		"claimed":             {nil, nil},
-		"being deleted":       {func(w *seen) { w.usual.Spec.ClaimRef.UID, w.usual.DeletionTimestamp = "", &metav1.Time{Time: began} }, nil},
-		"that nobody has yet": {func(w *seen) { w.usual.Spec.ClaimRef.UID = "" }, []string{volumeDrop}},
-	} {
-		w := newWorking(t)
-		found, refusal := pair(sv, tc.change), quota()
-		found.pvc = nil
-		if err := w.withdraw(t.Context(), sv, &found, refusal); !errors.Is(err, refusal) {
-			t.Errorf("%s: error %v", name, err)
-		}
-		if diff := cmp.Diff(tc.want, w.cached.Writes, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: writes (-want +got):\n%s", name, diff)
-		}
+	if diff := cmp.Diff([]string{pvcWrite, svStatus}, w.cached.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-}
-
-func TestANamespaceWhosePVCsAreRefusedIsAskedBeforeAVolumeIsMade(t *testing.T) {
-	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumeclaims"}, "pvc-sv1")
-	for name, tc := range map[string]struct {
-		refused time.Duration
-		err     error
-		want    []string
-		lacks   bool
-	}{
-		"just refused, and now":          {time.Second, quota(), []string{claimTry, svStatus}, true},
-		"just refused":                   {time.Second, nil, []string{claimTry, volumeWrite}, true},
-		"somebody has that name":         {time.Second, exists, []string{claimTry, volumeWrite}, true},
-		"nearly forgotten":               {2 * fair.LongestPause, quota(), []string{claimTry, svStatus}, true},
-		"refused before that, and again": {2*fair.LongestPause + 1, nil, []string{volumeWrite}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorking(t, owner("ns", "sv1"))
-			w.refusals.Store("ns", began.Add(-tc.refused))
-			w.refusals.Store("other", began)
-			w.cached.Refuse(tc.err, claimTry)
-			if _, err := lookAt(t, w); err != nil {
-				t.Error(err)
-			}
-			if diff := cmp.Diff(tc.want, w.cached.Writes); diff != "" || w.mayLack("ns") != tc.lacks {
-				t.Errorf("its PVCs are tried first: %t, writes (-want +got):\n%s", w.mayLack("ns"), diff)
-			}
-		})
+	const told = "False QuotaExceeded: create PVC pvc-sv1: persistentvolumeclaims \"pvc-sv1\" is forbidden: exceeded quota: few: delete PVCs that nobody " +
+		"needs, or ask for a larger quota; the size is 1Gi on paper only"
+	if diff := cmp.Diff(told, readyOf(t, w)); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
 
@@ -146,7 +71,7 @@ func TestASharedVolumeThatFailsIsTriedLessAndLess(t *testing.T) {
 			t.Errorf("after %s: again in %s, want %s, error %v", now.Sub(began), result.RequeueAfter, want, err)
 		}
 		for _, write := range w.cached.Writes {
-			if write == volumeWrite {
+			if write == pvcWrite {
 				tries++
 			}
 		}
@@ -238,7 +163,7 @@ func TestALookHasAnEnd(t *testing.T) {
 }
 
 func TestTheDeletionOfAVolumeThatFailsIsTriedAgainOrReported(t *testing.T) {
-	volume := pair(owner("ns", "sv1"), func(w *seen) { w.usual.Status.Phase = corev1.VolumeReleased }).usual
+	volume := pair(owner("ns", "sv1"), func(w *seen) { w.plain.Status.Phase = corev1.VolumeReleased }).plain
 	resource := schema.GroupResource{Resource: "persistentvolumes"}
 	const read = "read *v1.PersistentVolume"
 	for name, tc := range map[string]struct {
@@ -313,7 +238,7 @@ func TestALookWaitsForACacheThatIsBehind(t *testing.T) {
 		t.Errorf("again in %s, error %v, writes %v, reads %v", result.RequeueAfter, err, w.cached.Writes, w.cached.Reads)
 	}
 	w = newWorking(t, owner("ns", "sv1"))
-	w.made.Store(made{client.ObjectKey{Namespace: "ns", Name: "sv1"}, createVolume}, began.Add(-lag/2))
+	w.made.Store(made{client.ObjectKey{Namespace: "ns", Name: "sv1"}, createPVC}, began.Add(-lag/2))
 	if result, err := lookAt(t, w); err != nil || result.RequeueAfter != lag || len(w.cached.Writes) > 0 {
 		t.Errorf("made just before: again in %s, error %v, writes %v", result.RequeueAfter, err, w.cached.Writes)
 	}
@@ -322,24 +247,26 @@ func TestALookWaitsForACacheThatIsBehind(t *testing.T) {
 // A volume of ours that has lost its label is found, and one of somebody else is not taken.
 func TestWhatExistsAlreadyIsReadFromTheCluster(t *testing.T) {
 	sv := owner("ns", "sv1")
-	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumes"}, "pv-ns-sv1")
-	bare := newVolume(sv, "pv-ns-sv1")
+	name := uniqueVolumeName("ns", "sv1", string(sv.UID))
+	bare := newVolume(sv, name, "uid-of-pvc")
 	bare.Labels = nil
-	for name, tc := range map[string]struct {
+	for whose, tc := range map[string]struct {
 		live client.Object
 		want string
 	}{
-		"ours":            {bare, "patch PersistentVolume pv-ns-sv1"},
-		"somebody else's": {&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-sv1"}}, "create PersistentVolume " + otherVolumeName("ns", "sv1", string(sv.UID))},
+		"ours":            {bare, "patch PersistentVolume " + name},
+		"somebody else's": {&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}, svStatus},
 	} {
 		w := newWorking(t, sv)
-		w.live.Objects = append(w.live.Objects, tc.live)
-		w.cached.Refuse(exists, volumeWrite)
+		pvc := newPVC(sv, name)
+		pvc.UID, pvc.Status.Phase = "uid-of-pvc", corev1.ClaimPending
+		w.live.Objects = append(w.live.Objects, tc.live, pvc)
+		w.cached.Refuse(apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumes"}, name), "create PersistentVolume "+name)
 		if _, err := lookAt(t, w); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", whose, err)
 		}
-		if len(w.cached.Writes) < 2 || w.cached.Writes[0] != volumeWrite || w.cached.Writes[1] != tc.want {
-			t.Errorf("%s: writes %v", name, w.cached.Writes)
+		if diff := cmp.Diff([]string{pvcWrite, "create PersistentVolume " + name, tc.want}, w.cached.Writes); diff != "" {
+			t.Errorf("%s: writes (-want +got):\n%s", whose, diff)
 		}
 	}
 }

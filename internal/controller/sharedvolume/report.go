@@ -175,7 +175,7 @@ func (r *Reconciler) tellChange(owner *v1alpha1.SharedVolume, do *change) {
 		if owner.Status.ClaimRef.Name != "" {
 			r.say(owner, corev1.EventTypeNormal, eventRebuilt, "made again: "+do.object.GetName())
 		}
-	case rejoinVolume, markVolume, adoptPVC, deletePVC, deleteVolume:
+	case nudgePVC, rejoinVolume, markVolume, adoptPVC, deletePVC, deleteVolume:
 	}
 }
 

@@ -158,7 +158,7 @@ func TestEventsTellOfChangesThatSomebodyMayWonderAbout(t *testing.T) {
 	sv := owner("ns", "sv1")
 	known := owner("ns", "sv1")
 	known.Status.ClaimRef.Name = "pvc-sv1"
-	volume, pvc := newVolume(sv, "pv-ns-sv1"), newPVC(sv, "pv-ns-sv1")
+	volume, pvc := newVolume(sv, "pv-ns-sv1", "uid-of-pvc"), newPVC(sv, "pv-ns-sv1")
 	for name, tc := range map[string]struct {
 		owner *v1alpha1.SharedVolume
 		do    change

@@ -135,8 +135,8 @@ func (r *VolumeReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}).
 		For(&corev1.PersistentVolume{}).
 		Watches(&v1alpha1.SharedVolume{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, owner client.Object) []reconcile.Request {
-			return requests("", volumeName(owner.GetNamespace(), owner.GetName()),
-				otherVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
+			return requests("", plainVolumeName(owner.GetNamespace(), owner.GetName()),
+				uniqueVolumeName(owner.GetNamespace(), owner.GetName(), string(owner.GetUID())))
 		}), gone).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 			if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok && pvc.Spec.VolumeName != "" {

@@ -58,7 +58,10 @@ func stripVolume(object any) (any, error) {
 func stripPVC(object any) (any, error) {
 	if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok && !isFolded(pvc) {
 		stripMetadata(&pvc.ObjectMeta)
-		pvc.Annotations = nil
+		annotations := pvc.Annotations
+		if pvc.Annotations = nil; pvc.Status.Phase == corev1.ClaimPending && annotations[volumeUIDAnnotation] != "" {
+			pvc.Annotations = only(annotations, volumeUIDAnnotation)
+		}
 		for i := range pvc.OwnerReferences {
 			ref := &pvc.OwnerReferences[i]
 			ref.APIVersion, ref.Kind = once(ref.APIVersion), once(ref.Kind)

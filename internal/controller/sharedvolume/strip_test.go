@@ -67,7 +67,7 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 		lean, leanWorld := sv.DeepCopy(), w
 		large(sv)
 		lean = keep(t, Strip, lean)
-		for _, one := range []struct{ from, to **corev1.PersistentVolume }{{&w.usual, &leanWorld.usual}, {&w.other, &leanWorld.other}} {
+		for _, one := range []struct{ from, to **corev1.PersistentVolume }{{&w.plain, &leanWorld.plain}, {&w.unique, &leanWorld.unique}} {
 			if *one.from != nil {
 				*one.to = keep(t, stripVolume, (*one.from).DeepCopy())
 				unfold(*one.to)
@@ -80,7 +80,7 @@ func TestWhatTheCacheDropsDecidesNothing(t *testing.T) {
 			w.pvc.Spec.AccessModes, w.pvc.Annotations = []corev1.PersistentVolumeAccessMode{"ReadWriteMany"}, map[string]string{"a": "b"}
 		}
 		if full, kept := tells(sv, w), tells(lean, leanWorld); full != kept {
-			t.Fatalf("of the cluster it is\n%s\nof the cache\n%s\nowner %+v\nusual %+v\nother %+v\nclaim %+v", full, kept, sv, w.usual, w.other, w.pvc)
+			t.Fatalf("of the cluster it is\n%s\nof the cache\n%s\nowner %+v\nusual %+v\nother %+v\nclaim %+v", full, kept, sv, w.plain, w.unique, w.pvc)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 	if got = keep(t, Strip, sv); len(got.Annotations) > 0 {
 		t.Errorf("a value that says nothing is kept: %v", got.Annotations)
 	}
-	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1")
+	volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1", "uid-of-pvc")
 	want := volume.DeepCopy()
 	want.Spec.Capacity, want.Spec.AccessModes, want.Spec.StorageClassName, want.Spec.VolumeMode = nil, nil, "", nil
 	large(volume)
@@ -155,10 +155,10 @@ func TestUsualLabelsAreOneMapForAll(t *testing.T) {
 		"no annotation": {func(v *corev1.PersistentVolume, _ *corev1.PersistentVolumeClaim) { v.Annotations = nil }, false, true},
 		"a long name": {func(v *corev1.PersistentVolume, p *corev1.PersistentVolumeClaim) {
 			of := owner("ns", long+"yyyyyyyyyy")
-			*v, *p = *newVolume(of, "pv"), *newPVC(of, "pv")
+			*v, *p = *newVolume(of, "pv", "uid-of-pvc"), *newPVC(of, "pv")
 		}, true, false},
 	} {
-		volume, pvc := newVolume(owner("ns", "sv1"), "pv-ns-sv1"), newPVC(owner("ns", "sv1"), "pv-ns-sv1")
+		volume, pvc := newVolume(owner("ns", "sv1"), "pv-ns-sv1", "uid-of-pvc"), newPVC(owner("ns", "sv1"), "pv-ns-sv1")
 		tc.change(volume, pvc)
 		for _, one := range []struct {
 			strip  func(any) (any, error)

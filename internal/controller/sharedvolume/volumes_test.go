@@ -9,10 +9,10 @@ import (
 // Only a volume that no PVC holds, and that says whose it was, may ever be deleted.
 func TestWhichVolumesAreLetGo(t *testing.T) {
 	made := func(phase corev1.PersistentVolumePhase, change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-		volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1")
+		volume := newVolume(owner("ns", "sv1"), "pv-ns-sv1", "uid-of-pvc")
 		volume.Status.Phase = phase
-		if phase != corev1.VolumeAvailable {
-			volume.Spec.ClaimRef.UID = "uid-of-pvc"
+		if phase == corev1.VolumeAvailable {
+			volume.Spec.ClaimRef.UID = ""
 		}
 		if change != nil {
 			change(volume)

@@ -33,7 +33,7 @@ func keysOf(requests []reconcile.Request) []types.NamespacedName {
 func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 	sv := owner("ns", "sv1")
 	long := owner("ns", strings.Repeat("n", 253))
-	unmarked := newVolume(sv, "pv-ns-sv1")
+	unmarked := newVolume(sv, "pv-ns-sv1", "uid-of-pvc")
 	unmarked.Annotations = nil
 	adopted := newPVC(sv, "pv-ns-sv1")
 	adopted.Name = "pvc-other"
@@ -41,9 +41,9 @@ func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 		got  []reconcile.Request
 		want []types.NamespacedName
 	}{
-		"its volume":                   {ofVolume(t.Context(), newVolume(sv, "pv-ns-sv1")), keys("ns", "sv1")},
+		"its volume":                   {ofVolume(t.Context(), newVolume(sv, "pv-ns-sv1", "uid-of-pvc")), keys("ns", "sv1")},
 		"a volume without annotations": {ofVolume(t.Context(), unmarked), keys("ns", "sv1")},
-		"a volume of a long name":      {ofVolume(t.Context(), newVolume(long, "x")), keys("ns", long.Name)},
+		"a volume of a long name":      {ofVolume(t.Context(), newVolume(long, "x", "uid-of-pvc")), keys("ns", long.Name)},
 		"another volume":               {ofVolume(t.Context(), &corev1.PersistentVolume{}), nil},
 		"its PVC":                      {ofPVC(t.Context(), newPVC(sv, "")), keys("ns", "sv1")},
 		"a PVC of a long name":         {ofPVC(t.Context(), newPVC(long, "")), keys("ns", strings.TrimPrefix(pvcName(long.Name), "pvc-"), "ns", long.Name)},
@@ -58,7 +58,7 @@ func TestTheEndsOfAPairWakeItsSharedVolume(t *testing.T) {
 func TestANamespaceWakesItsSharedVolumesAndAnotherOperatorsEndAll(t *testing.T) {
 	sv, far := owner("ns", "sv1"), owner("far", "sv2")
 	far.Spec.FileSystemID = "fs-99999999"
-	w := newWorking(t, sv, far, newVolume(sv, "pv-ns-sv1"), newVolume(far, "pv-far-sv2"))
+	w := newWorking(t, sv, far, newVolume(sv, "pv-ns-sv1", "uid-of-pvc"), newVolume(far, "pv-far-sv2", "uid-of-pvc"))
 	volumes := &VolumeReconciler{Client: w.cached}
 	for name, tc := range map[string]struct {
 		got  func() []reconcile.Request

@@ -126,13 +126,15 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 // readyTexts are a cause and what to do for each reason of the controller of SharedVolumes.
 func readyTexts() map[string][2]string {
 	const (
-		wait  = "Wait a minute, and run the command again."
-		admin = "Show the message to an administrator."
-		end   = "End the pods that use the PVC; then the operator makes it again."
+		wait     = "Wait a minute, and run the command again."
+		admin    = "Show the message to an administrator."
+		stranger = "Find out who made the PVC, and delete it when no pod uses it."
+		end      = "End the pods that use the PVC; then the operator makes it again."
 	)
 	return map[string][2]string{
 		"InvalidIDs":           {"An ID of the SharedVolume does not have the form of AWS's IDs.", "Delete it, and make another one with the right IDs."},
 		"NameTaken":            {"A PVC or PersistentVolume of a name that the SharedVolume needs is somebody else's.", "Choose another name."},
+		"VolumeTaken":          {"The PersistentVolume of the SharedVolume is bound to a PVC that is not its own.", stranger},
 		"QuotaExceeded":        {"The quota of the namespace has no room for the PVC of the SharedVolume.", "Delete PVCs that nobody needs."},
 		"ClaimDeleting":        {"Somebody has deleted the PVC of the SharedVolume, and pods use it.", end},
 		"VolumeDeleting":       {"Somebody has deleted the PersistentVolume of the SharedVolume, and pods use it.", end},
@@ -140,7 +142,7 @@ func readyTexts() map[string][2]string {
 		"VolumeChanged":        {"Somebody has replaced the PersistentVolume of the SharedVolume.", "Ask an administrator to restore it."},
 		"Forbidden":            {"The API server forbids the PVC or the PersistentVolume of the SharedVolume.", admin},
 		"Refused":              {"The API server refuses the PVC or the PersistentVolume of the SharedVolume.", admin},
-		"WaitingForFormer":     {"The PVC or PersistentVolume of an earlier SharedVolume of this name is still there.", end},
+		"WaitingForFormer":     {"The PVC of an earlier SharedVolume of this name is still there.", end},
 		"Deleting":             {"Finalizers of others hold the SharedVolume, which is being deleted.", "Find out who put them there."},
 		"NotAllowed":           {"The namespace may not use the access point of the SharedVolume.", "Ask an administrator to list it for the namespace."},
 		"Binding":              {"Kubernetes has not bound the PVC of the SharedVolume.", wait},

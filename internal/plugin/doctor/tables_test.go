@@ -98,7 +98,7 @@ func TestEveryProblemInAWSHasASentence(t *testing.T) {
 
 func TestEveryReasonOfASharedVolumeHasASentence(t *testing.T) {
 	reasons := []string{
-		"InvalidIDs", "NameTaken", "QuotaExceeded", "ClaimDeleting", "VolumeDeleting", "ClaimChanged", "VolumeChanged", "Forbidden", "Refused",
+		"InvalidIDs", "NameTaken", "VolumeTaken", "QuotaExceeded", "ClaimDeleting", "VolumeDeleting", "ClaimChanged", "VolumeChanged", "Forbidden", "Refused",
 		"WaitingForFormer", "Deleting", "NotAllowed", "Binding", "Rebuilding", "Creating", "WaitingForFileSystem", "SomethingNew",
 	}
 	var lines []string
