@@ -34,7 +34,7 @@ func moments() []moment {
 		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/sharedvolumes/") && strings.HasSuffix(r.URL.Path, "/status")
 	}
 	deletes := func(r *http.Request, name string) bool {
-		return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/persistentvolumes/pv-"+name+"-data")
+		return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/persistentvolumes/pv-"+name+"-data-")
 	}
 	return []moment{
 		{name: "before-volume", write: creates("persistentvolumes")},

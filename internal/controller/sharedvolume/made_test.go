@@ -61,7 +61,6 @@ func TestNobodyGetsAShareForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 		"again, for one that is not":            {owner: sv, do: create, made: true, want: errBehind, asked: 1},
 		"again, for one of its name":            {owner: sv, do: create, made: true, stored: other, want: errBehind, asked: 1},
 		"for one that had a pair":               {owner: served, do: create, want: errBehind, asked: 1},
-		"for one that is not new":               {owner: old, do: create, want: errBehind, asked: 1},
 		"a volume that was another PVC's":       {owner: sv, do: rejoining(volume, "x"), want: errBehind, asked: 1},
 		"a volume that names no PVC":            {owner: sv, do: &change{what: markVolume, object: volume, fields: reference}, want: errBehind, asked: 1},
 		"a label":                               {owner: old, do: &change{what: markVolume, object: volume, fields: map[string]any{"metadata": nil}}},

@@ -242,10 +242,10 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 	return err
 }
 
-// isNew reports whether a change makes something for the first time for a SharedVolume that has just come, in a namespace that was there before. Such
-// a SharedVolume is no other tenant's, even if its watch fails: the watch of namespaces is another one.
+// isNew reports whether a change makes something for the first time for a SharedVolume that was never served, in a namespace that is older. Such a
+// SharedVolume is no other tenant's, even if its watch fails: the watch of namespaces is another one. Both times are the API server's.
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, do *change) (bool, error) {
-	if !isCreation(do) || !r.madeAt(owner, do.what).IsZero() || owner.Status.Phase != "" || r.Now().Sub(owner.CreationTimestamp.Time) >= patience {
+	if !isCreation(do) || !r.madeAt(owner, do.what).IsZero() || owner.Status.Phase != "" {
 		return false, nil
 	}
 	namespace := namespaceMetadata()
