@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"time"
 )
+
+// errName says that a file would not lie in the folder of the archive.
+var errName = errors.New("is left out: the API server gives names that Kubernetes does not allow")
 
 // archive is a .tar.gz that has its name only when it is complete: who interrupts leaves nothing behind that looks like one.
 type archive struct {
@@ -37,8 +41,11 @@ func newArchive(name string, now time.Time) (*archive, error) {
 	return &archive{name: name, folder: folder, file: file, zip: zip, tar: tar.NewWriter(zip), now: now}, nil
 }
 
-// add adds a file.
+// add adds a file. Names of pods, nodes and namespaces are in its name, which come from the API server.
 func (a *archive) add(name string, content []byte) error {
+	if !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) {
+		return fmt.Errorf("%q %w", name, errName)
+	}
 	header := &tar.Header{Name: path.Join(a.folder, name), Mode: 0o600, Size: int64(len(content)), ModTime: a.now, Typeflag: tar.TypeReg}
 	if err := a.tar.WriteHeader(header); err != nil {
 		return fmt.Errorf("write %s into the archive: %w", name, err)

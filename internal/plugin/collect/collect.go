@@ -245,17 +245,22 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	return nil
 }
 
-// objects adds a list.
+// objects adds a list, which was redacted: its text may fold and quote values as it likes.
 func (c *collection) objects(name string, items []any) error {
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	var clean bytes.Buffer
-	if err := c.redactor.Text(&clean, bytes.NewReader(text)); err != nil {
-		return fmt.Errorf("redact %s: %w", name, err)
+	return c.add(name, text)
+}
+
+// add adds a file. One with a name that leads elsewhere is left out, and stops nothing.
+func (c *collection) add(name string, content []byte) error {
+	err := c.archive.add(name, content)
+	if errors.Is(err, errName) {
+		c.problems, err = append(c.problems, err.Error()), nil
 	}
-	return c.archive.add(name, clean.Bytes())
+	return err
 }
 
 // log adds a log.
@@ -278,7 +283,7 @@ func (c *collection) log(ctx context.Context, name string, open func() (io.ReadC
 	default:
 		c.step(name, fmt.Sprintf("%d bytes", clean.Len()))
 	}
-	return c.archive.add(name, clean.Bytes())
+	return c.add(name, clean.Bytes())
 }
 
 func (c *collection) step(what, state string) {

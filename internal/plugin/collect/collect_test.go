@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
+	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 )
 
 // planted are secrets in all places where there can be some.
@@ -195,6 +197,48 @@ func TestAnArchiveOfADriver(t *testing.T) {
 	t.Chdir(here)
 	golden.CompareText(t, "collect.txt", result.Text()+"-- files\n"+strings.Join(names, "\n")+"\n-- problems.txt\n"+found["case/problems.txt"])
 	golden.CompareText(t, "collect-again.txt", again.Text())
+}
+
+// Names come from the API server: who unpacks the archive gets no file beside it.
+func TestNoFileOfAnArchiveLiesElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	target, err := newArchive("case.tar.gz", time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collection{archive: target}
+	for _, name := range []string{"logs/../../evil", "/etc/evil", `logs\..\evil`, "..", "", "logs/good.log"} {
+		if err := c.add(name, []byte("x")); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := target.close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := contentOf(t, "case.tar.gz"); len(found) != 1 || found["case/logs/good.log"] != "x" || len(c.problems) != 5 {
+		t.Errorf("files %q, problems %q", found, c.problems)
+	}
+}
+
+// YAML folds a long text, so that a name and its value stand on two lines.
+func TestAFoldedPasswordIsInNoArchive(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for length := range 100 {
+		name := fmt.Sprintf("case-%d.tar.gz", length)
+		target, err := newArchive(name, time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := map[string]any{"status": map[string]any{"message": strings.Repeat("x", length) + " login failed with password: planted-folded in " + strings.Repeat("a long text ", 9)}}
+		c := &collection{archive: target, redactor: redact.New()}
+		c.redactor.Object(object)
+		if err := errors.Join(c.objects("objects/pod.yaml", []any{object}), target.close()); err != nil {
+			t.Fatal(err)
+		}
+		if text := contentOf(t, name)[fmt.Sprintf("case-%d/objects/pod.yaml", length)]; strings.Contains(text, "planted") || !strings.Contains(text, redact.Hidden) {
+			t.Errorf("%d: %s", length, text)
+		}
+	}
 }
 
 func TestAnInterruptedArchiveLeavesNothingBehind(t *testing.T) {

@@ -2,13 +2,11 @@
 package redact
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"unicode"
 )
 
 // Hidden stands where something secret was.
@@ -18,8 +16,23 @@ const Hidden = "[redacted]"
 type Redactor struct {
 	Count int
 
+	*rules
+}
+
+// rules say what is secret.
+type rules struct {
 	patterns []pattern
-	setting  *regexp.Regexp
+	// setting finds the end of the name of something secret, with what stands between it and its value. Hint is in all that setting finds, and costs
+	// less.
+	setting, hint *regexp.Regexp
+	// quoted is a value in quotes, to its end or to that of the line.
+	quoted *regexp.Regexp
+	// key is a line of YAML that begins with such a name, flag one that is such a flag of a list.
+	key, flag *regexp.Regexp
+	// leads tells a line of YAML that is a name or an item of its own from the value of the name above.
+	leads *regexp.Regexp
+	// whole is a text that is one such setting or flag.
+	whole *regexp.Regexp
 }
 
 // pattern is something that is secret wherever it stands. What is in the first group stays.
@@ -38,24 +51,45 @@ func words() []string {
 }
 
 // New is one that has counted nothing.
-func New() *Redactor {
-	const name = `[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|` +
+func New() *Redactor { return &Redactor{rules: compiled()} }
+
+// compiled are compiled once: that takes a millisecond.
+//
+//nolint:gochecknoglobals // Nobody changes them.
+var compiled = sync.OnceValue(newRules)
+
+func newRules() *rules {
+	const word = `(?:password|passwd|passphrase|pwd|secret|token|` +
 		`(?:access|account|private|api|shared|storage|client)[ _-]?key(?:[ _-]?(?:id|data))?|` +
-		`key-data|connection[ _-]?string|signature|\bsig|credential|authorization|cookie|\bauth|dockerconfigjson|dockercfg)`
-	// Between quotes, a backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
-	const value = `(\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s"',;&\\]+)`
-	return &Redactor{
+		`key-data|connection[ _-]?string|signature|credential|authorization|cookie|dockerconfigjson|dockercfg|session[ _-]?id)`
+	const short = `(?:sig|auth|pass)`
+	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `)`
+	// A backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
+	const quotes = `(?:\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
+	return &rules{
 		patterns: []pattern{
 			{regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|digest)\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1"},
+			// A JSON Web Token (RFC 7519).
 			{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), ""},
+			// Unique IDs of AWS's keys and roles (IAM User Guide, "IAM identifiers").
 			{regexp.MustCompile(`\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{4,}\b`), ""},
+			// OpenShift's OAuth tokens.
 			{regexp.MustCompile(`\bsha256~[A-Za-z0-9_-]{20,}`), ""},
-			{regexp.MustCompile(`(://)[^/\s:@"']+:[^/\s@"']+(?:@)`), "$1"},
-			// A line of a file such as cloud.conf has one value, which goes on to its end.
-			{regexp.MustCompile(`(?im)^(\s*` + name + `"?\s+=\s+)[^\s"'\[][^\r\n]*`), "$1"},
-			{regexp.MustCompile(`(?i)(--?` + name + `\s+)[^\s-]\S*`), "$1"},
+			// Fernet tokens, Keystone's among them: version 0x80 and a time, in base64.
+			{regexp.MustCompile(`\bgAAAAA[A-Za-z0-9_-]{40,}={0,2}`), ""},
+			// The user may be missing, as in redis://:password@host.
+			{regexp.MustCompile(`(://)[^/\s:@"']*:[^/\s"']+@`), "$1"},
+			// A list of arguments in JSON.
+			{regexp.MustCompile(`(?i)(\\?"--?` + name + `\\?"\s*,\s*)` + quotes), "$1"},
+			{regexp.MustCompile(`(?i)(--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
-		setting: regexp.MustCompile(`(?i)(` + name + `)(\\?["']?\s*[:=]\s*)` + value),
+		hint:    regexp.MustCompile(`(?i)pass|pwd|secret|token|key|sig|auth|cookie|credential|connection|docker|session`),
+		setting: regexp.MustCompile(`(?i)(` + word + `|(?:\b|[_.-])` + short + `)(\\?["']?\s*[:=]\s*)`),
+		quoted:  regexp.MustCompile(`^` + quotes),
+		key:     regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?` + name + `["']?:(?:\s+(\S.*))?$`),
+		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
+		flag:    regexp.MustCompile(`(?i)^\s*- +["']?--?` + name + `["']?$`),
+		whole:   regexp.MustCompile(`(?i)^(-{0,2}` + name + `\s*[:=]\s*)\S`),
 	}
 }
 
@@ -67,14 +101,104 @@ func (r *Redactor) Line(text string) string {
 			return pattern.find.ReplaceAllString(found, pattern.keep) + Hidden
 		})
 	}
-	return r.setting.ReplaceAllStringFunc(text, func(found string) string {
-		parts := r.setting.FindStringSubmatch(found)
-		if isHarmless(parts[3]) {
-			return found
+	if !r.hint.MatchString(text) {
+		return text
+	}
+	var out strings.Builder
+	for rest := 0; ; {
+		found := r.setting.FindStringSubmatchIndex(text[rest:])
+		if found == nil {
+			return out.String() + text[rest:]
 		}
-		r.Count++
-		return parts[1] + parts[2] + Hidden
+		from := rest + found[1]
+		to := r.end(text, rest+found[0], from, text[rest+found[4]:from])
+		out.WriteString(text[rest:from])
+		if value := text[from:to]; isHarmless(value) {
+			out.WriteString(value)
+		} else {
+			r.Count++
+			out.WriteString(Hidden)
+		}
+		rest = to
+	}
+}
+
+// end is where the value of a setting ends that begins at from. The end of its name begins at word, and between is what stands between them.
+func (r *Redactor) end(text string, word, from int, between string) int {
+	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
+		return from + found[1]
+	}
+	before := strings.TrimRightFunc(text[:word], func(letter rune) bool {
+		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
+	escaped := isQuoted(text[:from])
+	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before))
+	before = strings.TrimRight(before, `"'`)
+	if begins || strings.Trim(before, " \t-") == "" {
+		// A line of YAML or of a file such as cloud.conf has one value, which goes on to its end.
+		if trimmed := strings.TrimLeft(between, `"'\`); strings.HasPrefix(trimmed, ": ") || strings.HasPrefix(trimmed, " ") {
+			return from + until(text[from:], "", escaped)
+		}
+	}
+	return from + until(text[from:], " \t"+stopsAfter(before, between), escaped)
+}
+
+// stopsAfter are the characters that end a value after what stands before its name, and between that and the value: what separates it from the
+// setting before separates it from the next one.
+func stopsAfter(before, between string) string {
+	stops := ""
+	if strings.IndexByte(`"'\`, between[0]) >= 0 {
+		// A number of JSON.
+		stops = `,}]"`
+	}
+	if before == "" {
+		return stops
+	}
+	switch before[len(before)-1] {
+	case '?', '&':
+		stops += "&"
+	case ';':
+		stops += ";"
+	case ',', '{':
+		stops += ",}"
+	}
+	return stops
+}
+
+// endsLine reports whether a text that is quoted ends with the end of a line, and the blanks of the next.
+func endsLine(text string) bool {
+	return strings.HasSuffix(strings.TrimRight(text, " -"), `\n`) || strings.HasSuffix(text, `\t`)
+}
+
+// isQuoted reports whether what follows a text is between double quotes.
+func isQuoted(text string) bool {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			quoted = !quoted
+		}
+	}
+	return quoted
+}
+
+// until is the length of the text before the end of its line or one of these characters. In one that is quoted, a quote ends it too, and the end of
+// the line is escaped.
+func until(text, stops string, quoted bool) int {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\r' || text[i] == '\n' || strings.IndexByte(stops, text[i]) >= 0 || quoted && text[i] == '"':
+			return i
+		case quoted && text[i] == '\\':
+			if i+1 < len(text) && (text[i+1] == 'n' || text[i+1] == 'r' || text[i+1] == 't' && stops != "") {
+				return i
+			}
+			i++
+		}
+	}
+	return len(text)
 }
 
 // isHarmless tells words of a sentence, such as "failed to get secret: not found", from values.
@@ -85,52 +209,8 @@ func isHarmless(value string) bool {
 	}, strings.ToLower(value))
 }
 
-// Text copies a text line by line. Private keys go as a whole.
-func (r *Redactor) Text(out io.Writer, in io.Reader) error {
-	lines := bufio.NewReader(in)
-	inKey := false
-	for {
-		line, err := lines.ReadString('\n')
-		if line != "" {
-			line, inKey = r.keyed(line, inKey)
-			if _, problem := io.WriteString(out, line); problem != nil {
-				return fmt.Errorf("write: %w", problem)
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read: %w", err)
-		}
-	}
-}
-
-// String redacts a text of any number of lines.
-func String(text string) string {
-	var out strings.Builder
-	// Neither end can fail.
-	_ = New().Text(&out, strings.NewReader(text))
-	return out.String()
-}
-
-// keyed redacts a line that may be within a private key, which may stand in one line.
-func (r *Redactor) keyed(line string, inKey bool) (text string, goesOn bool) {
-	const begin, end = "-----BEGIN ", "-----END "
-	from := strings.Index(line, begin)
-	switch {
-	case !inKey && from >= 0 && strings.Contains(line[from:], "PRIVATE KEY"):
-		r.Count++
-		return r.Line(line[:from]) + Hidden + "\n", !strings.Contains(line[from:], end)
-	case inKey:
-		return "", !strings.Contains(line, end)
-	default:
-		return r.Line(line), false
-	}
-}
-
-// Object redacts the fields of an object whose names say that they are secret, and variables of such names. What servers note down beside the
-// fields goes: it has all of them once more.
+// Object redacts an object before it becomes text: texts that say that they are secret, and what is under a name that does. What servers note down
+// beside the fields goes: it has all of them once more.
 func (r *Redactor) Object(fields map[string]any) {
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -142,35 +222,65 @@ func (r *Redactor) Object(fields map[string]any) {
 }
 
 func (r *Redactor) fields(fields map[string]any) {
-	if name, ok := fields["name"].(string); ok && isSecret(name) {
-		if value, ok := fields["value"].(string); ok && value != "" {
-			fields["value"] = Hidden
-			r.Count++
-		}
-	}
+	named, _ := fields["name"].(string)
 	for key, value := range fields {
-		if text, ok := value.(string); ok && isSecret(key) && text != "" && text != Hidden {
+		if secret := isSecret(key) || key == "value" && isSecret(named); secret && isValue(value) {
 			fields[key] = Hidden
 			r.Count++
 			continue
 		}
-		r.value(value)
+		fields[key] = r.value(value)
 	}
 }
 
-func (r *Redactor) value(value any) {
+// isValue tells a text or a number that says something from what only leads to others.
+func isValue(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value != "" && value != Hidden
+	case map[string]any, []any, bool, nil:
+		return false
+	}
+	return true
+}
+
+func (r *Redactor) value(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		r.fields(value)
 	case []any:
-		for _, one := range value {
-			r.value(one)
+		for i, one := range value {
+			value[i] = r.value(one)
+			if flag, ok := one.(string); ok && i+1 < len(value) && r.flag.MatchString("- "+flag) {
+				if next, ok := value[i+1].(string); ok && !strings.HasPrefix(next, "-") {
+					value[i+1] = Hidden
+					r.Count++
+				}
+			}
 		}
+	case string:
+		return r.text(value)
 	}
+	return value
+}
+
+// text redacts a text of an object.
+func (r *Redactor) text(text string) string {
+	if found := r.whole.FindStringSubmatchIndex(text); found != nil && !strings.Contains(text, "\n") && !isHarmless(text[found[3]:]) {
+		r.Count++
+		return text[:found[3]] + Hidden
+	}
+	var out strings.Builder
+	// Neither end can fail.
+	_ = r.Text(&out, strings.NewReader(text))
+	return out.String()
 }
 
 // isSecret tells by the end of a name: secretName and tokenExpirationSeconds are none.
 func isSecret(name string) bool {
-	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(name))
-	return slices.ContainsFunc(words(), func(word string) bool { return strings.HasSuffix(plain, word) })
+	lower := strings.ToLower(name)
+	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)
+	parts := strings.FieldsFunc(lower, func(letter rune) bool { return strings.ContainsRune("_-. ", letter) })
+	return slices.ContainsFunc(words(), func(word string) bool { return strings.HasSuffix(plain, word) }) ||
+		len(parts) > 0 && parts[len(parts)-1] == "pass"
 }
