@@ -29,7 +29,9 @@ func main() {
 	err := run(ctx, os.Args, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	stop()
 	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
+		for line := range strings.Lines("error: " + err.Error()) {
+			_, _ = fmt.Fprintln(os.Stderr, plugin.Printable(strings.TrimSuffix(line, "\n")))
+		}
 	}
 	os.Exit(plugin.Code(err))
 }

@@ -40,8 +40,9 @@ type Plugin struct {
 	Cluster *Cluster
 }
 
-// New makes one for a program.
+// New makes one for a program. Nothing that is printed steers a terminal.
 func New(streams genericiooptions.IOStreams) *Plugin {
+	streams.Out, streams.ErrOut = &screen{Writer: streams.Out}, &screen{Writer: streams.ErrOut}
 	return &Plugin{Streams: streams, Flags: genericclioptions.NewConfigFlags(true), Output: Table, Now: time.Now, Poll: 2 * time.Second}
 }
 
@@ -120,7 +121,11 @@ func writeTable(out io.Writer, rows [][]string) error {
 	table := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		// An empty cell at the end is a cell all the same: without it the columns of other rows would not fit.
-		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = Printable(cell)
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("align the table: %w", err)

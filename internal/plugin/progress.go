@@ -40,7 +40,12 @@ type Step struct {
 
 // Progress writes beside the result, where problems go.
 func (p *Plugin) Progress() *Progress {
-	return &Progress{out: p.Streams.ErrOut, terminal: p.ShowsProgress(), now: p.Now}
+	out := p.Streams.ErrOut
+	if below, ok := out.(*screen); ok {
+		// A bar does steer the terminal.
+		out = below.Writer
+	}
+	return &Progress{out: out, terminal: p.ShowsProgress(), now: p.Now}
 }
 
 // Step shows a step, once.
@@ -49,6 +54,7 @@ func (p *Progress) Step(step Step) {
 		return
 	}
 	p.last = step
+	step.What, step.State = Printable(step.What), Printable(step.State)
 	line := step.What
 	if step.State != "" {
 		line += ": " + step.State

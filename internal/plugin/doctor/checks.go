@@ -94,7 +94,7 @@ func twoCopies(f *facts) []Finding {
 		return &Finding{
 			Severity: Error, Object: "Deployment " + status.Shorten(names), Page: string(pageOther),
 			Cause: fmt.Sprintf("%d copies of the operator of driver %s run in different namespaces.", len(names), d.Name),
-			Do:    "Uninstall all but one, and keep the ClusterCSIDriver.", Command: "oc -n " + newest.Namespace + " get subscriptions,csv",
+			Do:    "Uninstall all but one, and keep the ClusterCSIDriver.", Command: toCopy("oc -n %s get subscriptions,csv", newest.Namespace),
 			topic: topicOf("copies", d.Name), level: ofAPI, effects: append(ofDriver(d.Name), topicOf("operator", d.Name), topicOf("removal", d.Name)),
 		}
 	})
@@ -116,7 +116,7 @@ func operatorMissing(f *facts) []Finding {
 				Severity: Info, Object: crOf(d.Name), Page: string(pageWithoutOLM), topic: found.topic, level: ofOperator,
 				Cause:   fmt.Sprintf("An operator outside of the cluster, or in another form, looks after driver %s: %s holds its Lease.", d.Name, d.LeaseHolder),
 				Do:      "If nobody has started it there, find out who has.",
-				Command: "oc -n " + catalogue.Namespace + " get lease " + d.Known.Operator + "-lock -o yaml",
+				Command: toCopy("oc -n %s get lease %s-lock -o yaml", catalogue.Namespace, d.Known.Operator),
 			}
 		}
 		if d.Known.Platform != "" {
@@ -138,18 +138,17 @@ func operatorDown(f *facts) []Finding {
 			return nil
 		}
 		deployment := d.Operators[0]
-		at := "oc -n " + deployment.Namespace + " "
 		found := &Finding{
 			Severity: Error, Object: "Deployment " + deployment.Namespace + "/" + deployment.Name, Page: string(pageOperator),
 			Cause: fmt.Sprintf("The operator of driver %s does not run.", d.Name), Do: "Look at its pods and their events.",
-			Command: at + "describe deployment/" + deployment.Name, Said: status.Shorten(status.Unready(d.OperatorPods)),
+			Command: toCopy("oc -n %s describe deployment/%s", deployment.Namespace, deployment.Name), Said: status.Shorten(status.Unready(d.OperatorPods)),
 			topic: topicOf("operator", d.Name), level: ofOperator,
 			effects: []string{topicOf("report", d.Name), topicOf("condition", d.Name), topicOf("daemonset", d.Name), topicOf("csidriver", d.Name),
 				topicOf("removal", d.Name), topicOf("node", "*", "absent", d.Name)},
 		}
 		if wants := deployment.Spec.Replicas; wants != nil && *wants == 0 {
 			found.Cause = fmt.Sprintf("The operator of driver %s does not run: its Deployment is scaled to 0.", d.Name)
-			found.Do, found.Command = "Scale it to 1.", at+"scale deployment/"+deployment.Name+" --replicas=1"
+			found.Do, found.Command = "Scale it to 1.", toCopy("oc -n %s scale deployment/%s --replicas=1", deployment.Namespace, deployment.Name)
 		}
 		return found
 	})
@@ -164,7 +163,7 @@ func thirdParty(f *facts) []Finding {
 		found := &Finding{
 			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageThirdParty),
 			Cause: fmt.Sprintf("A third-party driver, of %s, has the name %s.", clip(holder), d.Name),
-			Do:    "Leave it, or uninstall it before you create the ClusterCSIDriver.", Command: "oc get csidriver " + d.Name + " -o yaml",
+			Do:    "Leave it, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
 			topic: topicOf("thirdparty", d.Name), level: ofOperator,
 		}
 		if d.CR != nil || len(d.Operators) > 0 {
@@ -314,7 +313,7 @@ func defaultClasses(f *facts) []Finding {
 			Severity: Warning, Object: "StorageClass " + status.Shorten(names), Page: string(pageDefault),
 			Cause:   fmt.Sprintf("%d StorageClasses are the default; Kubernetes takes the newest.", len(names)),
 			Do:      "Keep one of them as the default.",
-			Command: "oc annotate storageclass " + names[0] + " --overwrite " + driver.DefaultAnnotation("StorageClass") + "=false",
+			Command: toCopy("oc annotate storageclass %s --overwrite %s=false", names[0], driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,
 		}}
 	case len(names) == 0 && len(f.classes.items) > 0:
@@ -322,7 +321,7 @@ func defaultClasses(f *facts) []Finding {
 			Severity: Info, Object: "StorageClass", Page: string(pageDefault),
 			Cause:   "No StorageClass is the default, so that PVCs without a class stay Pending.",
 			Do:      "Make one of them the default.",
-			Command: "oc annotate storageclass " + f.classes.items[0].Name + " --overwrite " + driver.DefaultAnnotation("StorageClass") + "=true",
+			Command: toCopy("oc annotate storageclass %s --overwrite %s=true", f.classes.items[0].Name, driver.DefaultAnnotation("StorageClass")),
 			topic:   "defaultclass", level: ofClass,
 		}}
 	}

@@ -46,7 +46,7 @@ func claimClasses(f *facts) []Finding {
 		switch {
 		case one.answer == plugin.Absent:
 			found.Cause = fmt.Sprintf("PersistentVolumeClaim %s does not exist.", one.name)
-			found.Do, found.Command = "Create it, or correct the name in the pod.", "oc -n "+f.subject.namespace+" get pvc"
+			found.Do, found.Command = "Create it, or correct the name in the pod.", toCopy("oc -n %s get pvc", f.subject.namespace)
 			found.topic = topic + "/exists"
 		case !one.waits() || one.pvc.Spec.VolumeName != "":
 			return nil
@@ -76,7 +76,7 @@ func claimVolumes(f *facts) []Finding {
 		}
 		found := &Finding{Severity: Error, Object: object, Page: string(pageUse), topic: topic + "/volume", level: ofVolume, effects: ofClaim(one)}
 		name := one.pvc.Spec.VolumeName
-		found.Command = "oc get pv " + name
+		found.Command = toCopy("oc get pv %s", name)
 		switch {
 		case one.volumeAnswer == plugin.Absent:
 			found.Cause = fmt.Sprintf("PersistentVolume %s, which the PersistentVolumeClaim names, does not exist.", name)
@@ -133,11 +133,11 @@ func claimBinding(f *facts) []Finding {
 		found := &Finding{
 			Severity: Error, Object: object, Page: string(pageTrouble), Do: "Look at the log of the driver's controller.",
 			Cause:   fmt.Sprintf("Driver %s has not made a volume, and has not said why.", one.driver),
-			Command: fmt.Sprintf("oc -n %s describe pvc %s", f.subject.namespace, one.name),
+			Command: toCopy("oc -n %s describe pvc %s", f.subject.namespace, one.name),
 			topic:   topicOf("provision", one.driver), level: ofUnexplained, symptom: true,
 		}
 		if d := f.driver(one.driver); d != nil && d.Controller != nil {
-			found.Command = fmt.Sprintf("oc -n %s logs deployment/%s --all-containers --tail=50", d.Controller.Namespace, d.Controller.Name)
+			found.Command = toCopy("oc -n %s logs deployment/%s --all-containers --tail=50", d.Controller.Namespace, d.Controller.Name)
 			found.Said = status.Shorten(status.Unready(d.ControllerPods))
 		}
 		return found

@@ -154,7 +154,7 @@ func classFindings(class *storagev1.StorageClass, severity Severity) []Finding {
 			Severity: severity, Object: "StorageClass " + class.Name, Page: string(pageUse), Said: one.text,
 			Cause:   fmt.Sprintf("The EFS driver can make no volume with the parameters of StorageClass %s.", class.Name),
 			Do:      "Make a class with the right parameters: those of a class cannot be changed.",
-			Command: "oc get storageclass " + class.Name + " -o yaml",
+			Command: toCopy("oc get storageclass %s -o yaml", class.Name),
 			topic:   topicOf("class", class.Name, one.text), level: ofClass,
 			effects: []string{topicOf("event", "provision", efs.DriverName), topicOf("provision", efs.DriverName), "event/schedule"},
 		}

@@ -90,11 +90,11 @@ func (p problem) finding(f *facts, text string) Finding {
 		found.Command = "aws-efs-csi-driver-operator iam-policy controller"
 		found.general = f.subject != nil
 	case "MountTargetMissing":
-		found.Command = "aws efs create-mount-target --file-system-id " + system + " --subnet-id SUBNET --security-groups GROUP"
+		found.Command = toCopy("aws efs create-mount-target --file-system-id %s --subnet-id SUBNET --security-groups GROUP", system)
 	case "FileSystemMissing":
 		found.Command = "aws efs describe-file-systems --query 'FileSystems[].FileSystemId'"
 	case "AccessPointMissing":
-		found.Command = "aws efs describe-access-points --file-system-id " + system
+		found.Command = toCopy("aws efs describe-access-points --file-system-id %s", system)
 	}
 	for _, part := range p.follow {
 		topic := []string{"event", part, system}

@@ -119,7 +119,7 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s do not run as they should.", d.Name), string(pageNodePods)
 	}
 	if d.Nodes != nil {
-		found.Command = "oc -n " + d.Nodes.Namespace + " describe daemonset/" + d.Nodes.Name
+		found.Command = toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name)
 	}
 }
 

@@ -153,7 +153,13 @@ func blind(f *facts) bool {
 // text is the report for people: a paragraph for each finding, the worst first.
 func text(report Report) string {
 	out := &strings.Builder{}
-	say := func(format string, values ...any) { fmt.Fprintf(out, format+"\n", values...) }
+	say := func(format string, values ...string) {
+		printed := make([]any, len(values))
+		for i, value := range values {
+			printed[i] = plugin.Printable(value)
+		}
+		fmt.Fprintf(out, format+"\n", printed...)
+	}
 	switch {
 	case report.Hidden:
 		say("You may not read %s. Is it the wrong namespace? Name another one with -n.\n", report.Subject)

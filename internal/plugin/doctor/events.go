@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -85,7 +84,7 @@ func (f *facts) rawEvent(one *corev1.Event, found *Finding, fill *strings.Replac
 	}
 	found.Cause, found.Page, found.level, found.symptom = causes[one.Reason], string(pageTrouble), ofUnexplained, true
 	found.Do = "Do what the message says."
-	found.Command = fmt.Sprintf("oc -n %s get events", one.InvolvedObject.Namespace)
+	found.Command = toCopy("oc -n %s get events", one.InvolvedObject.Namespace)
 	found.topic, found.effects = fill.Replace(topic), nil
 	return found
 }
@@ -120,7 +119,7 @@ func unexplained(f *facts) []Finding {
 		Severity: Error, Object: s.object(), Page: string(pageTrouble), level: ofUnexplained, symptom: true,
 		topic: topicOf("event", "mount", share.FileSystem, zone),
 		Cause: "The pod waits for its volumes, and nobody has said why.", Do: "Wait a minute, and run the command again.",
-		Command: fmt.Sprintf("oc -n %s describe pod %s", s.namespace, s.name),
+		Command: toCopy("oc -n %s describe pod %s", s.namespace, s.name),
 	}}
 }
 

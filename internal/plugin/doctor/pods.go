@@ -38,7 +38,7 @@ func subjectMissing(f *facts) []Finding {
 	}
 	found := Finding{
 		Severity: Error, Object: s.object(), Page: string(pageTrouble), Cause: fmt.Sprintf("%s %s does not exist.", titleOf(s.kind), s.name),
-		Do: "Check the name and the namespace.", Command: "oc -n " + s.namespace + " get " + s.kind + "s",
+		Do: "Check the name and the namespace.", Command: toCopy("oc -n %s get %ss", s.namespace, s.kind),
 		topic: "subject", level: ofUnexplained, symptom: true,
 	}
 	if s.kind == kindNode {
@@ -69,7 +69,7 @@ func podZone(f *facts) []Finding {
 	return []Finding{{
 		Severity: Error, Object: s.object(), Page: string(pageOneZone), Said: status.Shorten(names),
 		Cause: "No node that the pod may run on is in the zone of its volumes.", Do: "Add a node in that zone, or drop the pod's node selector.",
-		Command: "oc get nodes -L " + corev1.LabelTopologyZone, topic: "zone", level: ofVolume, effects: []string{"event/schedule", "event/zone"},
+		Command: toCopy("oc get nodes -L %s", corev1.LabelTopologyZone), topic: "zone", level: ofVolume, effects: []string{"event/schedule", "event/zone"},
 	}}
 }
 
@@ -142,7 +142,7 @@ func (f *facts) registration(node, driver string) *Finding {
 		return nil
 	}
 	return &Finding{
-		Severity: Error, Object: "CSINode " + node, Page: string(pageNodePods), Command: "oc get csinode " + node + " -o yaml",
+		Severity: Error, Object: "CSINode " + node, Page: string(pageNodePods), Command: toCopy("oc get csinode %s -o yaml", node),
 		Cause: fmt.Sprintf("Driver %s is not registered on node %s.", driver, node),
 		Do:    "Look at container node-driver-registrar of the driver's pod on that node.",
 		topic: topicOf("node", node, "csinode", driver), level: ofRegistration, effects: []string{"event/mount", "event/attach", "event/registration"},
@@ -171,13 +171,13 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 		found := Finding{
 			Severity: Error, Object: "DaemonSet " + d.Nodes.Namespace + "/" + d.Nodes.Name, Page: string(pageNodePods),
 			Cause: fmt.Sprintf("Node %s has no node pod of driver %s.", node, d.Name), Do: "Look at the events of the DaemonSet.",
-			Command: fmt.Sprintf("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
+			Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 			topic:   topicOf("node", node, "absent", d.Name), level: ofPlugin, effects: after,
 		}
 		if taint := f.repels(d, node); taint != "" {
 			found.Cause = fmt.Sprintf("Node %s has no node pod of driver %s, because of a taint of the node.", node, d.Name)
 			found.Do, found.Said, found.Object = "Take the taint off the node, or move the pod.", taint, "Node "+node
-			found.Command = "oc describe node " + node
+			found.Command = toCopy("oc describe node %s", node)
 		}
 		return []Finding{found}
 	}
@@ -188,7 +188,7 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	return []Finding{{
 		Severity: Error, Object: "Pod " + pod.Namespace + "/" + pod.Name, Page: string(pageNodePods), Said: reason,
 		Cause: fmt.Sprintf("The node pod of driver %s on node %s is not ready.", d.Name, node), Do: "Look at its events and its log.",
-		Command: fmt.Sprintf("oc -n %s describe pod %s", pod.Namespace, pod.Name),
+		Command: toCopy("oc -n %s describe pod %s", pod.Namespace, pod.Name),
 		topic:   topicOf("node", node, "plugin", d.Name), level: ofPlugin, effects: after,
 	}}
 }
@@ -244,7 +244,7 @@ func nodeTaints(f *facts) []Finding {
 	if s.node.Spec.Unschedulable {
 		all = append(all, Finding{
 			Severity: Info, Object: s.object(), Page: string(pageRollout), Cause: fmt.Sprintf("Node %s is cordoned, and takes no new pods.", s.name),
-			Do: "Uncordon it when you have ended your work.", Command: "oc adm uncordon " + s.name, topic: "cordoned", level: ofNode,
+			Do: "Uncordon it when you have ended your work.", Command: toCopy("oc adm uncordon %s", s.name), topic: "cordoned", level: ofNode,
 		})
 	}
 	for _, d := range f.Drivers {

@@ -19,7 +19,7 @@ func shared(f *facts) []Finding {
 	sv := s.shared
 	base := Finding{
 		Severity: Error, Object: s.object(), Page: string(pageShared), Said: clip(sv.Status.Message), level: ofVolume,
-		Command: fmt.Sprintf("oc -n %s describe sharedvolume %s", s.namespace, s.name),
+		Command: toCopy("oc -n %s describe sharedvolume %s", s.namespace, s.name),
 	}
 	if len(sv.Status.Conditions) == 0 {
 		base.Cause, base.Do = "No operator has looked at the SharedVolume.", "Look at the events of the SharedVolume, and at the log of the operator."
@@ -48,7 +48,7 @@ func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	base.Severity, base.Said, base.Page = Info, "", string(pageAWS)
 	base.Cause = fmt.Sprintf("The operator has not asked AWS whether file system %s exists: Ready does not mean it.", sv.Spec.FileSystemID)
 	base.Do = "Compare the IDs, or ask an administrator whether the operator reaches AWS."
-	base.Command = fmt.Sprintf("aws efs describe-access-points --file-system-id %s", sv.Spec.FileSystemID)
+	base.Command = toCopy("aws efs describe-access-points --file-system-id %s", sv.Spec.FileSystemID)
 	base.topic = topicOf("shared", sv.Namespace, sv.Name, "unasked")
 	return []Finding{base}
 }
@@ -68,7 +68,7 @@ func fillShared(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 		found.Cause = fmt.Sprintf("Namespace %s may not use access point %s.", sv.Namespace, sv.Spec.AccessPointID)
 		found.Do, found.Page = "Ask an administrator to list it for the namespace.", string(pageLimits)
 		// The annotation is that of the controller of SharedVolumes.
-		found.Command = fmt.Sprintf("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
+		found.Command = toCopy("oc annotate namespace %s --overwrite aws-efs.managed.openshift.io/allowed-shares=%s", sv.Namespace, share)
 		found.topic, found.level, found.effects = at+"/allowed", ofClass, []string{at, claim}
 		if isTrue(sv, v1alpha1.ConditionReady) {
 			// It was allowed once, and stays bound.
@@ -119,7 +119,7 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	}
 	found.Cause, found.Do = text[0], text[1]
 	if one.Reason == "QuotaExceeded" {
-		found.Command = "oc -n " + sv.Namespace + " describe quota"
+		found.Command = toCopy("oc -n %s describe quota", sv.Namespace)
 	}
 }
 

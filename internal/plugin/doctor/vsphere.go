@@ -78,7 +78,8 @@ func (f *facts) vSphereLine(d *survey.Driver, kind, name, message string) Findin
 	ours, install := f.subject.named(message, isNode), d.Disabled() != nil && strings.Contains(d.Disabled().Message, message)
 	found := Finding{
 		Severity: Warning, Cause: vSphereChecks()[name], Do: "Do what the message says.", Object: crOf(d.Name), Said: clip(message),
-		Page: string(pageVSphereChecks), Command: "oc describe clustercsidriver " + d.Name, topic: topicOf("vsphere", name, message), level: ofCloud,
+		Page: string(pageVSphereChecks), Command: toCopy("oc describe clustercsidriver %s", d.Name),
+		topic: topicOf("vsphere", name, message), level: ofCloud,
 		general: f.subject != nil && !ours, effects: []string{topicOf("condition", d.Name, d.Known.Prefix+"OperatorCheck")},
 	}
 	if kind == "OperatorCheckDegraded" || install || ours {
@@ -106,7 +107,7 @@ func (f *facts) vSphereTrouble(d *survey.Driver, message string) Finding {
 	found := Finding{
 		Severity: Error, Object: crOf(d.Name), Said: clip(message), Page: string(pageVSphereHelp), level: ofNode, general: f.subject != nil,
 		Cause: "The vCenters do not have the storage policy of StorageClass " + thinClass + " as it should be.", Do: "Do what the message says.",
-		Command: "oc describe clustercsidriver " + d.Name, topic: topicOf("condition", d.Name, d.Known.Prefix+"DriverCloud"),
+		Command: toCopy("oc describe clustercsidriver %s", d.Name), topic: topicOf("condition", d.Name, d.Known.Prefix+"DriverCloud"),
 		effects: []string{topicOf("provision", d.Name), topicOf("event", "provision", d.Name), "event/policy", "event/place"},
 	}
 	if strings.HasPrefix(message, "vCenter ") {

@@ -21,7 +21,7 @@ func nodesDown(f *facts) []Finding {
 		}
 		all = append(all, Finding{
 			Severity: Error, Object: "Node " + node.Name, Page: string(pageNodePods), Cause: fmt.Sprintf("Node %s is not ready.", node.Name),
-			Do: "Bring the node back, or delete it.", Command: "oc describe node " + node.Name,
+			Do: "Bring the node back, or delete it.", Command: toCopy("oc describe node %s", node.Name),
 			topic: topicOf("node", node.Name, "ready"), level: ofNode,
 			effects: []string{
 				topicOf("node", node.Name, "plugin"), topicOf("node", node.Name, "absent"), topicOf("node", node.Name, "csinode"), "event/mount",
@@ -82,7 +82,7 @@ func pluginsMissing(f *facts) []Finding {
 			all = append(all, Finding{
 				Severity: Error, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(sick),
 				Cause: fmt.Sprintf("The node pods of driver %s are not ready on %d nodes.", d.Name, len(sick)), Do: "Look at these pods and their events.",
-				Command: fmt.Sprintf("oc -n %s get pods -o wide", d.Nodes.Namespace),
+				Command: toCopy("oc -n %s get pods -o wide", d.Nodes.Namespace),
 				topic:   topicOf("node", "all", "plugin", d.Name), level: ofPlugin, effects: []string{topicOf("controller", d.Name, "never")},
 			})
 		}
@@ -91,7 +91,7 @@ func pluginsMissing(f *facts) []Finding {
 				Severity: Warning, Object: "DaemonSet " + at, Page: string(pageNodePods), Said: status.Shorten(lacking),
 				Cause:   fmt.Sprintf("%d nodes have no node pod of driver %s: pods there cannot mount its volumes.", len(lacking), d.Name),
 				Do:      "Compare the taints of these nodes with the tolerations of the DaemonSet.",
-				Command: fmt.Sprintf("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
+				Command: toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name),
 				topic:   topicOf("node", "all", "absent", d.Name), level: ofPlugin,
 			})
 		}
@@ -135,7 +135,7 @@ func controllerDown(f *facts) []Finding {
 		}
 		if d.Controller != nil {
 			found.Object = "Deployment " + d.Controller.Namespace + "/" + d.Controller.Name
-			found.Command = fmt.Sprintf("oc -n %s describe deployment/%s", d.Controller.Namespace, d.Controller.Name)
+			found.Command = toCopy("oc -n %s describe deployment/%s", d.Controller.Namespace, d.Controller.Name)
 		}
 		return found
 	})
