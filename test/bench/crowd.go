@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -92,6 +94,10 @@ func (c *crowd) follow(ctx context.Context, events <-chan watch.Event) {
 
 func (c *crowd) see(event watch.EventType, object client.Object, at time.Time) {
 	key := client.ObjectKeyFromObject(object)
+	if volume, ok := object.(*corev1.PersistentVolume); ok && !c.expected[key] && volume.Spec.ClaimRef != nil {
+		// Its name depends on a UID.
+		key = plainVolume(volume.Spec.ClaimRef.Namespace, strings.TrimPrefix(volume.Spec.ClaimRef.Name, "pvc-"))
+	}
 	if !c.expected[key] {
 		return
 	}

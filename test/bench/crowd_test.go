@@ -86,3 +86,20 @@ func TestTheLatestIsUnknownUntilAllHaveHappened(t *testing.T) {
 		t.Errorf("got %v", *got)
 	}
 }
+
+func TestAVolumeOfASharedVolumeIsKnownByItsPVC(t *testing.T) {
+	c := &crowd{
+		expected: map[client.ObjectKey]bool{plainVolume("ns", "one"): true}, there: map[client.ObjectKey]bool{}, done: map[client.ObjectKey]bool{},
+		isDone: func(client.Object) bool { return true },
+	}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-ns-one-5b44954df4"}}
+	c.see(watch.Added, volume, time.Unix(1, 0))
+	if c.state().there != 0 {
+		t.Error("a volume that is for no PVC counts")
+	}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "pvc-one"}
+	c.see(watch.Modified, volume, time.Unix(2, 0))
+	if c.state().there != 1 || c.state().done != 1 {
+		t.Errorf("%+v", c.state())
+	}
+}

@@ -143,12 +143,17 @@ func shareKey(number int) client.ObjectKey {
 	return client.ObjectKey{Namespace: fmt.Sprintf("bench-%d", number%sharedNamespaces), Name: fmt.Sprintf("data-%05d", number)}
 }
 
-// shareKeys names SharedVolumes, and the PersistentVolumes and PVCs that they become; the names are part of the API.
+// plainVolume names the volume of a SharedVolume as the community's operator does. Other names are known by the PVC that a volume names.
+func plainVolume(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Name: "pv-" + namespace + "-" + name}
+}
+
+// shareKeys names SharedVolumes, and the PersistentVolumes and PVCs that they become.
 func shareKeys(count int) (shares, volumes, pvcs []client.ObjectKey) {
 	for number := range count {
 		key := shareKey(number)
 		shares = append(shares, key)
-		volumes = append(volumes, client.ObjectKey{Name: "pv-" + key.Namespace + "-" + key.Name})
+		volumes = append(volumes, plainVolume(key.Namespace, key.Name))
 		pvcs = append(pvcs, client.ObjectKey{Namespace: key.Namespace, Name: "pvc-" + key.Name})
 	}
 	return shares, volumes, pvcs

@@ -65,7 +65,7 @@ func TestAKilledOperatorLeavesNoSharedVolumeHalfDone(t *testing.T) {
 	operator := operate(t, cluster, through, alone)
 	for round := range env.Rounds(t) {
 		creates := round%2 == 0
-		// A creation takes three writes and a deletion three requests each, plus what goes wrong.
+		// A creation takes four writes and a deletion three requests each, plus what goes wrong.
 		n, arrives, want := 1+random.IntN(3*each), random.IntN(2) == 1, 0
 		if creates {
 			want = each

@@ -54,8 +54,10 @@ func rejoining(volume *corev1.PersistentVolume, pvc types.UID) *change {
 }
 
 // claimant is the UID of the PVC that may have a volume. Without such a PVC it is that of the SharedVolume, which no PVC ever has.
-func claimant(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) types.UID {
-	if pvc != nil && isPVCOf(pvc, owner) && (pvc.Spec.VolumeName == "" || pvc.Spec.VolumeName == volume.Name) {
+func claimant(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) types.UID {
+	pvc := w.pvc
+	names := pvc != nil && isPVCOf(pvc, owner) && (pvc.Spec.VolumeName == "" || pvc.Spec.VolumeName == volume.Name)
+	if names && (wasBound(pvc) || w.limits.Denied(shareIn(owner)) == "") {
 		return pvc.UID
 	}
 	return owner.UID
@@ -75,8 +77,8 @@ func nudging(pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 }
 
 // marking says on the volume which SharedVolume it is of, and undoes what could lose data; nil if all is well.
-func marking(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *change {
-	wanted := newVolume(owner, volume.Name, claimant(owner, pvc, volume))
+func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *change {
+	wanted := newVolume(owner, volume.Name, claimant(owner, w, volume))
 	fields := map[string]any{}
 	if metadata := missing(wanted, volume); len(metadata) > 0 {
 		fields["metadata"] = metadata

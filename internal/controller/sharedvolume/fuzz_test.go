@@ -211,7 +211,7 @@ func checkVolumeWrite(sv *v1alpha1.SharedVolume, w seen, do *change, volume *cor
 		return checkReference(sv, w, do, volume)
 	case !w.live:
 		return "it deletes by what the cache has"
-	case ref.UID != "" || wasBound(w.pvc):
+	case ref != nil && ref.UID != "" || wasBound(w.pvc):
 		return "it deletes a volume that a PVC has or had"
 	case volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return "it deletes a volume with its data"

@@ -39,14 +39,16 @@ func TestNobodyGetsAShareForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 	sv := owner("ns", "sv1")
 	sv.CreationTimestamp = metav1.NewTime(began)
 	other, served, old := sv.DeepCopy(), sv.DeepCopy(), sv.DeepCopy()
-	other.UID, served.Status.Phase, old.CreationTimestamp = "another", v1alpha1.Pending, metav1.NewTime(began.Add(-patience))
+	other.UID, served.Status.ObservedGeneration, old.CreationTimestamp = "another", 1, metav1.NewTime(began.Add(-patience))
 	create := &change{what: createPVC, object: newPVC(sv, "pv-ns-sv1")}
-	volume := newVolume(sv, "pv-ns-sv1", "x")
+	volume, labelled := newVolume(sv, "pv-ns-sv1", "x"), newPVC(sv, "pv-ns-sv1")
+	labelled.OwnerReferences = nil
 	reference := map[string]any{"spec": map[string]any{"claimRef": map[string]any{}}}
 	for name, tc := range map[string]struct {
 		owner *v1alpha1.SharedVolume
 		// namespace is how much younger the namespace is.
 		namespace time.Duration
+		pvc       *corev1.PersistentVolumeClaim
 		do        *change
 		made      bool
 		stored    *v1alpha1.SharedVolume
@@ -57,14 +59,17 @@ func TestNobodyGetsAShareForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 		"a PVC, in a namespace of that second":  {owner: sv, do: create, stored: sv, asked: 1},
 		"a PVC, in a namespace that is younger": {owner: sv, do: create, namespace: time.Second, want: errBehind, asked: 1},
 		"a volume, the first time":              {owner: sv, do: &change{what: createVolume, object: volume}, namespace: -time.Second},
-		"again":                                 {owner: sv, do: create, made: true, stored: sv, asked: 1},
-		"again, for one that is not":            {owner: sv, do: create, made: true, want: errBehind, asked: 1},
-		"again, for one of its name":            {owner: sv, do: create, made: true, stored: other, want: errBehind, asked: 1},
-		"for one that had a pair":               {owner: served, do: create, want: errBehind, asked: 1},
-		"a volume that was another PVC's":       {owner: sv, do: rejoining(volume, "x"), want: errBehind, asked: 1},
-		"a volume that names no PVC":            {owner: sv, do: &change{what: markVolume, object: volume, fields: reference}, want: errBehind, asked: 1},
-		"a label":                               {owner: old, do: &change{what: markVolume, object: volume, fields: map[string]any{"metadata": nil}}},
-		"a deletion":                            {owner: old, do: &change{what: deleteVolume, object: volume}},
+		"a volume for a PVC that is its own by label only": {
+			owner: sv, do: &change{what: createVolume, object: volume}, namespace: -time.Second, pvc: labelled, want: errBehind, asked: 1,
+		},
+		"again":                           {owner: sv, do: create, made: true, stored: sv, asked: 1},
+		"again, for one that is not":      {owner: sv, do: create, made: true, want: errBehind, asked: 1},
+		"again, for one of its name":      {owner: sv, do: create, made: true, stored: other, want: errBehind, asked: 1},
+		"for one that had a pair":         {owner: served, do: create, want: errBehind, asked: 1},
+		"a volume that was another PVC's": {owner: sv, do: rejoining(volume, "x"), want: errBehind, asked: 1},
+		"a volume that names no PVC":      {owner: sv, do: &change{what: markVolume, object: volume, fields: reference}, want: errBehind, asked: 1},
+		"a label":                         {owner: old, do: &change{what: markVolume, object: volume, fields: map[string]any{"metadata": nil}}},
+		"a deletion":                      {owner: old, do: &change{what: deleteVolume, object: volume}},
 	} {
 		live := &stored{owner: tc.stored}
 		namespace := &metav1.PartialObjectMetadata{}
@@ -74,7 +79,7 @@ func TestNobodyGetsAShareForASharedVolumeThatOnlyTheCacheHas(t *testing.T) {
 		if tc.made {
 			r.made.Store(made{client.ObjectKeyFromObject(sv), tc.do.what}, began)
 		}
-		if err := r.stillOwned(t.Context(), tc.owner, tc.do); !errors.Is(err, tc.want) || live.asked != tc.asked {
+		if err := r.stillOwned(t.Context(), tc.owner, tc.pvc, tc.do); !errors.Is(err, tc.want) || live.asked != tc.asked {
 			t.Errorf("%s: error %v after %d requests, want %v after %d", name, err, live.asked, tc.want, tc.asked)
 		}
 	}

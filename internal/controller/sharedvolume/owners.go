@@ -98,7 +98,7 @@ func originOf(volume *corev1.PersistentVolume) (origin, bool) {
 		uid: types.UID(volume.Annotations[ownerUIDAnnotation]),
 	}
 	ref := volume.Spec.ClaimRef
-	if from.namespace == "" || from.name == "" || from.uid == "" || ref == nil || ref.Namespace != from.namespace || ref.Name != pvcName(from.name) {
+	if from.namespace == "" || from.name == "" || from.uid == "" || ref != nil && (ref.Namespace != from.namespace || ref.Name != pvcName(from.name)) {
 		return origin{}, false
 	}
 	return from, true

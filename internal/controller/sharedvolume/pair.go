@@ -36,7 +36,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 		}
 	}
 	if w.pvc == nil {
-		return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createPVC, object: newPVC(owner, name)}}
+		return plan{phase: v1alpha1.Pending, reason: "Creating", do: &change{what: createPVC, object: newPVC(owner, name)}}
 	}
 	volume := newVolume(owner, name, w.pvc.UID)
 	if !wasBound(w.pvc) && w.placement.Zone != "" {
@@ -88,6 +88,14 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 	is, known := efs.ShareOf(volume)
 	denied := w.limits.Denied(is)
 	switch {
+	case isOpen(volume) && !w.live:
+		// A PVC without our label is not in the cache.
+		return plan{phase: v1alpha1.Pending, look: lookLive}
+	case denied != "" && isUnbound(volume, w.pvc) && volume.DeletionTimestamp == nil:
+		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
+	case isOpen(volume):
+		// Before all else: any PVC of that name could have it.
+		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: marking(owner, w, volume)}
 	case !known:
 		return failed("VolumeChanged", "PersistentVolume %s is no volume for an access point any more: restore it, or delete the "+
 			"SharedVolume when no pod uses its PVC", volume.Name)
@@ -101,15 +109,8 @@ func volumeProblem(owner *v1alpha1.SharedVolume, w seen, volume *corev1.Persiste
 		}
 	case volume.DeletionTimestamp != nil:
 		return rebuild(owner, w, volume)
-	case isOpen(volume) && !w.live:
-		// A PVC without our label is not in the cache.
-		return plan{phase: v1alpha1.Pending, look: lookLive}
-	case denied != "" && isUnbound(volume, w.pvc):
-		return plan{phase: v1alpha1.Pending, reason: "NotAllowed", do: &change{what: deleteVolume, object: volume}}
-	case isOpen(volume) && volume.Spec.ClaimRef != nil:
-		return plan{phase: v1alpha1.Pending, reason: "Rebuilding", do: rejoining(volume, claimant(owner, w.pvc, volume))}
 	default:
-		if marking := marking(owner, w.pvc, volume); marking != nil {
+		if marking := marking(owner, w, volume); marking != nil {
 			return plan{phase: v1alpha1.Pending, reason: "Adopting", do: marking}
 		}
 		return plan{}
@@ -127,11 +128,10 @@ func areBound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == pvc.UID
 }
 
-// isUnbound reports whether a volume of ours was never bound to its PVC, or not since that was made anew. Nobody can use it, so
-// that it can be deleted.
+// isUnbound reports whether a volume that an operator before this one made, up to 5.2, was never bound. Nobody can use it, so that it can be deleted.
 func isUnbound(volume *corev1.PersistentVolume, pvc *corev1.PersistentVolumeClaim) bool {
 	_, ours := originOf(volume)
-	return ours && volume.Spec.ClaimRef.UID == "" && isLetGo(volume) && !wasBound(pvc)
+	return ours && isOpen(volume) && isLetGo(volume) && !wasBound(pvc)
 }
 
 // wasBound reports whether Kubernetes has ever bound a PVC.

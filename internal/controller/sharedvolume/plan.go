@@ -124,7 +124,7 @@ func cutOver(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 		return nil
 	}
 	if volume != nil && volume.DeletionTimestamp == nil {
-		if marking := marking(owner, w.pvc, volume); marking != nil {
+		if marking := marking(owner, w, volume); marking != nil {
 			return marking
 		}
 	}
@@ -147,6 +147,13 @@ func ending(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolum
 			return p
 		}
 		p.do = cutOver(owner, w, volume)
+		return p
+	}
+	if volume != nil && volume.DeletionTimestamp == nil && isOpen(volume) {
+		// It may be the last look before the SharedVolume has gone.
+		if p.look = lookLive; w.live {
+			p.look, p.do = 0, marking(owner, w, volume)
+		}
 		return p
 	}
 	p.message = "it goes when its finalizers have been dropped by those who set them: " + strings.Join(others, ", ")

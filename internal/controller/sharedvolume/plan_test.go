@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
@@ -75,7 +76,7 @@ func TestTheNextStep(t *testing.T) {
 		"nothing may be used":                            {seen{limits: notYours(), live: true}, "nothing", v1alpha1.Failed, "may not use access point"},
 		"the volume is open to any PVC of that name": {pair(sv, func(w *seen) {
 			w.pvc, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase = nil, "", corev1.VolumeAvailable
-		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		}), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"the volume is open, as the cache has it": {pair(sv, func(w *seen) {
 			w.pvc, w.plain.Spec.ClaimRef.UID, w.live = nil, "", false
 		}), "look at the cluster", v1alpha1.Pending, ""},
@@ -123,7 +124,7 @@ func TestTheNextStep(t *testing.T) {
 			w.plain.DeletionTimestamp, w.users, w.limits = &now, []string{}, notYours()
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
 		"the volume names its PVC no more":    {pair(sv, func(w *seen) { w.plain.Spec.ClaimRef = nil }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
-		"the PVC is lost for lack of its UID": {pair(sv, func(w *seen) { w.plain.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		"the PVC is lost for lack of its UID": {pair(sv, func(w *seen) { w.plain.Spec.ClaimRef.UID, w.pvc.Status.Phase = "", corev1.ClaimLost }), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"left by the community for another share": {pair(sv, func(w *seen) {
 			w.pvc, w.plain.Annotations, w.plain.Spec.CSI.VolumeHandle = nil, nil, "fs-99999999::fsap-99999999"
 		}), "create PVC pvc-sv1 on " + other, v1alpha1.Pending, ""},
@@ -182,7 +183,7 @@ func TestTheNextStep(t *testing.T) {
 		}), "look at the cluster", v1alpha1.Pending, ""},
 		"not allowed, and somebody removed the PVC's UID": {pair(sv, func(w *seen) {
 			w.limits, w.plain.Spec.ClaimRef.UID, w.plain.Status.Phase = notYours(), "", corev1.VolumeAvailable
-		}), "rejoin volume pv-ns-sv1", v1alpha1.Pending, ""},
+		}), "mark volume pv-ns-sv1", v1alpha1.Pending, ""},
 		"a volume that is not made again": {pair(sv, func(w *seen) {
 			w.pvc, w.limits, w.plain.DeletionTimestamp = nil, notYours(), &now
 		}), "nothing", v1alpha1.Failed, "may not use access point"},
@@ -216,6 +217,52 @@ func TestTheNextStep(t *testing.T) {
 func otherName(w *seen, usual *corev1.PersistentVolume, other string) {
 	w.unique, w.plain = w.plain, usual
 	w.unique.Name, w.pvc.Spec.VolumeName = other, other
+}
+
+// Any PVC of its name could have it, whatever else is wrong.
+func TestAnOpenVolumeIsClosedBeforeAllElse(t *testing.T) {
+	now := metav1.NewTime(time.Unix(0, 0))
+	leaving := owner("ns", "sv1")
+	leaving.DeletionTimestamp, leaving.Finalizers = &now, []string{"example.com/other"}
+	open := func(change func(*seen)) func(*seen) {
+		return func(w *seen) {
+			if w.plain.Spec.ClaimRef.UID = ""; change != nil {
+				change(w)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		owner  *v1alpha1.SharedVolume
+		change func(*seen)
+		want   types.UID
+	}{
+		"its PVC is there":                 {owner("ns", "sv1"), open(nil), "uid-of-pvc"},
+		"its PVC has gone":                 {owner("ns", "sv1"), open(func(w *seen) { w.pvc = nil }), "uid-of-sv"},
+		"the PVC is a stranger's":          {owner("ns", "sv1"), open(func(w *seen) { w.pvc.OwnerReferences, w.pvc.Labels = nil, nil }), "uid-of-sv"},
+		"the PVC is for another volume":    {owner("ns", "sv1"), open(func(w *seen) { w.pvc.Spec.VolumeName = "pv-x" }), "uid-of-sv"},
+		"the policy of its data is Delete": {owner("ns", "sv1"), open(func(w *seen) { w.plain.Spec.PersistentVolumeReclaimPolicy = "Delete" }), "uid-of-pvc"},
+		"it names no PVC":                  {owner("ns", "sv1"), func(w *seen) { w.plain.Spec.ClaimRef = nil }, "uid-of-pvc"},
+		"it is no share any more":          {owner("ns", "sv1"), open(func(w *seen) { w.plain.Spec.CSI.Driver = "ebs.csi.aws.com" }), "uid-of-pvc"},
+		"the IDs were changed":             {owner("ns", "sv1"), open(func(w *seen) { w.plain.Spec.CSI.VolumeHandle = "fs-99999999::fsap-99999999" }), "uid-of-pvc"},
+		"not allowed, and about to be bound": {owner("ns", "sv1"), func(w *seen) {
+			w.plain.Spec.ClaimRef, w.limits, w.pvc.Status.Phase, w.plain.Status.Phase = nil, notYours(), corev1.ClaimPending, corev1.VolumeFailed
+		}, "uid-of-sv"},
+		"the SharedVolume is being deleted": {leaving, open(nil), "uid-of-pvc"},
+	} {
+		got := next(tc.owner, pair(tc.owner, tc.change))
+		if got.do == nil || got.do.what != markVolume {
+			t.Errorf("%s: %s", name, step(got))
+			continue
+		}
+		spec, _ := got.do.fields["spec"].(map[string]any)
+		ref, _ := spec["claimRef"].(*corev1.ObjectReference)
+		if ref == nil || ref.UID != tc.want {
+			t.Errorf("%s: the volume is for %+v, want %s", name, ref, tc.want)
+		}
+		if name == "the policy of its data is Delete" && spec["persistentVolumeReclaimPolicy"] != corev1.PersistentVolumeReclaimRetain {
+			t.Error("it is changed without its policy, which the policies of config/limits refuse")
+		}
+	}
 }
 
 func TestALostVolumeIsMadeAgainForThePVCThatIsThere(t *testing.T) {

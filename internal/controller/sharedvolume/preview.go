@@ -47,7 +47,7 @@ func previewOne(ctx context.Context, reader client.Reader, owner *v1alpha1.Share
 		return nil, err
 	}
 	changed := []client.Object{owner}
-	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w.pvc, volume) != nil {
+	if volume := volumeOf(owner, w); volume != nil && volume.DeletionTimestamp == nil && marking(owner, w, volume) != nil {
 		changed = append(changed, volume)
 	}
 	if w.pvc != nil && w.pvc.DeletionTimestamp == nil && isPVCOf(w.pvc, owner) && adopting(owner, w.pvc) != nil {

@@ -181,6 +181,15 @@ func TestAVolumeThatWasNeverBoundIsSealedBeforeItGoes(t *testing.T) {
 	volume := pair(owner("ns", "sv1"), func(w *seen) {
 		w.plain.Status.Phase, w.plain.Spec.ClaimRef.UID = corev1.VolumeAvailable, ""
 	}).plain
+	sealedBeforeItGoes(t, volume)
+	// Somebody has removed what it says about its PVC: it is open to all PVCs of its class.
+	volume = volume.DeepCopy()
+	volume.Spec.ClaimRef = nil
+	sealedBeforeItGoes(t, volume)
+}
+
+func sealedBeforeItGoes(t *testing.T, volume *corev1.PersistentVolume) {
+	t.Helper()
 	cached := newCluster(t, volume)
 	r := &VolumeReconciler{Client: cached, Live: newCluster(t), Others: alone()}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(volume)}); err != nil {
@@ -190,7 +199,7 @@ func TestAVolumeThatWasNeverBoundIsSealedBeforeItGoes(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	uid := volume.Annotations[ownerUIDAnnotation]
-	if uid == "" || !strings.Contains(cached.Bodies[0], `"claimRef":{"uid":"`+uid+`"}`) || !strings.Contains(cached.Bodies[0], `"resourceVersion":`) {
+	if uid == "" || !strings.Contains(cached.Bodies[0], `"name":"pvc-sv1","uid":"`+uid+`"}`) || !strings.Contains(cached.Bodies[0], `"resourceVersion":`) {
 		t.Errorf("sent %s", cached.Bodies[0])
 	}
 	// What has changed since is looked at anew, and stays until then.

@@ -199,7 +199,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		return fmt.Errorf("%T is no object", do.object)
 	}
 	uid, version := do.object.GetUID(), do.object.GetResourceVersion()
-	err := r.stillOwned(ctx, owner, do)
+	err := r.stillOwned(ctx, owner, found.pvc, do)
 	switch {
 	case err != nil:
 		return err
@@ -226,11 +226,11 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 
 // stillOwned refuses what gives somebody a share for a SharedVolume that only the cache still has: its namespace may be another tenant's by now,
 // and where etcd was set back, the cluster deletes such a PVC as often as it is made.
-func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, do *change) error {
+func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) error {
 	if gives := isCreation(do) || do.what == rejoinVolume || do.what == markVolume && do.fields["spec"] != nil; !gives {
 		return nil
 	}
-	isNew, err := r.isNew(ctx, owner, do)
+	isNew, err := r.isNew(ctx, owner, pvc, do)
 	if err != nil || isNew {
 		return err
 	}
@@ -244,8 +244,10 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 
 // isNew reports whether a change makes something for the first time for a SharedVolume that was never served, in a namespace that is older. Such a
 // SharedVolume is no other tenant's, even if its watch fails: the watch of namespaces is another one. Both times are the API server's.
-func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, do *change) (bool, error) {
-	if !isCreation(do) || !r.madeAt(owner, do.what).IsZero() || owner.Status.Phase != "" {
+func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
+	// The CRD gives it a phase as soon as it is read.
+	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
+	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner) {
 		return false, nil
 	}
 	namespace := namespaceMetadata()

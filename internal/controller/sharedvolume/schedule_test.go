@@ -199,8 +199,8 @@ func newOperator(w *world) *operator {
 func (o *operator) look(ctx context.Context, w *world) {
 	if w.cache.sv != nil {
 		step, _, _ := o.pursue(ctx, w.cache.sv.DeepCopy())
-		if !w.killed && w.sv != nil && w.sv.UID == w.cache.sv.UID {
-			w.sv.Status.Phase = step.phase
+		if decided := step.phase == v1alpha1.Ready || step.phase == v1alpha1.Failed; decided && !w.killed && w.sv != nil && w.sv.UID == w.cache.sv.UID {
+			w.sv.Status.ObservedGeneration = 1
 		}
 	}
 	for name := range w.cache.volumes {
@@ -256,6 +256,8 @@ func (w *world) happen(ctx context.Context, random *rand.Rand, o *operator) *ope
 	case 18, 19:
 		if w.sv == nil {
 			w.sv = owner("ns", "sv1")
+			// The CRD gives it that phase.
+			w.sv.Status.Phase = v1alpha1.Pending
 			w.fresh(w.sv, w.tenant)
 			w.check("SharedVolume")
 		}

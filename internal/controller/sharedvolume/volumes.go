@@ -62,10 +62,11 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 // seal keeps a volume that was never bound from being bound while it goes. It names its PVC by name only: Kubernetes would bind it to a PVC of
 // that name in a namespace that another tenant has got since. So it gets the UID of a PVC that there never will be.
 func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVolume, from origin) error {
-	if volume.Spec.ClaimRef.UID != "" {
+	if !isOpen(volume) {
 		return nil
 	}
-	fields := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"claimRef":{"uid":%q}}}`, volume.UID, volume.ResourceVersion, from.uid)
+	fields := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"claimRef":{"kind":"PersistentVolumeClaim","apiVersion":"v1",`+
+		`"namespace":%q,"name":%q,"uid":%q}}}`, volume.UID, volume.ResourceVersion, from.namespace, pvcName(from.name), from.uid)
 	if err := r.Client.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(fields))); err != nil {
 		return fmt.Errorf("keep it from being bound: %w", err)
 	}
@@ -76,14 +77,14 @@ func (r *VolumeReconciler) seal(ctx context.Context, volume *corev1.PersistentVo
 // never bound to any.
 func isLetGo(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
-	if ref == nil || volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return false
 	}
 	switch volume.Status.Phase {
 	case corev1.VolumeReleased:
-		return ref.UID != ""
+		return ref != nil && ref.UID != ""
 	case corev1.VolumeAvailable, corev1.VolumePending, "":
-		return ref.UID == ""
+		return isOpen(volume)
 	default:
 		return false
 	}
@@ -97,7 +98,7 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
 			return exists, 0, err
 		}
-		if bound, err := r.hasPVC(ctx, reader, volume); err != nil || bound {
+		if bound, err := r.hasPVC(ctx, reader, from, volume); err != nil || bound {
 			return bound, retries[reader], err
 		}
 	}
@@ -113,8 +114,11 @@ func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, fro
 
 // hasPVC reports whether the PVC that a volume is for is there. One that was never bound names its PVC by name only. A PVC that
 // waits is not reason enough to keep it: it may be that of a new tenant, who would get the share of the one before.
-func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, volume *corev1.PersistentVolume) (bool, error) {
-	pvc, ref := &corev1.PersistentVolumeClaim{}, volume.Spec.ClaimRef
-	there, err := get(ctx, reader, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, pvc)
-	return there && (pvc.UID == ref.UID || ref.UID == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
+func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, from origin, volume *corev1.PersistentVolume) (bool, error) {
+	pvc, uid := &corev1.PersistentVolumeClaim{}, types.UID("")
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		uid = ref.UID
+	}
+	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: pvcName(from.name)}, pvc)
+	return there && (pvc.UID == uid || uid == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
 }

@@ -231,7 +231,7 @@ func TestWhatNobodyHasAskedStaysAsItWasReported(t *testing.T) {
 	}
 }
 
-// A new SharedVolume costs a volume, a PVC and a status, whatever AWS says.
+// A new SharedVolume costs a PVC, a volume, a word and a status, whatever AWS says.
 func TestWhatAWSSaysCostsANewSharedVolumeNoWrite(t *testing.T) {
 	for name, placement := range map[string]efs.Placement{"unknown": {}, "regional": regional, "One Zone": oneZone, "missing": notFound} {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestTheAffinityOfAVolumeIsSeenAndLeftAlone(t *testing.T) {
 	if diff := cmp.Diff(affinityTo("us-east-1a"), w.plain.Spec.NodeAffinity); diff != "" {
 		t.Errorf("the cache has (-want +got):\n%s", diff)
 	}
-	if got := marking(sv, w.pvc, w.plain); got != nil {
+	if got := marking(sv, w, w.plain); got != nil {
 		t.Errorf("it is marked: %v", got.fields)
 	}
 }
