@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -16,6 +17,28 @@ func Printable(text string) string {
 		return text
 	}
 	return strings.NewReplacer("\n", `\n`, "\t", " ", "\x1b", `\u001b`).Replace(escape(text))
+}
+
+// Say writes a line with texts of others.
+func Say(out io.Writer, format string, values ...string) {
+	printed := make([]any, len(values))
+	for i, value := range values {
+		printed[i] = Printable(value)
+	}
+	_, _ = fmt.Fprintf(out, format+"\n", printed...)
+}
+
+// allowed is what Kubernetes and AWS allow as the name of an object, also with the group of an annotation or the namespace before it.
+var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
+
+// ToCopy is a command to copy. It is empty if a name in it is none that Kubernetes allows: what a tenant wrote is part of no command then.
+func ToCopy(format string, names ...any) string {
+	for _, one := range names {
+		if !allowed.MatchString(fmt.Sprint(one)) {
+			return ""
+		}
+	}
+	return fmt.Sprintf(format, names...)
 }
 
 // coloured is a word in a colour, colour a colour of the foreground: they change what a word looks like, and nothing else.
@@ -40,7 +63,9 @@ func escape(text string) string {
 		case !steers(letter):
 			out.WriteRune(letter)
 		case letter > 0xffff:
-			fmt.Fprintf(&out, `\U%08x`, letter)
+			// As JSON writes it.
+			first, second := utf16.EncodeRune(letter)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, first, second)
 		default:
 			fmt.Fprintf(&out, `\u%04x`, letter)
 		}

@@ -17,6 +17,7 @@ func TestATextOfOthersSteersNoTerminal(t *testing.T) {
 		"\x1b[31mFailed":             `\u001b[31mFailed`,
 		"a\tb\rc":                    `a b\u000dc`,
 		"a\u202eb\u2028c\u0085d":     `a\u202eb\u2028c\u0085d`,
+		"a\U000e0067b":               `a\udb40\udc67b`,
 		"a\xffb":                     `a\xffb`,
 	} {
 		if got := Printable(text); got != want {

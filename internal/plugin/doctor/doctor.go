@@ -150,16 +150,12 @@ func blind(f *facts) bool {
 	return !f.CSIDrivers.Known() && !f.CRs.Known()
 }
 
+func toCopy(format string, names ...any) string { return plugin.ToCopy(format, names...) }
+
 // text is the report for people: a paragraph for each finding, the worst first.
 func text(report Report) string {
 	out := &strings.Builder{}
-	say := func(format string, values ...string) {
-		printed := make([]any, len(values))
-		for i, value := range values {
-			printed[i] = plugin.Printable(value)
-		}
-		fmt.Fprintf(out, format+"\n", printed...)
-	}
+	say := func(format string, values ...string) { plugin.Say(out, format, values...) }
 	switch {
 	case report.Hidden:
 		say("You may not read %s. Is it the wrong namespace? Name another one with -n.\n", report.Subject)

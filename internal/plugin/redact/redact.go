@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 )
 
@@ -45,27 +44,28 @@ type pattern struct {
 func words() []string {
 	return []string{
 		"password", "passwd", "passphrase", "pwd", "secret", "token", "accesskey", "accesskeyid", "accountkey", "privatekey", "apikey", "sharedkey",
-		"storagekey", "clientkey", "clientkeydata", "keydata", "connectionstring", "signature", "sig", "credential", "authorization", "cookie", "auth",
+		"storagekey", "secretkey", "clientkey", "clientkeydata", "keydata", "connectionstring", "signature", "sig", "credential", "authorization", "cookie",
+		"auth",
 		"dockerconfigjson", "dockercfg", "sessionid",
 	}
 }
 
 // New is one that has counted nothing.
-func New() *Redactor { return &Redactor{rules: compiled()} }
+func New() *Redactor { return &Redactor{rules: compiled} }
 
 // compiled are compiled once: that takes a millisecond.
 //
 //nolint:gochecknoglobals // Nobody changes them.
-var compiled = sync.OnceValue(newRules)
+var compiled = newRules()
 
 func newRules() *rules {
 	const word = `(?:password|passwd|passphrase|pwd|secret|token|` +
-		`(?:access|account|private|api|shared|storage|client)[ _-]?key(?:[ _-]?(?:id|data))?|` +
+		`(?:access|account|private|api|shared|storage|client|secret)[ _-]?key(?:[ _-]?(?:id|data))?|` +
 		`key-data|connection[ _-]?string|signature|credential|authorization|cookie|dockerconfigjson|dockercfg|session[ _-]?id)`
 	const short = `(?:sig|auth|pass)`
 	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `)`
 	// A backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
-	const quotes = `(?:\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
+	const quotes = `(?:\\\\\\"(?:[^"\\]|\\+[^"\\])*(?:\\+"|$)|\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
 	return &rules{
 		patterns: []pattern{
 			{regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|digest)\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1"},
@@ -78,13 +78,13 @@ func newRules() *rules {
 			// Fernet tokens, Keystone's among them: version 0x80 and a time, in base64.
 			{regexp.MustCompile(`\bgAAAAA[A-Za-z0-9_-]{40,}={0,2}`), ""},
 			// The user may be missing, as in redis://:password@host.
-			{regexp.MustCompile(`(://)[^/\s:@"']*:[^/\s"']+@`), "$1"},
+			{regexp.MustCompile(`(://)[^/\s:"]*:[^/\s"]+@`), "$1"},
 			// A list of arguments in JSON.
-			{regexp.MustCompile(`(?i)(\\?"--?` + name + `\\?"\s*,\s*)` + quotes), "$1"},
-			{regexp.MustCompile(`(?i)(--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
+			{regexp.MustCompile(`(?i)(\\*["']--?` + name + `\\*["']\s*,\s*)` + quotes), "$1"},
+			{regexp.MustCompile(`(?i)((?:^|[\s"'=\[(])--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
 		hint:    regexp.MustCompile(`(?i)pass|pwd|secret|token|key|sig|auth|cookie|credential|connection|docker|session`),
-		setting: regexp.MustCompile(`(?i)(` + word + `|(?:\b|[_.-])` + short + `)(\\?["']?\s*[:=]\s*)`),
+		setting: regexp.MustCompile(`(?i)(` + word + `|(?:\b|[_.-])` + short + `)(\\*["']?\s*[:=]\s*)`),
 		quoted:  regexp.MustCompile(`^` + quotes),
 		key:     regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?` + name + `["']?:(?:\s+(\S.*))?$`),
 		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
@@ -132,7 +132,7 @@ func (r *Redactor) end(text string, word, from int, between string) int {
 		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
 	escaped := isQuoted(text[:from])
-	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before))
+	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
 	before = strings.TrimRight(before, `"'`)
 	if begins || strings.Trim(before, " \t-") == "" {
 		// A line of YAML or of a file such as cloud.conf has one value, which goes on to its end.
@@ -165,9 +165,14 @@ func stopsAfter(before, between string) string {
 	return stops
 }
 
-// endsLine reports whether a text that is quoted ends with the end of a line, and the blanks of the next.
-func endsLine(text string) bool {
-	return strings.HasSuffix(strings.TrimRight(text, " -"), `\n`) || strings.HasSuffix(text, `\t`)
+// endsLine reports whether a text that is quoted ends with the escaped end of a line or a tab, and the blanks of the next. A letter of the escape
+// looks like the beginning of the name.
+func endsLine(before, name string) bool {
+	if strings.HasSuffix(before, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
+		return true
+	}
+	before = strings.TrimRight(before, " -")
+	return strings.HasSuffix(before, `\n`) || strings.HasSuffix(before, `\t`)
 }
 
 // isQuoted reports whether what follows a text is between double quotes.
@@ -228,6 +233,14 @@ func (r *Redactor) fields(fields map[string]any) {
 			fields[key] = Hidden
 			r.Count++
 			continue
+		} else if list, ok := value.([]any); ok && secret {
+			// A header has a list of values.
+			for i, one := range list {
+				if isValue(one) {
+					list[i] = Hidden
+					r.Count++
+				}
+			}
 		}
 		fields[key] = r.value(value)
 	}

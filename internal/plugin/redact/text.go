@@ -81,8 +81,13 @@ func (r *Redactor) goesOn(state *lineState, text string, indent int) bool {
 		return false
 	}
 	state.pending, state.item = -1, false
-	if name >= 0 && indent > name && !r.leads.MatchString(text) {
+	switch {
+	case name >= 0 && indent > name && !r.leads.MatchString(text):
 		state.hidden = name
+		return true
+	case name >= 0 && indent >= name && strings.HasPrefix(text, "- ") && !r.leads.MatchString(text[2:]):
+		// A header has a list of values.
+		state.pending = name
 		return true
 	}
 	return item && strings.HasPrefix(text, "- ") && !strings.HasPrefix(text, "- -")
