@@ -47,7 +47,7 @@ type Reconciler struct {
 
 	metrics *metrics
 	pacer   *fair.Pacer
-	// made says when a volume or a PVC was last made for a SharedVolume.
+	// made says when a volume or a PVC was last made for a SharedVolume, and when the PVC was told its volume.
 	made   sync.Map
 	writer *status.Writer
 	// left says beside which Deployment a SharedVolume was left alone.
@@ -108,6 +108,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.pacer.Settled(key)
 	r.made.Delete(made{key, createVolume})
 	r.made.Delete(made{key, createPVC})
+	r.made.Delete(made{key, nudgePVC})
 	r.writer.Forget(key)
 	r.left.Delete(key)
 }
@@ -149,7 +150,7 @@ func (r *Reconciler) pursue(ctx context.Context, owner *v1alpha1.SharedVolume) (
 			err = r.find(ctx, owner, &found, step)
 		case step.do == nil:
 			return step, found, nil
-		case isCreation(step.do) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
+		case (isCreation(step.do) || step.do.what == nudgePVC) && !found.live && r.Now().Sub(r.madeAt(owner, step.do.what)) < lag:
 			err = errBehind
 		default:
 			if err = r.advance(ctx, owner, &found, step.do); err == nil && step.do.what == deletePVC {
@@ -211,6 +212,9 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	default:
 		err = r.patch(ctx, object, do.fields, uid, version)
+		if do.what == nudgePVC {
+			r.made.Store(made{client.ObjectKeyFromObject(owner), nudgePVC}, r.Now())
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", do.what, object.GetName(), err)

@@ -101,6 +101,7 @@ func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
 	key := client.ObjectKey{Namespace: "ns", Name: "sv1"}
 	w.made.Store(made{key, createVolume}, began)
 	w.made.Store(made{key, createPVC}, began)
+	w.made.Store(made{key, nudgePVC}, began)
 	w.left.Store(key, "a/b")
 	w.metrics.observe(withStatus(v1alpha1.Ready))
 	w.pacer.Failed(key, "Refused", began)
@@ -108,7 +109,8 @@ func TestWhatIsRememberedOfASharedVolumeGoesWithIt(t *testing.T) {
 		t.Errorf("%+v, error %v, writes %v", result, err, w.cached.Writes)
 	}
 	_, left := w.left.Load(key)
-	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createPVC).IsZero() || left {
+	if !w.madeAt(owner("ns", "sv1"), createVolume).IsZero() || !w.madeAt(owner("ns", "sv1"), createPVC).IsZero() ||
+		!w.madeAt(owner("ns", "sv1"), nudgePVC).IsZero() || left {
 		t.Error("what was made or told for it is remembered for the next one of its name")
 	}
 	if !w.pacer.May(key, "Refused", true, began) {
@@ -241,6 +243,24 @@ func TestALookWaitsForACacheThatIsBehind(t *testing.T) {
 	w.made.Store(made{client.ObjectKey{Namespace: "ns", Name: "sv1"}, createPVC}, began.Add(-lag/2))
 	if result, err := lookAt(t, w); err != nil || result.RequeueAfter != lag || len(w.cached.Writes) > 0 {
 		t.Errorf("made just before: again in %s, error %v, writes %v", result.RequeueAfter, err, w.cached.Writes)
+	}
+}
+
+// The cache may show the PVC as it was before for a moment.
+func TestAPVCIsToldItsVolumeOnce(t *testing.T) {
+	w := newWorking(t, boundPair(owner("ns", "sv1"), func(w *seen) {
+		w.pvc.Status.Phase, w.plain.Status.Phase = corev1.ClaimPending, corev1.VolumeBound
+	})...)
+	for range 2 {
+		if _, err := lookAt(t, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"patch PersistentVolumeClaim ns/pvc-sv1"}, w.cached.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if result, err := lookAt(t, w); err != nil || result.RequeueAfter != lag {
+		t.Errorf("again in %s, error %v", result.RequeueAfter, err)
 	}
 }
 
