@@ -51,16 +51,27 @@ func (c *cluster) Patch(ctx context.Context, object client.Object, patch client.
 	if err := c.Cluster.Patch(ctx, object, patch, options...); err != nil {
 		return err
 	}
+	changes, err := changesOf(object, patch)
+	if err != nil {
+		return err
+	}
+	return mergeInto(object, changes)
+}
+
+// changesOf are the fields of a merge patch.
+func changesOf(object client.Object, patch client.Patch) (map[string]any, error) {
+	data, err := patch.Data(object)
+	changes := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(data, &changes)
+	}
+	return changes, err
+}
+
+// mergeInto changes the fields of an object.
+func mergeInto(object client.Object, changes map[string]any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return err
-	}
-	data, err := patch.Data(object)
-	if err != nil {
-		return err
-	}
-	changes := map[string]any{}
-	if err := json.Unmarshal(data, &changes); err != nil {
 		return err
 	}
 	merge(fields, changes)

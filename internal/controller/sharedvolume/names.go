@@ -22,7 +22,7 @@ func plainVolumeName(namespace, name string) string {
 }
 
 // uniqueVolumeName is the name of the volume of a SharedVolume. It depends on the UID: the PVC names the volume before it is there, and Kubernetes
-// would bind it to whatever volume of that name somebody has made. Nobody knows this one before the SharedVolume exists.
+// would bind the PVC to any volume of that name. An attacker cannot know this name before the SharedVolume exists.
 func uniqueVolumeName(namespace, name, uid string) string {
 	const suffix = 11
 	return fit("pv-"+namespace+"-"+name, longestName-suffix) + "-" + apply.Digest(uid)[:suffix-1]

@@ -40,7 +40,7 @@ func withoutVolume(owner *v1alpha1.SharedVolume, w seen) plan {
 	}
 	volume := newVolume(owner, name, w.pvc.UID)
 	if !wasBound(w.pvc) && w.placement.Zone != "" {
-		// One that was lost comes back in whatever zone it is: a pod may run with it.
+		// The zone of a new volume binds its pods. A lost volume comes back without: a pod may run with it elsewhere.
 		volume.Spec.NodeAffinity = affinityTo(w.placement.Zone)
 	}
 	return plan{phase: v1alpha1.Pending, reason: "Creating", volume: name, do: &change{what: createVolume, object: volume}}

@@ -228,8 +228,8 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 	return nil
 }
 
-// stillOwned refuses what gives somebody a share for a SharedVolume that only the cache still has: its namespace may be another tenant's by now,
-// and where etcd was set back, the cluster deletes such a PVC as often as it is made.
+// stillOwned refuses to give a share to a PVC for a SharedVolume that only the cache still has: another tenant may have its namespace by now. After a
+// restore of etcd, the cluster deletes such a PVC as often as the operator creates it.
 func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) error {
 	if gives := isCreation(do) || do.what == rejoinVolume || do.what == markVolume && do.fields["spec"] != nil; !gives {
 		return nil

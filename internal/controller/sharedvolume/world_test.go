@@ -2,14 +2,12 @@ package sharedvolume
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,12 +142,8 @@ func (a *access) live(object client.Object, uid types.UID, version string) (clie
 
 func (a *access) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return a.write("patch", object, func() error {
-		data, err := patch.Data(object)
+		changes, err := changesOf(object, patch)
 		if err != nil {
-			return err
-		}
-		changes := map[string]any{}
-		if err := json.Unmarshal(data, &changes); err != nil {
 			return err
 		}
 		metadata, _ := changes["metadata"].(map[string]any)
@@ -159,17 +153,14 @@ func (a *access) Patch(_ context.Context, object client.Object, patch client.Pat
 		if err != nil {
 			return err
 		}
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
-		if err != nil {
-			return err
-		}
-		merge(fields, changes)
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, found); err != nil {
+		if err := mergeInto(found, changes); err != nil {
 			return err
 		}
 		a.world.made++
 		found.SetResourceVersion(strconv.Itoa(a.world.made))
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, object)
+		err = mergeInto(object, changes)
+		object.SetResourceVersion(found.GetResourceVersion())
+		return err
 	})
 }
 

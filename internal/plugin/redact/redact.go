@@ -283,10 +283,7 @@ func (r *Redactor) text(text string) string {
 		r.Count++
 		return text[:found[3]] + Hidden
 	}
-	var out strings.Builder
-	// Neither end can fail.
-	_ = r.Text(&out, strings.NewReader(text))
-	return out.String()
+	return r.lines(text)
 }
 
 // isSecret tells by the end of a name: secretName and tokenExpirationSeconds are none.

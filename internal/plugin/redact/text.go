@@ -28,10 +28,13 @@ func (r *Redactor) Text(out io.Writer, in io.Reader) error {
 }
 
 // String redacts a text of any number of lines.
-func String(text string) string {
+func String(text string) string { return New().lines(text) }
+
+// lines is Text for a text in memory.
+func (r *Redactor) lines(text string) string {
 	var out strings.Builder
 	// Neither end can fail.
-	_ = New().Text(&out, strings.NewReader(text))
+	_ = r.Text(&out, strings.NewReader(text))
 	return out.String()
 }
 
