@@ -32,6 +32,7 @@ func start(ctx context.Context, options app.Options) error {
 	if err != nil {
 		return err
 	}
+	options.PodUID = os.Getenv("POD_UID")
 	namespace := manager.Namespace(options.Options)
 	efs := controller.Driver
 	cluster, err := look(ctx, connected, namespace, efs)

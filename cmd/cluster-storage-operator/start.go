@@ -40,6 +40,7 @@ func start(ctx context.Context, options app.Options) error {
 	if controller.Scope, err = storage.Look(ctx, cluster.Live, scheme, controller.Catalogue, cluster.Preflight.Serves); err != nil {
 		return err
 	}
+	options.PodUID = os.Getenv("POD_UID")
 	mgr, err := newManager(ctx, cluster, options, controller.Scope)
 	if err != nil {
 		return err

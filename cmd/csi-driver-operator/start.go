@@ -23,6 +23,7 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 	if err != nil {
 		return err
 	}
+	options.PodUID = os.Getenv("POD_UID")
 	namespace := manager.Namespace(options.Options)
 	if err := checkPlace(d, namespace); err != nil {
 		return err

@@ -60,6 +60,7 @@ func (e Entry) environment(cfg Config) []corev1.EnvVar {
 	variables := []corev1.EnvVar{
 		field("POD_NAME", "metadata.name"),
 		field("POD_NAMESPACE", "metadata.namespace"),
+		field("POD_UID", "metadata.uid"),
 		{Name: "OPERATOR_IMAGE_VERSION", Value: cfg.Version},
 		{Name: "OPERAND_IMAGE_VERSION", Value: cfg.Version},
 	}

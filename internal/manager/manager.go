@@ -46,6 +46,8 @@ type Options struct {
 	LockName    string
 	// LeaderElectRetry is how often the Lease is renewed, and the other times are in proportion; 0 means OpenShift's times.
 	LeaderElectRetry time.Duration
+	// PodUID is metadata.uid of the operator's pod, empty outside one: see podLock.
+	PodUID string
 	// MetricsAddress and HealthAddress are host:port; "0" turns the endpoint off.
 	MetricsAddress, HealthAddress string
 	// MetricsSecure serves metrics over HTTPS, to those whom the API server allows to get /metrics. MetricsCertDir holds
@@ -181,6 +183,10 @@ func New(
 	}
 	lease, renew, retry := leaderElection(singleNode, options.LeaderElectRetry)
 	servers := newServerTLS()
+	lock, err := podLock(config, options, scheme, renew)
+	if err != nil {
+		return nil, err
+	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		// A read of something that is not watched is a mistake; it must not start a watch.
@@ -195,6 +201,8 @@ func New(
 		LeaseDuration:                 &lease,
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
+
+		LeaderElectionResourceLockInterface: lock,
 		// The priority queue of v0.24 can hang when it is shut down, and the lease would not be given back
 		// (https://github.com/kubernetes-sigs/controller-runtime/issues/3538).
 		Controller: controllers.Controller{UsePriorityQueue: new(false)},
@@ -237,15 +245,4 @@ func Filled(caches ...Cache) healthz.Checker {
 		}
 		return nil
 	}
-}
-
-// leaderElection gives OpenShift's times, unless others are wanted: they survive a minute without API server, and on a single node its restart.
-func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
-	if wanted > 0 {
-		return 5 * wanted, 4 * wanted, wanted
-	}
-	if singleNode {
-		return 270 * time.Second, 240 * time.Second, 60 * time.Second
-	}
-	return 137 * time.Second, 107 * time.Second, 26 * time.Second
 }

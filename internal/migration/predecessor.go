@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/follow"
 )
 
 // accessFor is how long the API server's answer about somebody's access is believed.
@@ -72,15 +73,9 @@ func WatchPredecessor(manager ctrl.Manager, d driver.Driver, names driver.Predec
 	if constraints {
 		parts[&securityv1.SecurityContextConstraints{}] = named(names.SecurityContextConstraints)
 	}
-	own, err := cache.New(manager.GetConfig(), cache.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-		ByObject: parts, ReaderFailOnMissingInformer: true,
-	})
+	own, err := follow.NewCache(manager, "what "+names.Title+" leaves", parts)
 	if err != nil {
-		return nil, fmt.Errorf("cache of what %s leaves: %w", names.Title, err)
-	}
-	if err := manager.Add(own); err != nil {
-		return nil, fmt.Errorf("add cache of what %s leaves: %w", names.Title, err)
+		return nil, err
 	}
 	return &Predecessor{
 		Predecessor: names, Reader: own, cache: own, May: AskAccess(manager.GetClient()),

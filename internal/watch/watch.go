@@ -3,7 +3,6 @@
 package watch
 
 import (
-	"fmt"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -19,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/follow"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -229,20 +229,13 @@ func CacheOptions(d driver.Driver, namespace string, kinds map[schema.GroupKind]
 func SecretCaches(manager ctrl.Manager, d driver.Driver, namespace string) (map[string]cache.Cache, error) {
 	caches := map[string]cache.Cache{}
 	for _, credentials := range d.Credentials {
-		one, err := cache.New(manager.GetConfig(), cache.Options{
-			Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
-				Field:      fields.OneTermEqualSelector("metadata.name", credentials.Secret),
-				Namespaces: map[string]cache.Config{namespace: {}},
-				Transform:  HashSecret,
-			}},
-			ReaderFailOnMissingInformer: true,
-		})
+		one, err := follow.NewCache(manager, "Secret "+credentials.Secret, map[client.Object]cache.ByObject{&corev1.Secret{}: {
+			Field:      fields.OneTermEqualSelector("metadata.name", credentials.Secret),
+			Namespaces: map[string]cache.Config{namespace: {}},
+			Transform:  HashSecret,
+		}})
 		if err != nil {
-			return nil, fmt.Errorf("cache of Secret %s: %w", credentials.Secret, err)
-		}
-		if err := manager.Add(one); err != nil {
-			return nil, fmt.Errorf("add cache of Secret %s: %w", credentials.Secret, err)
+			return nil, err
 		}
 		caches[credentials.Secret] = one
 	}

@@ -76,16 +76,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 // addCache adds a cache with all classes, of which little is kept, and what follows volumes and nodes.
 func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	var err error
-	r.Classes, err = cache.New(manager.GetConfig(), cache.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-		ByObject:                    map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}},
-		ReaderFailOnMissingInformer: true,
-	})
+	r.Classes, err = follow.NewCache(manager, "all StorageClasses", map[client.Object]cache.ByObject{&storagev1.StorageClass{}: {Transform: stripClass}})
 	if err != nil {
-		return fmt.Errorf("cache of StorageClasses: %w", err)
-	}
-	if err := manager.Add(r.Classes); err != nil {
-		return fmt.Errorf("add cache of StorageClasses: %w", err)
+		return err
 	}
 	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),

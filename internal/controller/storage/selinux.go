@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/follow"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -35,20 +36,10 @@ func conflictsName() client.ObjectKey {
 // NewConflicts makes the cache of that one ConfigMap. The manager's own holds another one of the same namespace.
 func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	name := conflictsName()
-	own, err := cache.New(manager.GetConfig(), cache.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
-			name.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name.Name)},
-		}}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the cache of ConfigMap %s: %w", name, err)
-	}
-	if err := manager.Add(own); err != nil {
-		return nil, fmt.Errorf("add the cache of ConfigMap %s: %w", name, err)
-	}
-	return own, nil
+	return follow.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+		Transform:  cache.TransformStripManagedFields(),
+		Namespaces: map[string]cache.Config{name.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name.Name)}},
+	}})
 }
 
 // hasConflicts reports whether there are pods that the next version would not start. Nobody who has not looked says so.

@@ -1,0 +1,61 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+)
+
+// podLock is the Lease of an operator in a pod. The pod's UID is in the name of the holder: the kubelet starts a container again after the old
+// process has ended, so that the new one may lead at once with the Lease that a crash left. Outside a pod it is nil, and controller-runtime gives
+// each process a name of its own, which waits until the Lease has expired.
+func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew time.Duration) (resourcelock.Interface, error) {
+	if !options.LeaderElect || options.PodUID == "" {
+		return nil, nil //nolint:nilnil // controller-runtime takes nil for its own lock.
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name of the Lease's holder: %w", err)
+	}
+	config = rest.AddUserAgent(config, "leader-election")
+	// One request that hangs must not cost the Lease.
+	config.Timeout = renew / 2
+	events, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for events of the Lease: %w", err)
+	}
+	leases, err := coordinationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for the Lease: %w", err)
+	}
+	holder := host + "_" + options.PodUID
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: events.Events("")})
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: Namespace(options), Name: options.LockName},
+		Client:    leases,
+		LockConfig: resourcelock.ResourceLockConfig{
+			Identity: holder, EventRecorder: broadcaster.NewRecorder(scheme, corev1.EventSource{Component: holder}),
+		},
+	}, nil
+}
+
+// leaderElection gives OpenShift's times, unless others are wanted: they survive a minute without API server, and on a single node its restart.
+func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
+	if wanted > 0 {
+		return 5 * wanted, 4 * wanted, wanted
+	}
+	if singleNode {
+		return 270 * time.Second, 240 * time.Second, 60 * time.Second
+	}
+	return 137 * time.Second, 107 * time.Second, 26 * time.Second
+}
