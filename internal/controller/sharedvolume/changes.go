@@ -104,7 +104,8 @@ func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)
 	if !isOwned(pvc, owner) {
-		metadata["ownerReferences"] = append(slices.Clone(pvc.OwnerReferences), wanted.OwnerReferences...)
+		// A strategic merge patch keeps the others.
+		metadata["ownerReferences"] = wanted.OwnerReferences
 	}
 	if len(metadata) == 0 {
 		return nil

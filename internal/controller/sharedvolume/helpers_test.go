@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -74,7 +75,14 @@ func mergeInto(object client.Object, changes map[string]any) error {
 	if err != nil {
 		return err
 	}
-	merge(fields, changes)
+	if _, isPVC := object.(*corev1.PersistentVolumeClaim); isPVC {
+		// As the API server does.
+		if fields, err = strategicpatch.StrategicMergeMapPatch(fields, changes, corev1.PersistentVolumeClaim{}); err != nil {
+			return err
+		}
+	} else {
+		merge(fields, changes)
+	}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, object)
 }
 

@@ -195,6 +195,12 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
+	if do.what == dropFinalizer && isClipped(do.object) {
+		var err error
+		if do, err = r.droppingLive(ctx, owner); err != nil {
+			return err
+		}
+	}
 	object, ok := do.object.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", do.object)
@@ -259,6 +265,17 @@ func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pv
 	return there && namespace.CreationTimestamp.Time.Before(owner.CreationTimestamp.Time), err
 }
 
+// droppingLive is dropping for a SharedVolume of whose many finalizers the cache has but a few.
+func (r *Reconciler) droppingLive(ctx context.Context, owner *v1alpha1.SharedVolume) (*change, error) {
+	live := &v1alpha1.SharedVolume{}
+	there, err := get(ctx, r.Live, client.ObjectKeyFromObject(owner), live)
+	do := dropping(live)
+	if err == nil && (!there || live.UID != owner.UID || do == nil) {
+		err = errBehind
+	}
+	return do, err
+}
+
 // isCreation reports whether a change makes a new object.
 func isCreation(do *change) bool { return do.what == createVolume || do.what == createPVC }
 
@@ -278,8 +295,13 @@ func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
+	kind := types.MergePatchType
+	if _, isPVC := object.(*corev1.PersistentVolumeClaim); isPVC {
+		// It adds to a list, of which the cache has but a part.
+		kind = types.StrategicMergePatchType
+	}
 	//nolint:wrapcheck // The caller says what was changed.
-	return r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, encoded), client.FieldOwner(r.Owner))
+	return r.Client.Patch(ctx, object, client.RawPatch(kind, encoded), client.FieldOwner(r.Owner))
 }
 
 // isTransient reports whether an error says nothing about the SharedVolume, and goes without anybody's help.

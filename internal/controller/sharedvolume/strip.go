@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,10 +9,43 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 )
+
+// A namespace owner writes texts and lists that Kubernetes does not bound, and must not decide how much memory they take.
+const (
+	// longest is that of a name in bytes. What is longer is no name, and equals none after clip.
+	longest = 253
+	// mostFinalizers and mostOwners are kept of one object.
+	mostFinalizers, mostOwners = 4, 4
+)
+
+// clip shortens a text that is no name.
+func clip(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
+}
+
+// clipFinalizers keeps the community's finalizer and a few others, and the number of those that it leaves out as one more.
+func clipFinalizers(names []string) []string {
+	// A list by watch is stripped twice, and no finalizer has a blank.
+	if len(names) <= mostFinalizers || strings.Contains(names[len(names)-1], " ") {
+		return names
+	}
+	kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == CommunityFinalizer })
+	if len(kept) < len(names) {
+		kept = slices.Insert(kept, 0, CommunityFinalizer)
+	}
+	return append(slices.Clone(kept[:mostFinalizers]), fmt.Sprintf("and %d more", len(kept)-mostFinalizers))
+}
+
+// isClipped reports whether finalizers of an object of the cache are not all of them.
+func isClipped(object client.Object) bool { return len(object.GetFinalizers()) > mostFinalizers }
 
 // Strip keeps of a SharedVolume what a plan depends on: its author must not decide how much memory it takes. What is of
 // another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
@@ -20,7 +54,8 @@ func Strip(object any) (any, error) {
 		// Readers of the cache set the kind.
 		found.TypeMeta = metav1.TypeMeta{}
 		found.ManagedFields, found.Labels, found.OwnerReferences = nil, nil, nil
-		found.Spec.FileSystemID = once(found.Spec.FileSystemID)
+		found.Finalizers = clipFinalizers(found.Finalizers)
+		found.Spec.FileSystemID, found.Spec.AccessPointID = once(clip(found.Spec.FileSystemID)), clip(found.Spec.AccessPointID)
 		state := &found.Status
 		state.ClaimRef.Kind, state.Phase, state.Message = once(state.ClaimRef.Kind), once(state.Phase), once(state.Message)
 		// A decoder leaves room for four.
@@ -60,21 +95,30 @@ func stripPVC(object any) (any, error) {
 		stripMetadata(&pvc.ObjectMeta)
 		annotations := pvc.Annotations
 		if pvc.Annotations = nil; pvc.Status.Phase == corev1.ClaimPending && annotations[volumeUIDAnnotation] != "" {
-			pvc.Annotations = only(annotations, volumeUIDAnnotation)
+			pvc.Annotations = map[string]string{volumeUIDAnnotation: clip(annotations[volumeUIDAnnotation])}
 		}
-		for i := range pvc.OwnerReferences {
-			ref := &pvc.OwnerReferences[i]
-			ref.APIVersion, ref.Kind = once(ref.APIVersion), once(ref.Kind)
-		}
-		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: pvc.Spec.VolumeName}
+		pvc.OwnerReferences = stripOwners(pvc)
+		pvc.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: clip(pvc.Spec.VolumeName)}
 		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: once(pvc.Status.Phase)}
 		fold(pvc)
 	}
 	return object, nil
 }
 
+// stripOwners keeps the references to SharedVolumes. A patch of a PVC adds a reference to those that it has, and does not name them.
+func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
+	owners := ownersOf(pvc)
+	var kept []metav1.OwnerReference
+	for _, ref := range owners[:min(len(owners), mostOwners)] {
+		kept = append(kept, metav1.OwnerReference{
+			APIVersion: once(clip(ref.APIVersion)), Kind: once(ref.Kind), Name: clip(ref.Name), UID: types.UID(clip(string(ref.UID))),
+		})
+	}
+	return kept
+}
+
 func stripMetadata(of *metav1.ObjectMeta) {
-	of.ManagedFields = nil
+	of.ManagedFields, of.Finalizers = nil, clipFinalizers(of.Finalizers)
 	if of.DeletionTimestamp == nil {
 		// They only say what holds up an end.
 		of.Finalizers = nil

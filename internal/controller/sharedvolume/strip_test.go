@@ -1,8 +1,12 @@
 package sharedvolume
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -178,5 +183,70 @@ func TestUsualLabelsAreOneMapForAll(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{ownedLabel: "true", "": ""}, folded); diff != "" {
 		t.Errorf("the map of all has changed:\n%s", diff)
+	}
+}
+
+// The API server takes lists and texts of any length from a namespace owner.
+func TestATenantDoesNotDecideHowMuchMemoryAnObjectTakes(t *testing.T) {
+	now := metav1.NewTime(began)
+	long := strings.Repeat("0123456789abcdef", 1<<14)
+	var finalizers []string
+	var owners []metav1.OwnerReference
+	for i := range 3000 {
+		finalizers = append(finalizers, fmt.Sprintf("%s.example.com/%d", long[:240], i))
+		owners = append(owners, metav1.OwnerReference{
+			APIVersion: v1alpha1.GroupVersion().String(), Kind: kind, Name: long[:300], UID: types.UID(fmt.Sprint(long[:300], i)),
+		})
+	}
+	sv := owner("ns", "sv1")
+	sv.DeletionTimestamp, sv.Finalizers = &now, append(finalizers, CommunityFinalizer)
+	sv.Spec.FileSystemID, sv.Spec.AccessPointID = "fs-"+long, "fsap-"+long
+	pvc := newPVC(owner("ns", "sv1"), long)
+	pvc.DeletionTimestamp, pvc.Finalizers, pvc.OwnerReferences = &now, finalizers, append(pvc.OwnerReferences, owners...)
+	pvc.Status.Phase, pvc.Annotations = corev1.ClaimPending, map[string]string{volumeUIDAnnotation: long}
+	keptOwner, keptPVC := keep(t, Strip, sv.DeepCopy()), keep(t, stripPVC, pvc.DeepCopy())
+	for name, object := range map[string]any{"SharedVolume": keptOwner, "PVC": keptPVC} {
+		text, err := json.Marshal(object)
+		if err != nil || len(text) > 8<<10 {
+			t.Errorf("%s takes %d bytes, error %v", name, len(text), err)
+		}
+	}
+	if want := []string{CommunityFinalizer, finalizers[0], finalizers[1], finalizers[2], "and 2997 more"}; !slices.Equal(keptOwner.Finalizers, want) {
+		t.Errorf("finalizers %v", keptOwner.Finalizers)
+	}
+	if !isOwned(keptPVC, owner("ns", "sv1")) || keptPVC.Spec.VolumeName == "" {
+		t.Errorf("PVC %+v", keptPVC)
+	}
+	if got := keep(t, Strip, owner("ns", "sv1")); len(got.Finalizers) > 0 {
+		t.Errorf("finalizers %v", got.Finalizers)
+	}
+}
+
+// Of many finalizers the cache has but a few: a write must not drop those of others.
+func TestTheFinalizersOfOthersStayAtACutOver(t *testing.T) {
+	many := []string{"a.example.com/x", "b.example.com/x", "c.example.com/x", CommunityFinalizer, "d.example.com/x", "e.example.com/x"}
+	community := owner("ns", "sv1")
+	community.Finalizers = many
+	w := newWorking(t, boundPair(community, nil)...)
+	lean := &v1alpha1.SharedVolume{}
+	key := client.ObjectKeyFromObject(community)
+	if err := w.live.Get(t.Context(), key, lean); err != nil {
+		t.Fatal(err)
+	}
+	lean = keep(t, Strip, lean)
+	found, err := w.observe(t.Context(), w.cached, lean)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.carryOut(t.Context(), lean, &found, dropping(lean)); err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.DeleteFunc(slices.Clone(many), func(name string) bool { return name == CommunityFinalizer }); !slices.Equal(lean.Finalizers, want) {
+		t.Errorf("finalizers %v, want %v", lean.Finalizers, want)
+	}
+	again := keep(t, Strip, community.DeepCopy())
+	again.UID = "another"
+	if err := w.carryOut(t.Context(), again, &found, dropping(again)); !errors.Is(err, errBehind) {
+		t.Errorf("a SharedVolume that was made again: %v", err)
 	}
 }

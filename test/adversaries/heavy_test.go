@@ -1,0 +1,62 @@
+package adversaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+const (
+	// An object of the API server takes 1.5 MiB at most, of which managed fields repeat the finalizers. The light ones have 100 KiB.
+	heaviest, light = 1950, 160
+	// fewHeavy and allHeavy are how many SharedVolumes of that weight a tenant has, and as many PVCs. Make soak has all.
+	fewHeavy, allHeavy, allLight = 25, 100, 1000
+	// mostMemoryOfHeavy is the resident memory of an operator that starts beside them, in MiB: 77 were measured beside 15 of each, 87 beside all.
+	mostMemoryOfHeavy = 100
+)
+
+// A tenant writes lists and texts into SharedVolumes and PVCs that Kubernetes does not bound.
+func TestHeavyObjectsTakeLittleMemory(t *testing.T) {
+	// The race detector would need memory of its own.
+	cluster := *suite.cluster
+	cluster.Operator = env.OperatorName
+	hostile := tenant(t, &cluster, "heavy")
+	weights := make([]int, fewHeavy)
+	if env.IsSoak(t) {
+		weights = make([]int, allHeavy+allLight)
+	}
+	for i := range weights {
+		if weights[i] = heaviest; i >= allHeavy {
+			weights[i] = light
+		}
+	}
+	created := func(number int) *v1alpha1.SharedVolume {
+		sv := env.SharedVolume("heavy", fmt.Sprintf("sv-%d", number))
+		for i := range weights[number] {
+			sv.Finalizers = append(sv.Finalizers, fmt.Sprintf("%sexample.com/%s-%d", strings.Repeat("long.", 48), strings.Repeat("x", 50), i))
+		}
+		return sv
+	}
+	t.Cleanup(func() {
+		// They would hold up the end of the namespace.
+		if err := each(len(weights), func(number int) error {
+			return cluster.Client.Patch(context.Background(), created(number), env.Merge(`{"metadata":{"finalizers":null}}`))
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, each(len(weights), func(number int) error {
+		_, _, pvc := env.CommunityVolume("heavy", fmt.Sprintf("of-nobody-%d", number), false)
+		pvc.Spec.VolumeName = strings.Repeat("x", weights[number]*400)
+		return errors.Join(hostile.Create(t.Context(), created(number)), hostile.Create(t.Context(), pvc))
+	}))
+	limit(t, &cluster, "heavy")
+	operator := operate(t, &cluster, alone)
+	awaitFailed(t, operator, len(weights))
+	small(t, operator, mostMemoryOfHeavy, fmt.Sprintf("beside %d heavy SharedVolumes and PVCs", len(weights)))
+}
