@@ -8,11 +8,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// DeleteRead deletes an object that was read, and none that has taken its place: the UID says which one. One that has gone is no error.
+// DeleteRead deletes an object as it was read, and neither one that has taken its place nor one that was changed since: a leader that paused
+// beyond its Lease still sends the requests that it had begun. One that has gone is no error, and a change is a conflict.
 func DeleteRead(ctx context.Context, writer client.Writer, object client.Object, options ...client.DeleteOption) error {
-	uid := object.GetUID()
-	err := writer.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
+	err := writer.Delete(ctx, object, append(options, AsRead(object))...)
 	return client.IgnoreNotFound(err) //nolint:wrapcheck // The caller says what for.
+}
+
+// AsRead is the precondition that an object is still the one that was read, unchanged.
+func AsRead(object client.Object) client.Preconditions {
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
 // Delete is DeleteRead as a change.

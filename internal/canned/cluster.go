@@ -194,8 +194,11 @@ func (c *Cluster) Delete(_ context.Context, object client.Object, options ...cli
 	if wanted.PropagationPolicy != nil {
 		how += " " + string(*wanted.PropagationPolicy)
 	}
-	if wanted.Preconditions == nil || wanted.Preconditions.UID == nil || *wanted.Preconditions.UID != object.GetUID() {
+	switch exactly := wanted.Preconditions; {
+	case exactly == nil || exactly.UID == nil || *exactly.UID != object.GetUID():
 		how += ", whichever it is"
+	case exactly.ResourceVersion == nil || *exactly.ResourceVersion != object.GetResourceVersion():
+		how += ", whatever it has become"
 	}
 	return c.write("delete", object, how, nil)
 }

@@ -62,6 +62,10 @@ func TestADeletionIsNotedWithItsOptionsAndRefusedByItsName(t *testing.T) {
 	if err := c.Delete(t.Context(), pod("a", "z", "")); err != nil {
 		t.Error(err)
 	}
+	version := ""
+	if err := c.Delete(t.Context(), pod("a", "w", ""), client.Preconditions{UID: uid.UID, ResourceVersion: &version}); err != nil {
+		t.Error(err)
+	}
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{}); !errors.Is(err, refused) {
 		t.Error(err)
 	}
@@ -69,7 +73,10 @@ func TestADeletionIsNotedWithItsOptionsAndRefusedByItsName(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
-	want := []string{"delete Pod a/x Orphan", "delete Pod a/y Orphan", "delete Pod a/z, whichever it is"}
+	want := []string{
+		"delete Pod a/w", "delete Pod a/x Orphan, whatever it has become", "delete Pod a/y Orphan, whatever it has become",
+		"delete Pod a/z, whichever it is",
+	}
 	if diff := cmp.Diff(want, c.Sent(), cmpopts.SortSlices(func(a, b string) bool { return a < b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -215,7 +216,7 @@ func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume,
 		r.made.Store(made{client.ObjectKeyFromObject(owner), do.what}, r.Now())
 		found.pvcMade = r.madeAt(owner, createPVC)
 	case do.what == deletePVC || do.what == deleteVolume:
-		err = r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		err = r.Client.Delete(ctx, object, apply.AsRead(object))
 	default:
 		err = r.patch(ctx, object, do.fields, uid, version)
 		if do.what == nudgePVC {

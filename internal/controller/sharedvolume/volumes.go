@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
@@ -42,8 +43,7 @@ func (r *VolumeReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 		return status.Requeue(retry, err)
 	}
 	if err = r.seal(ctx, volume, from); err == nil {
-		uid, version := volume.UID, volume.ResourceVersion
-		err = r.Client.Delete(ctx, volume, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		err = r.Client.Delete(ctx, volume, apply.AsRead(volume))
 	}
 	switch {
 	case apierrors.IsNotFound(err):

@@ -87,9 +87,7 @@ func (o *Operators) dropConfiguration(ctx context.Context, old *unstructured.Uns
 			return fmt.Errorf("take the finalizers off %s, which would remove the driver: %w", name, err)
 		}
 	}
-	uid, version := old.GetUID(), old.GetResourceVersion()
-	err := o.Writer.Delete(ctx, old, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if client.IgnoreNotFound(err) != nil {
+	if err := apply.DeleteRead(ctx, o.Writer, old); err != nil {
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted the configuration of the operator that OLM installed", "object", name)
