@@ -81,7 +81,8 @@ func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Rec
 
 // Serve adds the checks for the probes, and runs the manager until ctx ends. The keys and values are logged.
 func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []manager.Cache, keysAndValues ...any) error {
-	if err := errors.Join(mgr.AddHealthzCheck("reconcile", alive), mgr.AddReadyzCheck("caches", manager.Filled(caches...))); err != nil {
+	err := errors.Join(mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", logs), mgr.AddReadyzCheck("caches", manager.Filled(caches...)))
+	if err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}
 	mgr.GetLogger().Info("starting", keysAndValues...)
