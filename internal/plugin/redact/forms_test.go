@@ -47,6 +47,10 @@ func forms() []form {
 		{"['--password', '%s']", "a list of arguments in Python, as efs-utils and OpenStack log it", ` !#$%*+./<=>@^_|~;&,`},
 		{"program --client-secret %s --v 2", "flags", `!#$%*+./<=>@^_|~;&,`},
 		{"program --password \"%s\" --v 2", "flags in quotes of a shell", ` !#$%*+./<=>@^_|~;&,`},
+		{`{"name":"DB_PASSWORD","value":"%s"}`, "variables of containers in JSON", ` !#$%*+./<=>@^_|~;&,`},
+		{"- name: DB_PASSWORD\n  value: %s", "variables of containers in YAML", `!$%*+./<=>@^_|~;&`},
+		{"I1126 02:13:37.063413 1 main.go:87] adminPass: %s", "names that end in Pass", `!#$%*+./<=>@^_|~;&,`},
+		{"2026-11-26 request Cookie: a=1; b=\"%s\"; c=%s", "RFC 6265", `!#$%*+./<=>@^_|~&`},
 		{"args: [\"--password\",\"%s\"]", "a list of arguments in JSON", ` !#$%*+./<=>@^_|~;&,`},
 	}
 }
@@ -82,7 +86,7 @@ func TestNothingSecretIsLeftInAText(t *testing.T) {
 				"in a line of JSON":      string(asJSON),
 				"in a quoted file":       `I1126 a.go:1] "config" text=` + strconv.Quote("[Global]\nuser = a\n"+written+"\nport = 1"),
 				"in JSON in JSON":        strconv.Quote(string(asJSON)),
-				"in YAML, as a literal":  "data:\n  file: |\n    " + written + "\n  other: x\n",
+				"in YAML, as a literal":  "data:\n  file: |\n    " + strings.ReplaceAll(written, "\n", "\n    ") + "\n  other: x\n",
 				"in a file, with others": "[Global]\nuser = a\n" + written + "\nport = 1\n",
 			} {
 				if got := String(text); strings.Contains(got, planted) {

@@ -30,6 +30,8 @@ type rules struct {
 	key, flag *regexp.Regexp
 	// leads tells a line of YAML that is a name or an item of its own from the value of the name above.
 	leads *regexp.Regexp
+	// named is the name of a variable of a container in YAML.
+	named *regexp.Regexp
 	// whole is a text that is one such setting or flag.
 	whole *regexp.Regexp
 }
@@ -63,7 +65,9 @@ func newRules() *rules {
 		`(?:access|account|private|api|shared|storage|client|secret)[ _-]?key(?:[ _-]?(?:id|data))?|` +
 		`key-data|connection[ _-]?string|signature|credential|authorization|cookie|dockerconfigjson|dockercfg|session[ _-]?id)`
 	const short = `(?:sig|auth|pass)`
-	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `)`
+	// As in adminPass.
+	const camel = `(?-i:[a-z0-9]Pass)`
+	const name = `(?:[\w.-]*` + word + `|\b(?:[\w.-]*[_.-])?` + short + `|\b[\w.-]*` + camel + `)`
 	// A backslash takes the meaning from what follows, also where the whole has been quoted once more. The end may be cut off.
 	const quotes = `(?:\\\\\\"(?:[^"\\]|\\+[^"\\])*(?:\\+"|$)|\\"(?:[^"\\]|\\\\\\["\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)`
 	return &rules{
@@ -81,13 +85,18 @@ func newRules() *rules {
 			{regexp.MustCompile(`(://)[^/\s:"]*:[^/\s"]+@`), "$1"},
 			// A list of arguments in JSON.
 			{regexp.MustCompile(`(?i)(\\*["']--?` + name + `\\*["']\s*,\s*)` + quotes), "$1"},
+			// A variable of a container in JSON.
+			{regexp.MustCompile(`(?i)(\\*"name\\*"\s*:\s*\\*"` + name + `\\*"\s*,\s*\\*"value\\*"\s*:\s*)` + quotes), "$1"},
+			// The same in YAML that was quoted.
+			{regexp.MustCompile(`(?i)(\bname:\s+[\\"']*` + name + `[\\"']*\\n\s*value:\s+)(?:[^"\\]|\\+[^n\\])+`), "$1"},
 			{regexp.MustCompile(`(?i)((?:^|[\s"'=\[(])--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
 		hint:    regexp.MustCompile(`(?i)pass|pwd|secret|token|key|sig|auth|cookie|credential|connection|docker|session`),
-		setting: regexp.MustCompile(`(?i)(` + word + `|(?:\b|[_.-])` + short + `)(\\*["']?\s*[:=]\s*)`),
+		setting: regexp.MustCompile(`(?i)(` + word + `|(?:\b|[_.-])` + short + `|` + camel + `)(\\*["']?\s*[:=]\s*)`),
 		quoted:  regexp.MustCompile(`^` + quotes),
 		key:     regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?` + name + `["']?:(?:\s+(\S.*))?$`),
 		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
+		named:   regexp.MustCompile(`(?i)^(\s*(?:- +)?)name:\s+["']?` + name + `["']?$`),
 		flag:    regexp.MustCompile(`(?i)^\s*- +["']?--?` + name + `["']?$`),
 		whole:   regexp.MustCompile(`(?i)^(-{0,2}` + name + `\s*[:=]\s*)\S`),
 	}
@@ -105,13 +114,14 @@ func (r *Redactor) Line(text string) string {
 		return text
 	}
 	var out strings.Builder
+	quotes := quotes{text: text}
 	for rest := 0; ; {
 		found := r.setting.FindStringSubmatchIndex(text[rest:])
 		if found == nil {
 			return out.String() + text[rest:]
 		}
 		from := rest + found[1]
-		to := r.end(text, rest+found[0], from, text[rest+found[4]:from])
+		to := r.end(text, rest+found[0], from, text[rest+found[4]:from], quotes.openAt(from))
 		out.WriteString(text[rest:from])
 		if value := text[from:to]; isHarmless(value) {
 			out.WriteString(value)
@@ -123,15 +133,19 @@ func (r *Redactor) Line(text string) string {
 	}
 }
 
-// end is where the value of a setting ends that begins at from. The end of its name begins at word, and between is what stands between them.
-func (r *Redactor) end(text string, word, from int, between string) int {
+// end is where the value of a setting ends that begins at from, within a quoted text or not. The end of its name begins at word, and between is what
+// stands between them.
+func (r *Redactor) end(text string, word, from int, between string, escaped bool) int {
 	if found := r.quoted.FindStringIndex(text[from:]); found != nil {
 		return from + found[1]
 	}
 	before := strings.TrimRightFunc(text[:word], func(letter rune) bool {
 		return letter == '_' || letter == '.' || letter == '-' || unicode.IsLetter(letter) || unicode.IsDigit(letter)
 	})
-	escaped := isQuoted(text[:from])
+	if name := strings.ToLower(text[word : from-len(between)]); name == "cookie" && strings.Contains(between, ":") {
+		// A header: several values, and blanks between them.
+		return from + until(text[from:], "", escaped)
+	}
 	begins := escaped && (strings.HasSuffix(before, `"`) || endsLine(before, text[len(before):word]))
 	before = strings.TrimRight(before, `"'`)
 	if begins || strings.Trim(before, " \t-") == "" {
@@ -175,18 +189,24 @@ func endsLine(before, name string) bool {
 	return strings.HasSuffix(before, `\n`) || strings.HasSuffix(before, `\t`)
 }
 
-// isQuoted reports whether what follows a text is between double quotes.
-func isQuoted(text string) bool {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
+// quotes tells along a text what is between double quotes.
+type quotes struct {
+	text string
+	at   int
+	open bool
+}
+
+// openAt reports whether what follows a place is between double quotes. Places come in their order.
+func (q *quotes) openAt(place int) bool {
+	for ; q.at < place; q.at++ {
+		switch q.text[q.at] {
 		case '\\':
-			i++
+			q.at++
 		case '"':
-			quoted = !quoted
+			q.open = !q.open
 		}
 	}
-	return quoted
+	return q.open
 }
 
 // until is the length of the text before the end of its line or one of these characters. In one that is quoted, a quote ends it too, and the end of
@@ -292,5 +312,5 @@ func isSecret(name string) bool {
 	plain := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(lower)
 	parts := strings.FieldsFunc(lower, func(letter rune) bool { return strings.ContainsRune("_-. ", letter) })
 	return slices.ContainsFunc(words(), func(word string) bool { return strings.HasSuffix(plain, word) }) ||
-		len(parts) > 0 && parts[len(parts)-1] == "pass"
+		len(parts) > 0 && parts[len(parts)-1] == "pass" || strings.HasSuffix(name, "Pass")
 }

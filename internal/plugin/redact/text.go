@@ -10,7 +10,7 @@ import (
 
 // Text copies a text line by line. Private keys, and values of YAML that go on in further lines, go as a whole.
 func (r *Redactor) Text(out io.Writer, in io.Reader) error {
-	lines, state := bufio.NewReader(in), lineState{hidden: -1, pending: -1}
+	lines, state := bufio.NewReader(in), lineState{hidden: -1, pending: -1, variable: -1}
 	for {
 		line, err := lines.ReadString('\n')
 		if line != "" {
@@ -44,8 +44,9 @@ type lineState struct {
 	inKey bool
 	// hidden is the column of a name whose value goes on in deeper lines; pending of one that has no value yet; -1 for none.
 	hidden, pending int
-	// item says that it is the value of a flag, in a list.
-	item bool
+	// item says that it is the value of a flag, in a list; variable is the column of a field "name" that names something secret, or -1.
+	item     bool
+	variable int
 }
 
 // next redacts the next line.
@@ -64,6 +65,15 @@ func (r *Redactor) next(state *lineState, line string) string {
 			lead = "- "
 		}
 		return bare[:indent] + lead + Hidden + end
+	}
+	if indent == state.variable && strings.HasPrefix(text, "value: ") && !isHarmless(text[len("value: "):]) {
+		r.Count++
+		state.hidden, state.variable = indent, -1
+		return bare[:indent] + "value: " + Hidden + end
+	}
+	state.variable = -1
+	if found := r.named.FindStringSubmatchIndex(bare); found != nil {
+		state.variable = found[3]
 	}
 	state.item = r.flag.MatchString(bare)
 	if !state.inKey {
