@@ -16,6 +16,8 @@ const (
 	WhenDrained RolloutPolicy = "WhenDrained"
 	// RollingUpdate leaves all to Kubernetes, which does not look at who uses volumes.
 	RollingUpdate RolloutPolicy = "RollingUpdate"
+	// Unreadable is an annotation with another value. Nodes in use keep their pod until it is corrected, as none of the policies may be meant.
+	Unreadable RolloutPolicy = ""
 )
 
 // RolloutPolicyAnnotation on the ClusterCSIDriver has a RolloutPolicy, in place of the setting of the operator.
@@ -36,14 +38,15 @@ func RolloutSettings() []Setting {
 	}
 }
 
-// RolloutPolicyOf is the policy of the annotation, or else that of the settings. The problem says what is wrong with the annotation.
+// RolloutPolicyOf is the policy of the annotation, or else that of the settings, which were checked when the operator started. The problem says
+// what is wrong with the annotation.
 func RolloutPolicyOf(settings map[string]string, annotation string) (policy RolloutPolicy, problem string) {
-	policy = RolloutPolicy(settings[rolloutPolicy])
 	if annotation == "" {
-		return policy, ""
+		return RolloutPolicy(settings[rolloutPolicy]), ""
 	}
 	if err := checkPolicy(annotation); err != nil {
-		return policy, fmt.Sprintf("annotation %s=%q %s: meanwhile %s counts", RolloutPolicyAnnotation, annotation, err, policy)
+		return Unreadable, fmt.Sprintf("annotation %s=%q of this ClusterCSIDriver %s: nodes in use keep their node pod until you correct or remove "+
+			"the annotation, or drain the node", RolloutPolicyAnnotation, annotation, err)
 	}
 	return RolloutPolicy(annotation), ""
 }

@@ -78,6 +78,7 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"a canary on a drained node":                 {driver.IdleFirst, "a:old b:old,cordoned c:old", unproven, "b"},
 		"a canary on a node in use if all are":       {driver.IdleFirst, "a:old,used b:old,used", unproven, "a"},
 		"no canary on a node in use":                 {driver.WhenDrained, "a:old,used b:old,used", unproven, ""},
+		"nor by a policy that can't be read":         {driver.Unreadable, "a:old,used b:old,used", unproven, ""},
 		"nothing beside a canary":                    {driver.IdleFirst, "a:starting b:old c:old", unproven, ""},
 		"nothing while a pod is made":                {driver.IdleFirst, "a:none b:old c:old", unproven, ""},
 		"the next canary where the last failed":      {driver.IdleFirst, many(20, "old") + " x:old,faulty", unproven, "x"},
@@ -96,6 +97,9 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"not beside one in use that is slow":         {driver.IdleFirst, many(30, "old,used") + " a:slow,used", nil, ""},
 		"one node in use at a time":                  {driver.IdleFirst, many(30, "old,used"), nil, "n00"},
 		"no node in use until it is drained":         {driver.WhenDrained, many(30, "old,used") + " a:old", nil, "a"},
+		"no node in use by such a policy":            {driver.Unreadable, many(30, "old,used"), nil, ""},
+		"idle nodes by a policy that can't be read":  {driver.Unreadable, many(30, "old,used") + " a:old", nil, "a"},
+		"all at once although it can't be read":      {driver.Unreadable, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01 n02"},
 		"a broken one in use too":                    {driver.WhenDrained, many(30, "old,used") + " a:old,used,broken", nil, "a"},
 		"all at once if somebody says so":            {driver.WhenDrained, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01 n02"},
 		"not where pods were disturbed":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Disturbed = []string{"x"} }, ""},
@@ -134,7 +138,7 @@ type simulated struct{ old, serves, used, down, cordoned bool }
 func newRandomFleet(random *rand.Rand) *fleet {
 	f := &fleet{random: random, policy: driver.IdleFirst, now: random.IntN(10) == 0, nodes: make([]simulated, 1+random.IntN(25))}
 	if random.IntN(3) == 0 {
-		f.policy = driver.WhenDrained
+		f.policy = []driver.RolloutPolicy{driver.WhenDrained, driver.Unreadable}[random.IntN(2)]
 	}
 	used := random.IntN(11)
 	for i := range f.nodes {
@@ -211,7 +215,7 @@ func (f *fleet) step() error {
 		return fmt.Errorf("canaries %v", next)
 	case disturbed > 0 && idleLeft > 0:
 		return fmt.Errorf("nodes in use before %d idle ones: %v", idleLeft, next)
-	case disturbed > 0 && f.policy == driver.WhenDrained && !f.now, disturbed > 1 && !f.now:
+	case disturbed > 0 && f.policy != driver.IdleFirst && !f.now, disturbed > 1 && !f.now:
 		return fmt.Errorf("%d nodes in use: %v", disturbed, next)
 	}
 	for i := range f.nodes {
@@ -252,9 +256,9 @@ func TestRandomFleetsAreReplacedInOrderAndToTheEnd(t *testing.T) {
 			f.happen(round < surprises)
 		}
 		for i, node := range f.nodes {
-			waits := f.policy == driver.WhenDrained && !f.now && node.used && node.serves
+			waits := f.policy != driver.IdleFirst && !f.now && node.used && node.serves
 			// Without a node on which it could be tried, it is not.
-			if node.old && !waits && (f.policy != driver.WhenDrained || f.proven) {
+			if node.old && !waits && (f.policy == driver.IdleFirst || f.proven) {
 				t.Fatalf("fleet %d of %d nodes, %s: node %d is left as it was: %+v", number, len(f.nodes), f.policy, i, node)
 			}
 		}
@@ -290,6 +294,13 @@ func TestWhatARolloutSays(t *testing.T) {
 				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). " +
 					"To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
 					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"nodes that wait for a policy": {
+			planOf(driver.Unreadable, "a:new b:old,used"), 90, Progress{
+				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained, because " +
+					"the value of annotation operator.openshift.io/node-rollout-policy is unknown: b (shop/b). To replace their pods now, although mounts of " +
+					"1 pods stall meanwhile, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"a pause": {

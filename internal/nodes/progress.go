@@ -86,7 +86,7 @@ func (p Plan) reason(inUse int) string {
 		return TryingCanary
 	case p.Proven && len(p.Disturbed) > 0 && inUse > 0 && !p.Now:
 		return Paused
-	case inUse > 0 && inUse == len(p.Outdated) && p.Policy == driver.WhenDrained && !p.Now:
+	case inUse > 0 && inUse == len(p.Outdated) && p.Policy != driver.IdleFirst && !p.Now:
 		return NodesInUse
 	case len(p.Outdated)+len(p.Starting)+p.without() == 0 && len(p.Down) > 0:
 		return NodesDown
@@ -123,6 +123,8 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		return fmt.Sprintf("; %d nodes in use follow now, as annotation %s says: mounts of %d pods stall meanwhile", len(inUse), ReplaceNowAnnotation, pods)
 	case p.Policy == driver.WhenDrained:
 		how = "they wait until they are drained"
+	case p.Policy == driver.Unreadable:
+		how = "they wait until they are drained, because the value of annotation " + driver.RolloutPolicyAnnotation + " is unknown"
 	}
 	return fmt.Sprintf("; %d nodes are in use, %s: %s. To replace their pods now, although mounts of %d pods stall meanwhile, set annotation %s=%s on "+
 		"ClusterCSIDriver %s", len(inUse), how, status.ShortenTo(names, 10), pods, ReplaceNowAnnotation, number, name)

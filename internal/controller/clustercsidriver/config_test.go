@@ -2,11 +2,13 @@ package clustercsidriver
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 func TestTheInfrastructureSaysWhereTheDriverRuns(t *testing.T) {
@@ -184,6 +187,41 @@ func TestConfigSaysWhatCantBeFollowed(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A typo must not disturb nodes in use: the API server takes every value of an annotation.
+func TestAPolicyThatCantBeReadHoldsNodePodsAndIsReported(t *testing.T) {
+	d := disk()
+	d.MountsInPods = true
+	trip := newTrip(t, d, infrastructure())
+	trip.Settings = map[string]string{"NODE_ROLLOUT_POLICY": "RollingUpdate"}
+	cr, result := healthy()
+	for value, strategy := range map[string]appsv1.DaemonSetUpdateStrategyType{
+		"": "", "RollingUpdate": "", "WhenDrained": appsv1.OnDeleteDaemonSetStrategyType, "Rollingupdate": appsv1.OnDeleteDaemonSetStrategyType,
+	} {
+		cr.Annotations = map[string]string{driver.RolloutPolicyAnnotation: value}
+		cfg, problems, err := trip.config(t.Context(), cr, live{}, migration.State{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := d.Render(trip.Client.Scheme(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			if daemonSet, is := object.(*appsv1.DaemonSet); is && daemonSet.Spec.UpdateStrategy.Type != strategy {
+				t.Errorf("%q: strategy %s, want %q", value, daemonSet.Spec.UpdateStrategy.Type, strategy)
+			}
+		}
+		result.seen.problems = problems
+		conditioner, _ := clocked()
+		all, _, _ := conditioner.conditions(cr, result)
+		reported := status.Find(all, "ConfigObservationDegraded")
+		if says := strings.Contains(reported.Message, `node-rollout-policy="Rollingupdate" of this ClusterCSIDriver must be IdleFirst, `+
+			"WhenDrained or RollingUpdate"); says != (value == "Rollingupdate") {
+			t.Errorf("%q: %s %s", value, reported.Status, reported.Message)
+		}
 	}
 }
 
