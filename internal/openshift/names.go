@@ -13,10 +13,21 @@ const (
 	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster has become one of another platform, which is the value. The
 	// cluster-storage-operator sets it. A driver of the payload is removed then, and only then.
 	NotWantedAnnotation = "storage.openshift.io/not-wanted"
+	// managedAnnotation on a CSIDriver says that the cluster looks after it. OpenShift's operators write "true" (vmware-vsphere-csi-driver-operator,
+	// pkg/operator/utils/constants.go), and so do ours.
+	managedAnnotation = "csi.openshift.io/managed"
 	// ManagedByLabel is on every object that an operator of this repository applies; its value is the operator's name. Pruning and removal
 	// look for it.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 )
+
+// IsManaged tells whether a CSIDriver is the cluster's by its annotation. With another value than "true", the driver stays its owner's.
+func IsManaged(annotations map[string]string) bool { return annotations[managedAnnotation] == "true" }
+
+// ManageCommand makes a CSIDriver the cluster's, whatever its annotation says.
+func ManageCommand(name string) string {
+	return "oc annotate csidriver " + name + " " + managedAnnotation + "=true --overwrite"
+}
 
 // InfrastructureKind is the kind that names the cluster, its platform and its topology.
 func InfrastructureKind() schema.GroupKind { return config("Infrastructure") }

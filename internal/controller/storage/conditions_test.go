@@ -284,7 +284,7 @@ func TestAThirdPartysCSIDriverIsReported(t *testing.T) {
 			driver.Labels = map[string]string{openshift.ManagedByLabel: label}
 		}
 		if annotation != "" {
-			driver.Annotations = map[string]string{managedAnnotation: annotation}
+			driver.Annotations = map[string]string{"csi.openshift.io/managed": annotation}
 		}
 		return driver
 	}
@@ -295,6 +295,7 @@ func TestAThirdPartysCSIDriverIsReported(t *testing.T) {
 		"absent": {nil, false}, "without marks": {made("", ""), true}, "of another operator": {made("helm", ""), true},
 		"of the operator": {made("plain-operator", ""), false}, "of an operator before it": {made("", "true"), false},
 		"to be taken over": {made("helm", "true"), false}, "not to be taken over": {made("", "false"), true},
+		"in other words": {made("", "False"), true}, "by a typo": {made("helm", "ture"), true}, "by another no": {made("", "no"), true},
 	} {
 		if got := isThirdParty(tc.driver, entries()[0]); got != tc.want {
 			t.Errorf("%s: foreign is %v", name, got)

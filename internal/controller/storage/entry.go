@@ -19,11 +19,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
-const (
-	// managedAnnotation on a CSIDriver says that the cluster looks after it.
-	managedAnnotation = "csi.openshift.io/managed"
-)
-
 // result is what was done for one entry, and what was found. The conditions follow from it.
 type result struct {
 	choice
@@ -108,17 +103,13 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 		return "", fmt.Errorf("look for ClusterCSIDriver %s: %w", entry.Name, err)
 	}
 	return fmt.Sprintf("CSIDriver %s was made by somebody else, so that the driver of the cluster is not started: remove that driver, or let "+
-		"the cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: oc annotate csidriver %s %s=true",
-		entry.Name, entry.Name, managedAnnotation), nil
+		"the cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: %s",
+		entry.Name, openshift.ManageCommand(entry.Name)), nil
 }
 
 // isThirdParty reports whether a CSIDriver that exists is neither of an operator of the cluster nor to be adopted by one.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
-	if driver == nil || driver.Labels[openshift.ManagedByLabel] == entry.Operator {
-		return false
-	}
-	managed, annotated := driver.Annotations[managedAnnotation]
-	return !annotated || managed == "false"
+	return driver != nil && driver.Labels[openshift.ManagedByLabel] != entry.Operator && !openshift.IsManaged(driver.Annotations)
 }
 
 // run applies what the operator needs, and its ClusterCSIDriver. Reason is why the driver is not wanted any more, if it is not.

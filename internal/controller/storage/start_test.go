@@ -168,7 +168,7 @@ func TestADriverOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	const full = "CSIDriver " + pd + " was made by somebody else, so that the driver of the cluster is not started: remove that driver, or let the " +
 		"cluster take over: remove its Deployment and DaemonSet when no pod uses its volumes, and then: oc annotate csidriver " + pd +
-		" csi.openshift.io/managed=true"
+		" csi.openshift.io/managed=true --overwrite"
 	made := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: pd}}
 	for name, tc := range map[string]struct {
 		objects []client.Object

@@ -20,9 +20,6 @@ import (
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 
-// managedAnnotation is on the CSIDriver of OpenShift's operator (operator: pkg/operator/utils/constants.go).
-const managedAnnotation = "csi.openshift.io/managed"
-
 // Want is what a poll of the vCenters looks at. It waits until nodes and volumes are known.
 func (r *Reconciler) Want(ctx context.Context) (vsphere.Want, error) {
 	for _, known := range []interface{ WaitForSync(context.Context) error }{r.nodes, r.volumes} {
@@ -147,8 +144,7 @@ func (r *Reconciler) readDriver(ctx context.Context, found *cluster) error {
 		return fmt.Errorf("read CSIDriver %s: %w", r.Driver.Name, err)
 	}
 	absent := apierrors.IsNotFound(err)
-	_, openShifts := csiDriver.Annotations[managedAnnotation]
-	ours := !absent && (openShifts || csiDriver.Labels[openshift.ManagedByLabel] == r.Driver.Operator)
+	ours := !absent && (openshift.IsManaged(csiDriver.Annotations) || csiDriver.Labels[openshift.ManagedByLabel] == r.Driver.Operator)
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.DaemonSet}, daemonSet)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read DaemonSet %s/%s: %w", r.Namespace, r.Driver.DaemonSet, err)

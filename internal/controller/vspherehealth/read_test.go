@@ -156,7 +156,9 @@ func registered(name, driver string) *storagev1.CSINode {
 
 func TestWhoseDriverIsThere(t *testing.T) {
 	theirs := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}
-	openShifts := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName, Annotations: map[string]string{"csi.openshift.io/managed": "true"}}}
+	annotated := func(value string) client.Object {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName, Annotations: map[string]string{"csi.openshift.io/managed": value}}}
+	}
 	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "vmware-vsphere-csi-driver-node"}}
 	nodes := []client.Object{registered("b", driverName), registered("a", driverName), registered("c", "ebs.csi.aws.com")}
 	for name, test := range map[string]struct {
@@ -166,7 +168,8 @@ func TestWhoseDriverIsThere(t *testing.T) {
 	}{
 		"nobody's":                           {nil, false, ""},
 		"ours":                               {append(nodes, ours()), true, ""},
-		"that of OpenShift's operator":       {append(nodes, openShifts), true, ""},
+		"that of OpenShift's operator":       {append(nodes, annotated("true")), true, ""},
+		"not OpenShift's":                    {append(nodes, annotated("False")), false, "CSIDriver " + driverName},
 		"another's":                          {append(nodes, theirs), false, "CSIDriver " + driverName},
 		"another's without a CSIDriver":      {nodes, false, "on nodes a, b"},
 		"ours, somebody deleted its object":  {append(nodes, daemonSet), true, ""},

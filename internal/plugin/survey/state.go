@@ -91,7 +91,7 @@ func (d Driver) Holder() string {
 	manager := d.CSIDriver.Labels[openshift.ManagedByLabel]
 	switch {
 	// OpenShift's operators and those of this repository for drivers of the payload write this annotation.
-	case manager == d.Known.Operator, d.CSIDriver.Annotations["csi.openshift.io/managed"] == "true":
+	case manager == d.Known.Operator, openshift.IsManaged(d.CSIDriver.Annotations):
 		return ""
 	case d.CSIDriver.Annotations["meta.helm.sh/release-name"] != "":
 		return "Helm release " + d.CSIDriver.Annotations["meta.helm.sh/release-namespace"] + "/" + d.CSIDriver.Annotations["meta.helm.sh/release-name"]
