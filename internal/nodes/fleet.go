@@ -104,7 +104,7 @@ func intended(pod *corev1.Pod) string {
 	return ""
 }
 
-// Most is how many nodes may be without a plugin at a time.
+// Most is how many nodes may be without a plugin at a time: never more than a tenth, but one.
 func (f Fleet) Most() int { return max(1, f.Count()/10) }
 
 // Count is how many there are that are not down; some may have a plugin although they need none.

@@ -37,9 +37,6 @@ type Plan struct {
 	Settling  string
 }
 
-// Bound is how many nodes may be without a plugin at a time: a tenth, rounded up, as with Kubernetes' maxUnavailable.
-func (p Plan) Bound() int { return max(1, (p.Count()+9)/10) }
-
 // rank sorts the nodes by what is lost with their pod: nothing where it does not serve, nothing either where nobody uses volumes.
 func (p Plan) rank(node string) int {
 	switch {
@@ -82,7 +79,7 @@ func (p Plan) Next() []string {
 		switch {
 		case p.Recent[node]:
 			continue
-		case restarting >= p.Bound() || (serves && missing >= p.Bound()):
+		case restarting >= p.Most() || (serves && missing >= p.Most()):
 			idleLeft = idleLeft || serves && !inUse
 			continue
 		case serves && inUse && !p.mayDisturb(idleLeft || len(chosen) > 0):
@@ -137,7 +134,7 @@ func (p Plan) canary() []string {
 	for _, node := range p.Waiting() {
 		switch {
 		case p.Recent[node]:
-		case p.Faulty[node] || (p.Serving[node] && p.Missing() < p.Bound() && (!p.inUse(node) || p.Policy == driver.IdleFirst || p.Now)):
+		case p.Faulty[node] || (p.Serving[node] && p.Missing() < p.Most() && (!p.inUse(node) || p.Policy == driver.IdleFirst || p.Now)):
 			return []string{node}
 		case !p.Serving[node] && last == "":
 			last = node

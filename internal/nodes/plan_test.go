@@ -84,13 +84,13 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"the next canary where the last failed":      {driver.IdleFirst, many(20, "old") + " x:old,faulty", unproven, "x"},
 		"no canary on a node that may be broken":     {driver.IdleFirst, many(20, "old") + " a:old,broken", unproven, "n00"},
 		"a canary on it if nothing else may go":      {driver.IdleFirst, "a:old,broken b:old c:old", unproven, "a"},
-		"a tenth, rounded up":                        {driver.IdleFirst, many(21, "old"), nil, "n00 n01 n02"},
+		"a tenth, rounded down":                      {driver.IdleFirst, many(29, "old"), nil, "n00 n01"},
 		"one of few":                                 {driver.IdleFirst, many(5, "old"), nil, "n00"},
 		"those that are drained first":               {driver.IdleFirst, "a:old b:old,cordoned", nil, "b"},
 		"broken ones before all":                     {driver.IdleFirst, "a:old b:old,cordoned c:old,broken,used", nil, "c"},
 		"not more than may be missing":               {driver.IdleFirst, many(19, "old") + " x:starting", nil, "n00"},
 		"none while all that may be missing are":     {driver.IdleFirst, many(18, "old") + " x:starting y:slow", nil, ""},
-		"not on nodes in use while others wait":      {driver.IdleFirst, many(30, "old,used") + " a:old b:old c:old d:old e:old", nil, "a b c d"},
+		"not on nodes in use while others wait":      {driver.IdleFirst, many(30, "old,used") + " a:old b:old c:old d:old e:old", nil, "a b c"},
 		"not on nodes in use while others start":     {driver.IdleFirst, many(30, "old,used") + " a:starting", nil, ""},
 		"on nodes in use beside one that is slow":    {driver.IdleFirst, many(30, "old,used") + " a:slow", nil, "n00"},
 		"not on nodes in use while one has no pod":   {driver.IdleFirst, many(30, "old,used") + " a:none", nil, ""},
@@ -99,9 +99,9 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 		"no node in use until it is drained":         {driver.WhenDrained, many(30, "old,used") + " a:old", nil, "a"},
 		"no node in use by such a policy":            {driver.Unreadable, many(30, "old,used"), nil, ""},
 		"idle nodes by a policy that can't be read":  {driver.Unreadable, many(30, "old,used") + " a:old", nil, "a"},
-		"all at once although it can't be read":      {driver.Unreadable, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01 n02"},
+		"all at once although it can't be read":      {driver.Unreadable, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01"},
 		"a broken one in use too":                    {driver.WhenDrained, many(30, "old,used") + " a:old,used,broken", nil, "a"},
-		"all at once if somebody says so":            {driver.WhenDrained, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01 n02"},
+		"all at once if somebody says so":            {driver.WhenDrained, many(30, "old,used") + " a:old", func(p *Plan) { p.Now = true }, "a n00 n01"},
 		"not where pods were disturbed":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Disturbed = []string{"x"} }, ""},
 		"not while pods are given time":              {driver.IdleFirst, "a:old,used", func(p *Plan) { p.Settling = "b" }, ""},
 		"on idle nodes although pods were disturbed": {driver.IdleFirst, "a:old,used b:old", func(p *Plan) { p.Disturbed = []string{"x"} }, "b"},
@@ -118,6 +118,20 @@ func TestWhichOutdatedPodsAreReplacedNext(t *testing.T) {
 				t.Errorf("next %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A change and a migration have the same bound, also where there are no ten nodes.
+func TestNeverMoreThanATenthOfTheNodesAtOnce(t *testing.T) {
+	for count := 1; count <= 120; count++ {
+		plan := planOf(driver.IdleFirst, many(count, "old"))
+		migration := plan.Fleet
+		migration.Old, migration.Outdated = plan.Outdated, nil
+		for name, next := range map[string][]string{"a change": plan.Next(), "a migration": migration.Next(false)} {
+			if got := len(next); got != max(1, count/10) {
+				t.Errorf("%s replaces %d of %d at once", name, got, count)
+			}
+		}
 	}
 }
 
@@ -209,7 +223,7 @@ func (f *fleet) step() error {
 		}
 	}
 	switch {
-	case missing > plan.Missing() && missing > plan.Bound():
+	case missing > plan.Missing() && missing > plan.Most():
 		return fmt.Errorf("%d of %d would be missing: %v", missing, plan.Count(), next)
 	case !f.proven && len(next) > 1:
 		return fmt.Errorf("canaries %v", next)

@@ -135,11 +135,11 @@ func (p Plan) estimate(pace time.Duration, made Progress) time.Duration {
 	if pace == 0 || made.Reason != ReplacingPods {
 		return 0
 	}
-	bound := p.Bound()
-	left := time.Duration((made.Idle+bound-1)/bound) * pace
+	most := p.Most()
+	left := time.Duration((made.Idle+most-1)/most) * pace
 	switch {
 	case p.Now:
-		left += time.Duration((made.InUse+bound-1)/bound) * pace
+		left += time.Duration((made.InUse+most-1)/most) * pace
 	case p.Policy == driver.IdleFirst:
 		left += time.Duration(made.InUse) * pace
 	}
