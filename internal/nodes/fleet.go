@@ -35,7 +35,7 @@ type Fleet struct {
 }
 
 // newFleet sorts pods by their nodes. What is on nodes that are down is left out.
-func newFleet(pods []corev1.Pod, users []volume.User, down map[string]bool, desired int, isOld func(*corev1.Pod) bool) Fleet {
+func newFleet(pods []corev1.Pod, users []volume.User, healths map[string]health, desired int, isOld func(*corev1.Pod) bool) Fleet {
 	nodes := Fleet{
 		Desired: desired, Down: map[string]bool{},
 		Old: map[string]*corev1.Pod{}, Serving: map[string]bool{}, Occupied: map[string]bool{}, Users: map[string][]string{},
@@ -43,7 +43,7 @@ func newFleet(pods []corev1.Pod, users []volume.User, down map[string]bool, desi
 	late := map[string]string{}
 	for i := range pods {
 		pod := &pods[i]
-		if down[pod.Spec.NodeName] {
+		if healths[pod.Spec.NodeName] == down {
 			nodes.Down[pod.Spec.NodeName] = true
 			continue
 		}
@@ -104,7 +104,7 @@ func intended(pod *corev1.Pod) string {
 	return ""
 }
 
-// Most is how many nodes may be without a plugin at a time: never more than a tenth, but one.
+// Most is how many nodes may be without a plugin at a time: a tenth, or one where there are fewer than 20.
 func (f Fleet) Most() int { return max(1, f.Count()/10) }
 
 // Count is how many there are that are not down; some may have a plugin although they need none.

@@ -33,7 +33,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 		nodes    int
 		change   func(number int, pod *corev1.Pod)
 		users    []volume.User
-		down     map[string]bool
+		healths  map[string]health
 		accepted bool
 		want     []string
 		stalled  bool
@@ -83,7 +83,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 			},
 		},
 		"not on nodes that are down, which hold up nothing": {
-			nodes: 21, want: []string{"n01", "n02"}, down: map[string]bool{"n00": true},
+			nodes: 21, want: []string{"n01", "n02"}, healths: map[string]health{"n00": down},
 			change: func(number int, pod *corev1.Pod) {
 				if number == 0 {
 					*pod = plugin(pod.Spec.NodeName, old, false)
@@ -120,7 +120,7 @@ func TestWhichNodePodsAreReplacedNext(t *testing.T) {
 				}
 				pods = append(pods, pod)
 			}
-			nodes := newFleet(pods, tc.users, tc.down, tc.nodes, d.IsOld)
+			nodes := newFleet(pods, tc.users, tc.healths, tc.nodes, d.IsOld)
 			if diff := cmp.Diff(tc.want, nodes.Next(tc.accepted)); diff != "" {
 				t.Errorf("next (-want +got):\n%s", diff)
 			}

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,22 +31,24 @@ const (
 	mostSettle = time.Minute
 )
 
-// plan reads what the roll-out depends on.
-func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Plan, error) {
+// plan reads what the roll-out depends on. It also returns the pods, without those of departed nodes.
+func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Plan, []corev1.Pod, error) {
 	if u.survey.at.IsZero() {
 		if err := u.compare(ctx, in, pods); err != nil {
-			return Plan{}, err
+			return Plan{}, nil, err
 		}
 	}
 	if err := u.ask(ctx, pods, outdated); err != nil {
-		return Plan{}, err
+		return Plan{}, nil, err
 	}
-	down, err := u.downNodes(ctx, pods, outdated)
+	healths, err := u.unready(ctx, pods, outdated)
 	if err != nil {
-		return Plan{}, err
+		return Plan{}, nil, err
 	}
+	maps.DeleteFunc(u.replaced, func(node string, _ *replacement) bool { return healths[node] == departed })
+	pods = withoutDeparted(pods, healths)
 	made := Plan{
-		Fleet:  newFleet(pods, nil, down, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
+		Fleet:  newFleet(pods, nil, healths, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
 		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == NumberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
 		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
 		Away: map[string]*corev1.Pod{},
@@ -54,14 +57,21 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	made.Outdated = map[string]*corev1.Pod{}
 	for node, pod := range outdated {
 		switch {
-		case !down[node] && pod.DeletionTimestamp == nil:
+		case healths[node] == departed:
+		case !made.Down[node] && pod.DeletionTimestamp == nil:
 			made.Outdated[node] = pod
-		case down[node] && made.Cordoned[node] && len(made.Users[node]) == 0:
+		case made.Down[node] && made.Cordoned[node] && len(made.Users[node]) == 0:
 			made.Away[node] = pod
 		}
 	}
 	u.sort(&made, pods)
-	return made, u.settle(ctx, &made)
+	for node, replaced := range u.replaced {
+		// A pod that is left of a departed node must not hide that this one has none.
+		if replaced.served.IsZero() && !made.Occupied[node] && !made.Down[node] {
+			made.Occupied[node], made.Starting[node] = true, "no pod yet"
+		}
+	}
+	return made, pods, u.settle(ctx, &made)
 }
 
 // compare looks for pods that the cluster has no more although the cache has them: an operator before this one may have deleted them just now.
@@ -84,9 +94,10 @@ func (u *Updater) compare(ctx context.Context, in Input, pods []corev1.Pod) erro
 	return nil
 }
 
-// downNodes are the nodes that are not ready, of those whose pod does not serve. A pod that was just made is given some time first.
-func (u *Updater) downNodes(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) (map[string]bool, error) {
-	found := map[string]bool{}
+// unready are the nodes whose pod does not serve, or does not come after the last one was deleted, with their health. A pod that was just made or
+// deleted is given some time first.
+func (u *Updater) unready(ctx context.Context, pods []corev1.Pod, outdated map[string]*corev1.Pod) (map[string]health, error) {
+	late, occupied, found := map[string]bool{}, map[string]bool{}, map[string]health{}
 	for i := range pods {
 		pod := &pods[i]
 		node := pod.Spec.NodeName
@@ -94,16 +105,28 @@ func (u *Updater) downNodes(ctx context.Context, pods []corev1.Pod, outdated map
 		if pod.DeletionTimestamp != nil {
 			since = pod.DeletionTimestamp.Time
 		}
-		if node == "" || Serves(pod) || (outdated[node] != pod && u.Now().Sub(since) < startTime) {
-			continue
+		occupied[node] = true
+		if node != "" && !Serves(pod) && (outdated[node] == pod || u.Now().Sub(since) >= startTime) {
+			late[node] = true
 		}
-		down, err := u.isDown(ctx, node)
-		if err != nil {
+	}
+	for node, replaced := range u.replaced {
+		if !occupied[node] && u.Now().Sub(replaced.at) >= startTime {
+			late[node] = true
+		}
+	}
+	for node := range late {
+		var err error
+		if found[node], err = u.healthOf(ctx, node); err != nil {
 			return nil, err
 		}
-		found[node] = down
 	}
 	return found, nil
+}
+
+// withoutDeparted leaves out the pods of nodes that have left the cluster: Kubernetes deletes them within a minute, and counts these nodes no more.
+func withoutDeparted(pods []corev1.Pod, healths map[string]health) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return healths[pod.Spec.NodeName] == departed })
 }
 
 // sort says of each pod that does not serve whether it is new, slow, or of a template that never worked.
@@ -119,7 +142,7 @@ func (u *Updater) sort(plan *Plan, pods []corev1.Pod) {
 		node := pod.Spec.NodeName
 		switch {
 		case node == "" || plan.Down[node] || plan.Serving[node]:
-		case plan.Outdated[node] == pod:
+		case plan.Outdated[node] != nil && plan.Outdated[node].UID == pod.UID:
 			plan.Faulty[node] = !works[pod.Labels[templateLabel]]
 			plan.Recent[node] = plan.inUse(node) && u.Now().Sub(unreadySince(pod)) < brokenAfter
 		default:

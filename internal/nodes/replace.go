@@ -40,8 +40,9 @@ func (r *Replacer) Survey(ctx context.Context, pods []corev1.Pod, daemonSet *app
 		}
 		r.users, r.surveyed = users, r.Now()
 	}
-	down, err := r.down(ctx, pods)
-	fleet := newFleet(pods, r.users, down, desired, r.IsOld)
+	healths, err := r.unready(ctx, pods)
+	pods = withoutDeparted(pods, healths)
+	fleet := newFleet(pods, r.users, healths, desired, r.IsOld)
 	r.sort(&fleet, pods, daemonSet)
 	return fleet, err
 }
@@ -102,16 +103,16 @@ func (r *Replacer) sort(fleet *Fleet, pods []corev1.Pod, daemonSet *appsv1.Daemo
 	}
 }
 
-// down are the nodes that are not ready, of those with a plugin that is not.
-func (r *Replacer) down(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
-	found := map[string]bool{}
+// unready are the nodes with a plugin that is not ready, with their health.
+func (r *Replacer) unready(ctx context.Context, pods []corev1.Pod) (map[string]health, error) {
+	found := map[string]health{}
 	for i := range pods {
 		name := pods[i].Spec.NodeName
 		if _, known := found[name]; name == "" || known || Serves(&pods[i]) {
 			continue
 		}
 		var err error
-		if found[name], err = isDown(ctx, r.Live, name); err != nil {
+		if found[name], err = healthOf(ctx, r.Live, name); err != nil {
 			return nil, err
 		}
 	}

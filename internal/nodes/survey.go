@@ -3,10 +3,12 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -26,13 +28,13 @@ type survey struct {
 	// users are the pods that use volumes, by node.
 	users    map[string][]string
 	cordoned map[string]bool
-	down     map[string]asked
+	answers  map[string]answer
 }
 
-// asked is an answer that holds for a while.
-type asked struct {
-	down bool
-	at   time.Time
+// answer is the health of a node, and when it was read. It holds for drainInterval.
+type answer struct {
+	health health
+	at     time.Time
 }
 
 // note puts the users of one node into a survey.
@@ -138,29 +140,49 @@ func (u *Updater) isNew(pod *corev1.Pod) bool {
 	return true
 }
 
-// isDown is what was found out about a node lately.
-func (u *Updater) isDown(ctx context.Context, name string) (bool, error) {
-	if known, found := u.survey.down[name]; found && u.Now().Sub(known.at) < drainInterval {
-		return known.down, nil
+// healthOf is that of a node, which may be as old as drainInterval.
+func (u *Updater) healthOf(ctx context.Context, name string) (health, error) {
+	if u.survey.answers == nil {
+		u.survey.answers = map[string]answer{}
 	}
-	down, err := isDown(ctx, u.Live, name)
-	if err != nil {
-		return false, err
+	maps.DeleteFunc(u.survey.answers, func(_ string, old answer) bool { return u.Now().Sub(old.at) >= drainInterval })
+	if known, found := u.survey.answers[name]; found {
+		return known.health, nil
 	}
-	if u.survey.down == nil {
-		u.survey.down = map[string]asked{}
+	health, err := healthOf(ctx, u.Live, name)
+	if err == nil {
+		u.survey.answers[name] = answer{health: health, at: u.Now()}
 	}
-	u.survey.down[name] = asked{down: down, at: u.Now()}
-	return down, nil
+	return health, err
 }
 
-// isDown tells whether a node is not ready. A pod that is deleted there does not go, and another one does not come.
-func isDown(ctx context.Context, reader client.Reader, name string) (bool, error) {
+// health is what becomes of a node pod that is deleted.
+type health int
+
+const (
+	// up means that the pod ends, and another one comes.
+	up health = iota
+	// down means that the node is not ready: the pod does not end, and another one does not start.
+	down
+	// departed means that the cluster has no such node: Kubernetes deletes the pod, and makes no other.
+	departed
+)
+
+// healthOf reads a node from the cluster.
+func healthOf(ctx context.Context, reader client.Reader, name string) (health, error) {
 	node := &corev1.Node{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Node %s: %w", name, err)
-	}
-	return !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, node)
+	isReady := func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	}), nil
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return departed, nil
+	case err != nil:
+		return up, fmt.Errorf("read Node %s: %w", name, err)
+	case slices.ContainsFunc(node.Status.Conditions, isReady):
+		return up, nil
+	default:
+		return down, nil
+	}
 }

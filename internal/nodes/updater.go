@@ -108,7 +108,7 @@ func (u *Updater) Advance(ctx context.Context, in Input) (Progress, error) {
 	if err != nil {
 		return u.again(0), err
 	}
-	if len(outdated) == 0 && u.isOver(pods) {
+	if len(outdated) == 0 && u.isOver(daemonSet, pods) {
 		return u.end(), nil
 	}
 	if in.Lacks != "" {
@@ -137,10 +137,11 @@ func (u *Updater) again(after time.Duration) Progress {
 	return last
 }
 
-// isOver tells, where no pod is outdated, whether nothing is under way either: all pods serve, the newest template works, and the users of all
-// nodes are as before.
-func (u *Updater) isOver(pods []corev1.Pod) bool {
-	return u.passed.IsZero() || u.round.proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
+// isOver tells, where no pod is outdated, whether nothing is under way either: all pods serve, the newest template works if there is a node to
+// try it on, and the users of all nodes are as before.
+func (u *Updater) isOver(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) bool {
+	proven := u.round.proven || daemonSet.Status.DesiredNumberScheduled == 0
+	return u.passed.IsZero() || proven && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !Serves(&pod) }) &&
 		!slices.ContainsFunc(slices.Collect(maps.Values(u.replaced)), func(each *replacement) bool { return len(each.ready) > 0 })
 }
 
@@ -155,7 +156,7 @@ func (u *Updater) end() Progress {
 
 // pass looks at the whole fleet, and deletes the pods that are next.
 func (u *Updater) pass(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) (Progress, error) {
-	plan, err := u.plan(ctx, in, pods, outdated)
+	plan, pods, err := u.plan(ctx, in, pods, outdated)
 	if err != nil {
 		return Progress{}, err
 	}

@@ -82,25 +82,30 @@ func TestARolloutIsStuckAfterFifteenMinutesWithoutProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	rollouts := &Rollouts{Now: func() time.Time { return now }}
 	steps := []struct {
-		name             string
-		after            time.Duration
-		underWay         bool
-		generation, done int64
-		stuck            bool
-		again            time.Duration
+		name                    string
+		after                   time.Duration
+		underWay                bool
+		generation, total, done int64
+		stuck                   bool
+		again                   time.Duration
 	}{
-		{"it begins", 0, true, 1, 0, false, StuckAfter},
-		{"a pod is done", 10 * time.Minute, true, 1, 1, false, StuckAfter},
-		{"the pod fails and starts in turns", 10 * time.Minute, true, 1, 0, false, 5 * time.Minute},
-		{"still no more than one", 5 * time.Minute, true, 1, 1, true, 0},
-		{"it goes on", time.Minute, true, 1, 2, false, StuckAfter},
-		{"a new version", 14 * time.Minute, true, 2, 0, false, StuckAfter},
-		{"done", time.Minute, false, 2, 6, false, 0},
-		{"the next one starts anew", time.Hour, true, 3, 0, false, StuckAfter},
+		{"it begins", 0, true, 1, 9, 0, false, StuckAfter},
+		{"a pod is done", 10 * time.Minute, true, 1, 9, 1, false, StuckAfter},
+		{"the pod fails and starts in turns", 10 * time.Minute, true, 1, 9, 0, false, 5 * time.Minute},
+		{"still no more than one", 5 * time.Minute, true, 1, 9, 1, true, 0},
+		{"it goes on", time.Minute, true, 1, 9, 2, false, StuckAfter},
+		{"a new version", 14 * time.Minute, true, 2, 9, 0, false, StuckAfter},
+		{"most are done", time.Minute, true, 2, 9, 6, false, StuckAfter},
+		{"nodes leave", 10 * time.Minute, true, 2, 3, 1, false, 5 * time.Minute},
+		{"it goes on with the others", 4 * time.Minute, true, 2, 3, 2, false, StuckAfter},
+		{"a node joins", 10 * time.Minute, true, 2, 4, 2, false, 5 * time.Minute},
+		{"it stands still", 5 * time.Minute, true, 2, 4, 2, true, 0},
+		{"done", time.Minute, false, 2, 4, 4, false, 0},
+		{"the next one starts anew", time.Hour, true, 3, 4, 0, false, StuckAfter},
 	}
 	for _, step := range steps {
 		now = now.Add(step.after)
-		stuck, again := rollouts.Stuck("nodes", step.underWay, step.generation, step.done)
+		stuck, again := rollouts.Stuck("nodes", step.underWay, step.generation, step.total, step.done)
 		if stuck != step.stuck || again != step.again {
 			t.Errorf("%s: stuck %v, look again after %s; want %v after %s", step.name, stuck, again, step.stuck, step.again)
 		}

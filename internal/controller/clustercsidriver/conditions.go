@@ -116,7 +116,7 @@ func (c conditioner) notFollowed(
 
 // removalStuck turns a removal that makes no progress into a failure: it waits for something that does not go by itself.
 func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
-	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, -int64(result.removal.remaining))
+	stuck, again := c.rollouts.Stuck("removal", result.removal.removing && result.err == nil, 0, 0, -int64(result.removal.remaining))
 	if stuck {
 		all = status.Replace(all, status.Condition(c.driver.ConditionPrefix+nodeService+status.Degraded, true, "RemovalStuck",
 			fmt.Sprintf("no progress for %s: %s", status.StuckAfter, result.removal.waiting)))
@@ -181,7 +181,7 @@ func (c conditioner) serviceConditions(
 func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) ([]operatorv1.OperatorCondition, time.Duration) {
 	live := result.seen.live
 	var again time.Duration
-	look := func(service string, workload metav1.ObjectMeta, observed int64, done int32) {
+	look := func(service string, workload metav1.ObjectMeta, observed int64, total, done int32) {
 		prefix := c.driver.ConditionPrefix + service
 		progressing := status.Find(all, prefix+status.Progressing)
 		degraded := status.Find(all, prefix+status.Degraded)
@@ -192,7 +192,7 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 			// The numbers are still those of the last roll-out.
 			done = 0
 		}
-		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(done))
+		stuck, wait := c.rollouts.Stuck(service+string(workload.UID), underWay, workload.Generation, int64(total), int64(done))
 		again = status.MinRequeue(again, wait)
 		if stuck && degraded.Status == operatorv1.ConditionFalse {
 			all = status.Replace(all, status.Condition(prefix+status.Degraded, true, "RolloutStuck",
@@ -202,11 +202,11 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 	}
 	if deployment := live.deployment; deployment != nil {
 		state := deployment.Status
-		look(controllerService, deployment.ObjectMeta, state.ObservedGeneration, state.UpdatedReplicas+state.AvailableReplicas)
+		look(controllerService, deployment.ObjectMeta, state.ObservedGeneration, 0, state.UpdatedReplicas+state.AvailableReplicas)
 	}
 	if daemonSet := live.daemonSet; daemonSet != nil {
 		state := daemonSet.Status
-		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, state.UpdatedNumberScheduled+state.NumberAvailable)
+		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, state.DesiredNumberScheduled, state.UpdatedNumberScheduled+state.NumberAvailable)
 	}
 	return all, again
 }
