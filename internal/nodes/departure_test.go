@@ -133,6 +133,8 @@ type churn struct {
 	*operated
 	random *rand.Rand
 	left   []string
+	// pause is how long nothing looks after the cluster.
+	pause time.Duration
 }
 
 // nodes are those that the cluster has, with their node pod, if any.
@@ -155,7 +157,7 @@ func (c *churn) nodes() map[string]*corev1.Pod {
 	return found
 }
 
-// happen lets half of what is to come: the DaemonSet makes pods, these get ready, and the garbage collector comes.
+// happen lets half of what is to come: the DaemonSet makes pods, these get ready, and the garbage collector comes. Applications break.
 func (c *churn) happen() {
 	nodes := c.nodes()
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
@@ -173,6 +175,11 @@ func (c *churn) happen() {
 	for _, node := range c.left {
 		if c.random.IntN(4) == 0 {
 			c.collect(node)
+		}
+	}
+	for _, object := range c.cluster.Objects {
+		if pod, isPod := object.(*corev1.Pod); isPod && pod.Namespace == "shop" && c.random.IntN(10) == 0 {
+			pod.Status.Conditions[0].Status, pod.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(c.now)
 		}
 	}
 }
@@ -202,7 +209,7 @@ func (c *churn) step(t *testing.T) (bool, error) {
 			c.in.DaemonSet.Status.UpdatedNumberScheduled++
 		}
 	}
-	deleted, made := c.pass(t, 15*time.Second)
+	deleted, made := c.pass(t, c.pause)
 	disturbs := false
 	for node, pod := range c.nodes() {
 		if slices.Contains(strings.Fields(deleted), node) && pod != nil {
@@ -225,12 +232,12 @@ func (c *churn) step(t *testing.T) (bool, error) {
 
 func TestRolloutsEndWhateverNodesComeAndGo(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for number := range 150 {
+	for number := range 60 {
 		var names []string
 		for i := range 1 + random.IntN(24) {
 			names = append(names, fmt.Sprintf("n%02d", i))
 		}
-		c := &churn{operated: operate(names...), random: random}
+		c := &churn{operated: operate(names...), random: random, pause: 15 * time.Second}
 		if random.IntN(4) == 0 {
 			c.in.Policy = driver.WhenDrained
 			c.replaced(true, names[0])
@@ -249,6 +256,8 @@ func TestRolloutsEndWhateverNodesComeAndGo(t *testing.T) {
 			c.happen()
 			if round < 20 {
 				c.surprise()
+			} else {
+				c.pause = 5 * time.Minute
 			}
 		}
 		if !ended && c.last.Message != "" {

@@ -27,6 +27,9 @@ const (
 	slowAfter = 5 * time.Minute
 	// brokenAfter is how long an outdated pod must not have served before it counts as broken on a node in use: a short outage is not that.
 	brokenAfter = 2 * time.Minute
+	// pauseLimit is how long a node's pods can pause a roll-out after their node pod serves. That they are not ready is their tenant's word:
+	// docs/decisions/0051.
+	pauseLimit = time.Hour
 	// mostSettle is how long the pods of a node have at most to become unready.
 	mostSettle = time.Minute
 )
@@ -168,16 +171,17 @@ func (u *Updater) recall(ctx context.Context, pods []corev1.Pod, outdated map[st
 	for i := range pods {
 		pod := &pods[i]
 		node := pod.Spec.NodeName
-		if len(u.survey.users[node]) == 0 || outdated[node] != nil || u.replaced[node] != nil {
+		served := pod.CreationTimestamp.Time
+		if len(u.survey.users[node]) == 0 || outdated[node] != nil || u.replaced[node] != nil || u.Now().Sub(served) >= pauseLimit {
 			continue
 		}
 		users, err := u.usersOn(ctx, node)
 		if err != nil {
 			return err
 		}
-		found := &replacement{at: u.Now(), served: u.Now(), ready: map[types.UID]bool{}}
+		found := &replacement{at: served, served: served, ready: map[types.UID]bool{}}
 		for j := range users {
-			if !isReadyPod(&users[j]) && unreadySince(&users[j]).After(pod.CreationTimestamp.Time) {
+			if !isReadyPod(&users[j]) && unreadySince(&users[j]).After(served) {
 				found.ready[users[j].UID] = true
 			}
 		}
@@ -277,7 +281,7 @@ func (u *Updater) settle(ctx context.Context, plan *Plan) error {
 			u.notePace(u.Now().Sub(replaced.at))
 		}
 		switch {
-		case len(replaced.ready) == 0:
+		case len(replaced.ready) == 0, u.Now().Sub(replaced.served) >= pauseLimit:
 			delete(u.replaced, node)
 			continue
 		case u.Now().Sub(replaced.served) < replaced.settle:

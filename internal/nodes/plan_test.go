@@ -320,8 +320,19 @@ func TestWhatARolloutSays(t *testing.T) {
 		"a pause": {
 			disturbedPlan("a:new b:old,used", "shop/x on a"), 0, Progress{
 				Reason: Paused, InUse: 1, Message: "1 of 2 nodes have the new node pod; nodes in use are left alone, because pods became unready after the node " +
-					"pod of their node was replaced: shop/x on a. Look at these pods: the rest follows when they are ready, or have gone; 1 nodes are in use, " +
-					"their turn comes one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
+					"pod of their node was replaced: shop/x on a. Look at these pods: the next node follows when they are ready or deleted, or an hour after " +
+					"their node got its node pod; 1 nodes are in use, their turn comes one at a time: b (shop/b). To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
+					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
+			},
+		},
+		"no pause where nodes in use wait for a drain": {
+			func() Plan {
+				plan := disturbedPlan("a:new b:old,used", "shop/x on a")
+				plan.Policy = driver.WhenDrained
+				return plan
+			}(), 0, Progress{
+				Reason: NodesInUse, InUse: 1, Message: "1 of 2 nodes have the new node pod; 1 nodes are in use, they wait until they are drained: b (shop/b). " +
+					"To replace their pods now, although mounts of 1 pods stall meanwhile, set annotation " +
 					"operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},

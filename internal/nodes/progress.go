@@ -61,7 +61,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 		text += "; it is not tried on a node yet"
 	case made.Reason == Paused:
 		text += fmt.Sprintf("; nodes in use are left alone, because pods became unready after the node pod of their node was replaced: %s. Look at "+
-			"these pods: the rest follows when they are ready, or have gone", status.Shorten(p.Disturbed))
+			"these pods: the next node follows when they are ready or deleted, or an hour after their node got its node pod", status.Shorten(p.Disturbed))
 	}
 	if p.Proven && made.Idle > 0 {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
@@ -84,7 +84,7 @@ func (p Plan) reason(inUse int) string {
 	switch {
 	case !p.Proven && len(p.Starting)+p.without() > 0:
 		return TryingCanary
-	case p.Proven && len(p.Disturbed) > 0 && inUse > 0 && !p.Now:
+	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && inUse > 0 && !p.Now:
 		return Paused
 	case inUse > 0 && inUse == len(p.Outdated) && p.Policy != driver.IdleFirst && !p.Now:
 		return NodesInUse

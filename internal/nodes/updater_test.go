@@ -151,6 +151,48 @@ func TestAPauseOutlivesTheOperator(t *testing.T) {
 	o.deletes(t, surveyInterval, "b")
 }
 
+// That a pod is not ready is its tenant's word: it may mean that the new node pod does harm, or nothing.
+func TestAPauseEndsAfterAnHour(t *testing.T) {
+	restart := func(o *operated) { o.Forget() }
+	for name, interrupt := range map[string]func(*operated){
+		"one operator": func(*operated) {}, "one operator after another": restart,
+		"whatever the pod says of itself": func(o *operated) {
+			for _, object := range o.cluster.Objects {
+				if pod, isPod := object.(*corev1.Pod); isPod && pod.Name == "web-a" {
+					pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(o.now)
+				}
+			}
+			restart(o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := operate("a", "b", "c")
+			o.replaced(true, "c")
+			web := o.use("a")
+			o.use("b")
+			o.deletes(t, 0, "a")
+			o.replaced(true, "a")
+			o.deletes(t, time.Second, "")
+			web.Status.Conditions[0].Status, web.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(o.now)
+			for range 6 {
+				if made := o.deletes(t, pauseLimit/6-surveyInterval, ""); made.Reason != Paused {
+					t.Errorf("%s: %s", made.Reason, made.Message)
+				}
+				interrupt(o)
+			}
+			o.deletes(t, 6*surveyInterval, "b")
+			o.replaced(true, "b")
+			var made Progress
+			for passes := 0; passes < 5 && !made.Ended; passes++ {
+				made = o.deletes(t, time.Minute, "")
+			}
+			if !made.Ended {
+				t.Errorf("it goes on: %s: %s", made.Reason, made.Message)
+			}
+		})
+	}
+}
+
 // A plugin that is not ready for a moment may still hold the mounts of its node.
 func TestAShortOutageIsNoReasonToDisturbANodeInUse(t *testing.T) {
 	o := operate("a", "b", "c")
