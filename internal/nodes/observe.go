@@ -127,7 +127,8 @@ func (u *Updater) unready(ctx context.Context, pods []corev1.Pod, outdated map[s
 	return found, nil
 }
 
-// withoutDeparted leaves out the pods of nodes that have left the cluster: Kubernetes deletes them within a minute, and counts these nodes no more.
+// withoutDeparted leaves out the pods of nodes that left the cluster. The DaemonSet does not count such a node, and its pods are deleted after
+// 40 to 80 seconds (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go).
 func withoutDeparted(pods []corev1.Pod, healths map[string]health) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return healths[pod.Spec.NodeName] == departed })
 }

@@ -82,10 +82,18 @@ func (s *scene) rollingUpdate(t *testing.T) {
 }
 
 func (s *scene) whenDrained(t *testing.T) {
-	s.policy(t, driver.WhenDrained)
+	// A typo holds nodes in use as well.
+	s.policy(t, "Whendrained")
 	r := s.record(t)
 	s.change(t)
 	s.says(t, nodes.NodesInUse, fmt.Sprintf("%d of %d nodes", count-used, count), "wait until they are drained", s.workers[0]+" (shop/web-"+s.workers[0]+")")
+	env.Eventually(t, "the typo is reported", func() error {
+		return s.Says(t.Context(), driverName, "ConfigObservationDegraded", "True/NotFollowed", `"Whendrained"`, string(driver.WhenDrained))
+	})
+	s.policy(t, driver.WhenDrained)
+	env.Eventually(t, "the policy is followed", func() error {
+		return s.Says(t.Context(), driverName, "ConfigObservationDegraded", "False/AsExpected")
+	})
 	if disturbed := r.disturbed(); len(disturbed) > 0 {
 		t.Errorf("nodes in use %v were disturbed", disturbed)
 	}
