@@ -302,3 +302,21 @@ func TestOperatorsAreRestrictedAndAlone(t *testing.T) {
 		t.Errorf("%d Deployments of %d operators", looked, len(All()))
 	}
 }
+
+// Whoever runs an external control plane chooses the port of its API server, and the policy for API servers opens two ports only.
+func TestOperatorsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
+	for _, e := range All() {
+		for _, mode := range []configv1.TopologyMode{configv1.ExternalTopologyMode, configv1.HighlyAvailableTopologyMode} {
+			for _, object := range render(t, e, topology(mode)) {
+				operator, ok := object.(*appsv1.Deployment)
+				if !ok {
+					continue
+				}
+				open := operator.Spec.Template.Labels["openshift.storage.network-policy.all-egress"] == "allow"
+				if want := e.Cloud || mode == configv1.ExternalTopologyMode; open != want {
+					t.Errorf("%s, topology %s: all egress %t, want %t", e.Name, mode, open, want)
+				}
+			}
+		}
+	}
+}

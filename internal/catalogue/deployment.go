@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,12 +36,13 @@ func (e Entry) deployment(folder fs.FS, values manifest.Values, scheme *runtime.
 		return nil, fmt.Errorf("asset deployment.yaml: %T is not a Deployment", loaded[0])
 	}
 	pod := &operator.Spec.Template
-	if topology := cfg.Infrastructure.ControlPlaneTopology; topology == configv1.ExternalTopologyMode || topology == "" {
-		// The control plane is somewhere else, or nobody knows where.
+	topology := cfg.Infrastructure.ControlPlaneTopology
+	if !openshift.HasControlPlane(topology) {
 		pod.Spec.Affinity = nil
 	}
+	openshift.OpenEgress(pod.Labels, topology)
 	if e.Cloud {
-		pod.Labels["openshift.storage.network-policy.all-egress"] = "allow"
+		openshift.OpenAllEgress(pod.Labels)
 	}
 	container.Env = append(container.Env, e.environment(cfg)...)
 	if !e.Builtin {

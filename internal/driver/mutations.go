@@ -34,6 +34,7 @@ func (d Driver) standardMutations() []Mutation {
 		Mutate(d.selectPods),
 		Mutate(d.selectControllers),
 		MutatePods(d.placeController),
+		MutatePods(openEgress),
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
@@ -172,9 +173,14 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 // placeController lets the controller run on workers where the cluster has no control-plane nodes of its own, and
 // where it is not known whether it has (no Infrastructure: not OpenShift).
 func (d Driver) placeController(cfg Config, pods Pods) error {
-	if d.runsAsController(pods.Workload, pods.Name) && (cfg.ControlPlaneTopology == configv1.ExternalTopologyMode || cfg.ControlPlaneTopology == "") {
+	if d.runsAsController(pods.Workload, pods.Name) && !openshift.HasControlPlane(cfg.ControlPlaneTopology) {
 		pods.Spec.NodeSelector = nil
 	}
+	return nil
+}
+
+func openEgress(cfg Config, pods Pods) error {
+	openshift.OpenEgress(pods.Meta.Labels, cfg.ControlPlaneTopology)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -185,6 +186,29 @@ func TestPodsOfTheControllerAreNoNodePods(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}, Spec: corev1.PodSpec{ServiceAccountName: tc.account}}
 		if isNode, old := d.IsNodePod(pod), d.IsOld(pod); isNode != tc.isNode || old != tc.old {
 			t.Errorf("%s: node pod %t, old %t", name, isNode, old)
+		}
+	}
+}
+
+// Whoever runs an external control plane chooses the port of its API server, and the policy for API servers opens two ports only.
+func TestPodsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
+	d := several()
+	d.Assets = fstest.MapFS{"assets/all.yaml": {Data: []byte(strings.ReplaceAll(workload("Deployment", "webhook", "SYNCER_IMAGE"),
+		"labels: {", "labels: {openshift.storage.network-policy.api-server: allow, ") + workload("Deployment", "controller", "DRIVER_IMAGE") +
+		workload("DaemonSet", "node", "DRIVER_IMAGE"))}}
+	for topology, want := range map[configv1.TopologyMode]string{
+		configv1.ExternalTopologyMode: "webhook", "": "webhook", configv1.HighlyAvailableTopologyMode: "", configv1.SingleReplicaTopologyMode: "",
+	} {
+		var open []string
+		for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.ControlPlaneTopology = topology }) {
+			if deployment, ok := object.(*appsv1.Deployment); ok {
+				if deployment.Spec.Template.Labels["openshift.storage.network-policy.all-egress"] == "allow" {
+					open = append(open, deployment.Name)
+				}
+			}
+		}
+		if got := strings.Join(open, " "); got != want {
+			t.Errorf("topology %q: all egress for %q, want %q", topology, got, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // manifests are parsed, by the names of their files.
@@ -115,7 +116,16 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 	if level := strings.HasPrefix(file, monitoring); level != slices.Contains(monitoringKinds(), object.GetKind()) && !isMonitoring(file, object) {
 		problems = append(problems, fmt.Errorf("its kind is not for run level %s", file[5:7]))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, checkEgress(object))...)
+}
+
+// checkEgress finds pods that can't reach the API server of a control plane that IBM runs, whose port is any.
+func checkEgress(object *unstructured.Unstructured) error {
+	pod, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+	if err != nil || object.GetAnnotations()[profilePrefix+ibmManaged] == "" || pod[openshift.APIServerLabel] == "" || pod[openshift.AllEgressLabel] != "" {
+		return err
+	}
+	return fmt.Errorf("its pods connect to ports 6443 and 443 only: add label %s", openshift.AllEgressLabel)
 }
 
 // monitoringKinds are the kinds that other parts of a cluster have to be there for.

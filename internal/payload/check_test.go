@@ -61,6 +61,10 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 		{cso + "10_deployment.yaml", "name: ATTACHER_IMAGE", "name: ATACHER_IMAGE", "nobody needs environment variable ATACHER_IMAGE"},
 		{cso + "10_deployment.yaml", "value: 0.0.1-snapshot", "value: 0.0.1", "which nobody replaces"},
 		{cso + "10_deployment.yaml", "origin-csi-external-attacher:latest", "origin-attacher:latest", "it does not have image quay.io/openshift/origin-attacher:latest"},
+		{
+			cso + "10_deployment-ibm-cloud-managed.yaml", "all-egress: allow", "egress: allow",
+			"its pods connect to ports 6443 and 443 only: add label openshift.storage.network-policy.all-egress",
+		},
 		{ReferencesFile, "origin-csi-external-attacher:latest", "origin-attacher:latest", "no manifest has image quay.io/openshift/origin-attacher:latest"},
 		{cso + "08_rbac.yaml", "- storageclasses", `- "*"`, "a rule holds *"},
 		{cso + "08_rbac.yaml", "  - bind\n", "  - escalate\n", "nobody holds escalate"},

@@ -22,6 +22,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 //go:embed assets
@@ -202,6 +203,7 @@ func (r Release) deployments() ([]file, error) {
 			}
 			if one.suffix != "" {
 				pod.Affinity = nil
+				openshift.OpenEgress(deployment.Spec.Template.Labels, configv1.ExternalTopologyMode)
 			}
 		}
 		files = append(files, file{
