@@ -47,6 +47,8 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 		"an equals sign in the value":  {key: "a", value: "b=c"},
 		"a space":                      {key: "cost center", value: "John Doe"},
 		"an equals sign in the key":    {key: "a=b", value: "c", refused: "separates tags by commas"},
+		"a space at the end":           {key: "a", value: "b ", refused: "drops spaces"},
+		"nothing but a space":          {key: " ", value: "b", refused: "drops spaces"},
 		"a comma":                      {key: "a", value: "b,c", refused: "separates tags by commas"},
 		"a key that AWS reserves":      {key: "AWS:x", value: "b", refused: "AWS reserves"},
 		"the key that marks ownership": {key: "kubernetes.io/cluster/dev-x7k2p", value: "shared", refused: "sets keys of this kind itself"},

@@ -43,7 +43,8 @@ func check(cfg driver.Config) []string {
 	return problems
 }
 
-// refused says why a tag can't be used, or nothing. The driver would not start with it.
+// refused says why a tag can't be used, or nothing. The driver would not start with it, or read another one (kubernetes-sigs/aws-ebs-csi-driver
+// v1.64.0, pkg/driver/validation.go validateExtraTags; options.go parses the flag with MapStringString of k8s.io/component-base).
 func refused(tag configv1.AWSResourceTag) string {
 	reserved := func(prefix string) bool { return strings.HasPrefix(strings.ToLower(tag.Key), prefix) }
 	switch {
@@ -55,6 +56,8 @@ func refused(tag configv1.AWSResourceTag) string {
 		return "the driver sets keys of this kind itself"
 	case strings.ContainsAny(tag.Key+tag.Value, ",\n") || strings.Contains(tag.Key, "="):
 		return "the driver's flag --extra-tags separates tags by commas, and keys from values by ="
+	case strings.TrimSpace(tag.Key) != tag.Key || strings.TrimSpace(tag.Value) != tag.Value:
+		return "the driver's flag --extra-tags drops spaces at both ends"
 	default:
 		return ""
 	}

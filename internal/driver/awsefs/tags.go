@@ -80,6 +80,9 @@ func refusedTag(infraID string, tag configv1.AWSResourceTag) string {
 		return "the driver sets this key itself"
 	case strings.Contains(tag.Key+tag.Value, " "):
 		return "the driver's flag --tags separates tags by spaces, and drivers before 2.2 have no way to write one; use another character"
+	case strings.ContainsFunc(tag.Key+tag.Value, func(r rune) bool { return r >= utf8.RuneSelf }):
+		// splitToList compares the last byte of a rune (kubernetes-sigs/aws-efs-csi-driver v3.4.1, pkg/driver/driver.go).
+		return "the driver's flag --tags takes some letters outside of ASCII for separators; use others"
 	default:
 		return ""
 	}

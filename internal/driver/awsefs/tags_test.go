@@ -33,6 +33,7 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 		"a space in the value":          {key: "name", value: "John Doe", refused: "separates tags by spaces"},
 		"a space in the key":            {key: "cost center", value: "42", refused: "separates tags by spaces"},
 		"a character that AWS refuses":  {key: "a", value: "b<c", refused: "AWS allows letters"},
+		"a letter that ends as a space": {key: "a", value: "\u0120", refused: "outside of ASCII"},
 		"a backslash":                   {key: `a\`, value: "b", refused: "AWS allows letters"},
 		"a reserved key":                {key: "AWS:x", value: "b", refused: "reserves"},
 		"the driver's own key":          {key: "efs.csi.aws.com/cluster", value: "false", refused: "sets this key itself"},
