@@ -40,34 +40,15 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: cmp.Or(reason, AsExpected), Message: message}
 }
 
-// Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Available is true if every condition whose
-// type ends in Available is; the others are true if any is. The message names the conditions that decide.
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types end so. The message
+// names the conditions that decide.
 func Sum(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
-	return append(conditions,
-		sum(conditions, Available, operatorv1.ConditionFalse, operatorv1.ConditionTrue),
-		sum(conditions, Progressing, operatorv1.ConditionTrue, operatorv1.ConditionFalse),
-		sum(conditions, Degraded, operatorv1.ConditionTrue, operatorv1.ConditionFalse),
-		Condition(Upgradeable, true, "", ""),
-	)
-}
-
-func sum(conditions []operatorv1.OperatorCondition, kind string, decides, otherwise operatorv1.ConditionStatus) operatorv1.OperatorCondition {
-	result := operatorv1.OperatorCondition{Type: kind, Status: otherwise, Reason: AsExpected}
-	var messages []string
-	for _, condition := range sorted(conditions) {
-		if !strings.HasSuffix(condition.Type, kind) || condition.Status != decides {
-			continue
-		}
-		result.Status = decides
-		if len(messages) == 0 {
-			result.Reason = condition.Reason
-		} else if result.Reason != condition.Reason {
-			result.Reason = "Multiple"
-		}
-		messages = append(messages, strings.TrimSuffix(condition.Type, kind)+": "+condition.Message)
+	all := conditions
+	for _, kind := range []string{Available, Progressing, Degraded, Upgradeable} {
+		union := UnionOf(kind, conditions)
+		all = append(all, operatorv1.OperatorCondition{Type: kind, Status: union.Status, Reason: union.Reason(), Message: union.problem()})
 	}
-	result.Message = strings.Join(messages, "\n")
-	return result
+	return all
 }
 
 // Merge gives the conditions to write: wanted, sorted by type, each with the transition time of the old one if its

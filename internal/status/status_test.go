@@ -65,33 +65,47 @@ func TestDaemonSetProgressesOnlyDuringARollout(t *testing.T) {
 	}
 }
 
-func TestDeploymentProgressesOnlyDuringARollout(t *testing.T) {
-	two := int32(2)
-	deployment := func(generation, observed int64, updated, available, unavailable int32, reason string) *appsv1.Deployment {
+// The operator of a driver and the cluster-storage-operator read the same Deployment in the same way. A template that returns to an earlier
+// ReplicaSet has the reason of the last roll-out until its first new pod is there.
+func TestARollOutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
+	const done, goesOn = "NewReplicaSetAvailable", "ReplicaSetUpdated"
+	deployment := func(observed int64, replicas, updated, available int32, reason string) *appsv1.Deployment {
 		return &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Generation: generation},
-			Spec:       appsv1.DeploymentSpec{Replicas: &two},
+			ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))},
 			Status: appsv1.DeploymentStatus{
-				ObservedGeneration: observed, UpdatedReplicas: updated, AvailableReplicas: available, UnavailableReplicas: unavailable,
+				ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available,
 				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason}},
 			},
 		}
 	}
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		deployment *appsv1.Deployment
-		want       []string
+		waits      string
+		available  operatorv1.ConditionStatus
 	}{
-		"absent":         {nil, []string{"XAvailable=False NotFound", "XProgressing=True Deploying"}},
-		"not seen yet":   {deployment(2, 1, 2, 2, 0, "NewReplicaSetAvailable"), []string{"XAvailable=True AsExpected", "XProgressing=True Deploying"}},
-		"no pod":         {deployment(1, 1, 2, 0, 2, "ReplicaSetUpdated"), []string{"XAvailable=False Deploying", "XProgressing=True Deploying"}},
-		"half updated":   {deployment(2, 2, 1, 2, 0, "ReplicaSetUpdated"), []string{"XAvailable=True AsExpected", "XProgressing=True Deploying"}},
-		"done":           {deployment(2, 2, 2, 2, 0, "NewReplicaSetAvailable"), []string{"XAvailable=True AsExpected", "XProgressing=False AsExpected"}},
-		"a node reboots": {deployment(2, 2, 2, 1, 1, "NewReplicaSetAvailable"), []string{"XAvailable=True AsExpected", "XProgressing=False AsExpected"}},
-	}
-	for name, tc := range cases {
+		"absent":                                {nil, "it does not exist yet", "False"},
+		"not seen":                              {deployment(1, 2, 2, 2, done), "waiting for the Deployment controller to see the newest version", "True"},
+		"returns to an earlier template":        {deployment(2, 2, 0, 2, done), "0 of 2 pods have the newest version", "True"},
+		"half updated":                          {deployment(2, 2, 1, 1, goesOn), "1 of 2 pods have the newest version; 1 of 2 pods not ready: node-1", "True"},
+		"half updated, with the earlier reason": {deployment(2, 2, 1, 2, done), "1 of 2 pods have the newest version", "True"},
+		"old and new pods":                      {deployment(2, 3, 2, 2, goesOn), "1 pods of an older version are still there", "True"},
+		"not ready":                             {deployment(2, 2, 2, 0, goesOn), "2 of 2 pods not ready: node-1", "False"},
+		"complete":                              {deployment(2, 2, 2, 2, done), "", "True"},
+		"complete before its reason":            {deployment(2, 2, 2, 2, goesOn), "", "True"},
+		"a pod is lost after the roll-out":      {deployment(2, 2, 2, 1, done), "", "True"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, short(Deployment("X", tc.deployment, nil))); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
+			if got := RollOut(tc.deployment, "pods", []string{"node-1"}); got != tc.waits {
+				t.Errorf("it waits for %q, want %q", got, tc.waits)
+			}
+			progressing := operatorv1.ConditionFalse
+			if tc.waits != "" {
+				progressing = operatorv1.ConditionTrue
+			}
+			for _, condition := range Deployment("X", tc.deployment, nil) {
+				if want := map[string]operatorv1.ConditionStatus{"XAvailable": tc.available, "XProgressing": progressing}[condition.Type]; condition.Status != want {
+					t.Errorf("%s is %s, want %s", condition.Type, condition.Status, want)
+				}
 			}
 		})
 	}
@@ -103,14 +117,15 @@ func TestSumSaysWhichConditionDecides(t *testing.T) {
 		Condition("AAvailable", false, "Gone", "a is gone"),
 		Condition("CAvailable", true, "", ""),
 		Condition("ADegraded", true, "Broken", "a is broken"),
+		Condition("BUpgradeable", false, "Old", "b is too old"),
 	})
 	want := []operatorv1.OperatorCondition{
 		{Type: "Available", Status: "False", Reason: "Multiple", Message: "A: a is gone\nB: b is late"},
 		{Type: "Progressing", Status: "False", Reason: "AsExpected"},
 		{Type: "Degraded", Status: "True", Reason: "Broken", Message: "A: a is broken"},
-		{Type: "Upgradeable", Status: "True", Reason: "AsExpected"},
+		{Type: "Upgradeable", Status: "False", Reason: "Old", Message: "B: b is too old"},
 	}
-	if diff := cmp.Diff(want, got[4:]); diff != "" {
+	if diff := cmp.Diff(want, got[5:]); diff != "" {
 		t.Errorf("sums (-want +got):\n%s", diff)
 	}
 }

@@ -70,9 +70,11 @@ func line(part operatorv1.OperatorCondition, text string) string {
 
 // Message names every part that decides, one a line; if none does, it has the notes.
 func (u Union) Message() string {
-	if len(u.Parts) == 0 {
-		return strings.Join(u.Notes, "\n")
-	}
+	return cmp.Or(u.problem(), strings.Join(u.Notes, "\n"))
+}
+
+// problem names every part that decides, one a line; empty if none does.
+func (u Union) problem() string {
 	lines := make([]string, 0, len(u.Parts))
 	for _, part := range u.Parts {
 		lines = append(lines, line(part, cmp.Or(part.Message, part.Reason)))

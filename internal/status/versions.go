@@ -1,11 +1,6 @@
 package status
 
-import (
-	"fmt"
-
-	configv1 "github.com/openshift/api/config/v1"
-	appsv1 "k8s.io/api/apps/v1"
-)
+import configv1 "github.com/openshift/api/config/v1"
 
 // OperatorVersion is the name of the version of a ClusterOperator's operator itself.
 const OperatorVersion = "operator"
@@ -41,25 +36,4 @@ func Versions(have []configv1.OperandVersion, operands []Operand, version string
 	}
 	add(OperatorVersion, all)
 	return versions
-}
-
-// RollOut says what the roll-out of a Deployment waits for; nothing if it is complete. A pod that is lost later is not a roll-out.
-// A nil deployment does not exist.
-func RollOut(deployment *appsv1.Deployment) string {
-	if deployment == nil {
-		return "it does not exist yet"
-	}
-	state, wanted := deployment.Status, replicas(deployment)
-	switch {
-	case state.ObservedGeneration < deployment.Generation:
-		return "the Deployment controller has not seen its newest version yet"
-	case state.UpdatedReplicas < wanted:
-		return fmt.Sprintf("%d of %d pods have its newest version", state.UpdatedReplicas, wanted)
-	case state.Replicas > state.UpdatedReplicas:
-		return fmt.Sprintf("%d pods of an older version are still there", state.Replicas-state.UpdatedReplicas)
-	case state.AvailableReplicas < wanted && !rolledOut(deployment):
-		return fmt.Sprintf("%d of %d pods are ready", state.AvailableReplicas, wanted)
-	default:
-		return ""
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -36,37 +34,6 @@ func TestTheVersionOfTheOperatorComesLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Versions(tc.have, tc.operands, "2")); diff != "" {
 				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestARollOutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
-	deployment := func(generation, observed int64, replicas, updated, available int32, reason string) *appsv1.Deployment {
-		found := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}, Status: appsv1.DeploymentStatus{
-			ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available,
-			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason}},
-		}}
-		found.Generation = generation
-		return found
-	}
-	const done = "NewReplicaSetAvailable"
-	for name, tc := range map[string]struct {
-		deployment *appsv1.Deployment
-		want       string
-	}{
-		"absent":                              {nil, "it does not exist yet"},
-		"not seen":                            {deployment(2, 1, 1, 1, 1, done), "the Deployment controller has not seen its newest version yet"},
-		"seen, with the verdict of the last":  {deployment(2, 2, 1, 0, 1, done), "0 of 1 pods have its newest version"},
-		"old and new pods":                    {deployment(2, 2, 2, 1, 1, "ReplicaSetUpdated"), "1 pods of an older version are still there"},
-		"not ready":                           {deployment(2, 2, 1, 1, 0, "ReplicaSetUpdated"), "0 of 1 pods are ready"},
-		"complete":                            {deployment(2, 2, 1, 1, 1, done), ""},
-		"a pod was lost after the roll-out":   {deployment(2, 2, 1, 1, 0, done), ""},
-		"complete before its verdict is told": {deployment(2, 2, 1, 1, 1, "ReplicaSetUpdated"), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := RollOut(tc.deployment); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

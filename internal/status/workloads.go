@@ -14,23 +14,43 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
 	}
+	const pods = "controller pods"
+	available := availability(prefix, deployment.Status.AvailableReplicas > 0, missing(deployment, pods, unready), deployment.Namespace)
+	if waits := RollOut(deployment, pods, unready); waits != "" {
+		return []operatorv1.OperatorCondition{available, deploying(prefix, waits)}
+	}
+	return []operatorv1.OperatorCondition{available, Condition(prefix+Progressing, false, "", "")}
+}
+
+// RollOut says what the roll-out of a Deployment waits for; nothing if it is complete. A nil deployment does not exist. What is how messages
+// call its pods, and unready are those that are not ready.
+//
+// A pod that is lost after the roll-out is not a roll-out: then the Deployment has the reason NewReplicaSetAvailable. It has that reason as well
+// when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so that the pods are counted
+// first.
+func RollOut(deployment *appsv1.Deployment, what string, unready []string) string {
+	if deployment == nil {
+		return "it does not exist yet"
+	}
 	state, wanted := deployment.Status, replicas(deployment)
-	health := notReady("controller pods", int(wanted), int(wanted-state.AvailableReplicas), unready)
-	conditions := []operatorv1.OperatorCondition{availability(prefix, state.AvailableReplicas > 0, health, deployment.Namespace)}
 	switch {
 	case state.ObservedGeneration < deployment.Generation:
-		return append(conditions, deploying(prefix, "waiting for the Deployment controller to see the newest version"))
-	case rolledOut(deployment):
-		// A pod that is lost later, by a reboot for instance, is not a roll-out.
-		return append(conditions, Condition(prefix+Progressing, false, "", ""))
+		return "waiting for the Deployment controller to see the newest version"
 	case state.UpdatedReplicas < wanted:
-		return append(conditions, deploying(prefix, join(
-			fmt.Sprintf("%d of %d controller pods have the newest version", state.UpdatedReplicas, wanted), health)))
-	case state.AvailableReplicas < wanted || state.UnavailableReplicas > 0:
-		return append(conditions, deploying(prefix, health))
+		return join(fmt.Sprintf("%d of %d %s have the newest version", state.UpdatedReplicas, wanted, what), missing(deployment, what, unready))
+	case state.Replicas > state.UpdatedReplicas:
+		return fmt.Sprintf("%d %s of an older version are still there", state.Replicas-state.UpdatedReplicas, what)
+	case rolledOut(deployment):
+		return ""
 	default:
-		return append(conditions, Condition(prefix+Progressing, false, "", ""))
+		return missing(deployment, what, unready)
 	}
+}
+
+// missing says how many pods of a Deployment are not ready; nothing if all are.
+func missing(deployment *appsv1.Deployment, what string, unready []string) string {
+	wanted := replicas(deployment)
+	return notReady(what, int(wanted), int(wanted-deployment.Status.AvailableReplicas), unready)
 }
 
 // replicas is how many pods a Deployment is to have.

@@ -151,7 +151,7 @@ func (p picture) rolledOut(entry catalogue.Entry, version string) error {
 		case nil:
 			waits = "it does not exist"
 		case *appsv1.Deployment:
-			waits, image = status.RollOut(workload), workload.Spec.Template.Spec.Containers[0].Image
+			waits, image = status.RollOut(workload, "pods", nil), workload.Spec.Template.Spec.Containers[0].Image
 		case *appsv1.DaemonSet:
 			image = workload.Spec.Template.Spec.Containers[0].Image
 			state := workload.Status

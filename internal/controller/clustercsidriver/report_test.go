@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -30,8 +32,14 @@ func TestAVersionIsReportedOnceAllIsRolledOut(t *testing.T) {
 		"an object is being deleted": {func(o *outcome) { o.changes = append(o.changes, changed(apply.Terminating, "Role", here, "r")) }, before},
 		"an error beside":            {func(o *outcome) { o.err = errors.New("no") }, before},
 		"a roll-out goes on":         {func(o *outcome) { o.seen.live.daemonSet.Status.UpdatedNumberScheduled = 2 }, before},
-		"no pod is available":        {func(o *outcome) { o.seen.live.deployment.Status.AvailableReplicas = 0 }, before},
-		"a workload is held":         {func(o *outcome) { o.seen.holds = driver.Holds{driver.Node: "wait"} }, before},
+		"a template returns": {func(o *outcome) {
+			o.seen.live.deployment.Status.UpdatedReplicas = 0
+			o.seen.live.deployment.Status.Conditions = []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
+			}}
+		}, before},
+		"no pod is available": {func(o *outcome) { o.seen.live.deployment.Status.AvailableReplicas = 0 }, before},
+		"a workload is held":  {func(o *outcome) { o.seen.holds = driver.Holds{driver.Node: "wait"} }, before},
 		"an object is somebody else's": {func(o *outcome) {
 			o.changes = append(o.changes, changed(apply.LeftAlone, "StorageClass", "", "disk-sc"))
 		}, now},

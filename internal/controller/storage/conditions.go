@@ -139,7 +139,7 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	prefix := done.entry.Condition + deploymentConditions
 	deployment := done.deployment
 	name := fmt.Sprintf("Deployment %s/%s of the operator of %s", catalogue.Namespace, done.entry.Operator, done.entry.Title)
-	waits := status.RollOut(deployment)
+	waits := rollOut(deployment)
 	progressing := status.Condition(prefix+status.Progressing, false, "", "")
 	if waits != "" {
 		progressing = status.Condition(prefix+status.Progressing, true, status.Deploying, name+": "+waits)
@@ -164,6 +164,9 @@ func (m *memory) deploymentConditions(done *result) ([]operatorv1.OperatorCondit
 	degraded, again := m.failures.Degraded(prefix, err)
 	return []operatorv1.OperatorCondition{progressing, degraded}, status.MinRequeue(wait, again)
 }
+
+// rollOut says what the roll-out of an operator waits for; nothing if it is complete.
+func rollOut(operator *appsv1.Deployment) string { return status.RollOut(operator, "pods", nil) }
 
 // failed is what a Deployment itself says is wrong with it; nothing if all is well.
 func failed(deployment *appsv1.Deployment) string {

@@ -130,6 +130,12 @@ func TestADriverIsAtAVersionWhenItAndItsOperatorAre(t *testing.T) {
 	operator := func(version string) *configv1.ClusterOperator { return of("gated-operator", version) }
 	fresh := deployment(true)
 	fresh.Status.Conditions[0].LastUpdateTime = metav1.NewTime(at.Add(-time.Second))
+	// The condition Progressing stays as it was when a template returns to an earlier ReplicaSet.
+	returned, notReady := deployment(true), deployment(true)
+	returned.Status.Conditions = append(returned.Status.Conditions, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastUpdateTime: metav1.NewTime(at.Add(-time.Second)),
+	})
+	notReady.Status.AvailableReplicas = 0
 	for name, tc := range map[string]struct {
 		entry    int
 		done     result
@@ -148,6 +154,9 @@ func TestADriverIsAtAVersionWhenItAndItsOperatorAre(t *testing.T) {
 		"theirs, just rolled out":      {1, result{applied: true, deployment: fresh, driver: driver("", good...)}, operator("1"), false},
 		"theirs, rolled out and new":   {1, result{applied: true, deployment: fresh, driver: driver("", good...)}, nil, true},
 		"theirs, first of this kind":   {1, result{applied: true, deployment: fresh, driver: driver("", good...)}, of("operator", "1"), false},
+		"theirs, returned":             {1, result{applied: true, deployment: returned, driver: driver("", good...)}, operator("1"), false},
+		"theirs, without a ready pod":  {1, result{applied: true, deployment: notReady, driver: driver("", good...)}, operator("1"), false},
+		"theirs, lost a pod later":     {1, result{applied: true, deployment: notReady, driver: driver("", good...)}, operator("2"), true},
 		"theirs, at that version":      {1, result{applied: true, deployment: fresh, driver: driver("", good...)}, operator("2"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +167,7 @@ func TestADriverIsAtAVersionWhenItAndItsOperatorAre(t *testing.T) {
 				t.Errorf("reached: %v", got)
 			}
 			progressing := status.Find(conditions, tc.done.entry.Condition+crConditions+status.Progressing)
-			if tc.done.applied && status.RollOut(tc.done.deployment) == "" && (progressing.Status == operatorv1.ConditionTrue) == tc.want && !strings.Contains(name, "not available") {
+			if tc.done.applied && rollOut(tc.done.deployment) == "" && (progressing.Status == operatorv1.ConditionTrue) == tc.want && !strings.Contains(name, "not available") {
 				t.Errorf("reached: %v, but %+v", tc.want, progressing)
 			}
 		})

@@ -121,7 +121,7 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 
 // waitsForVersion says what of a driver whose operator is rolled out has still to reach the release's version, and when to look again.
 func waitsForVersion(w *seen, done *result) (string, time.Duration) {
-	if !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" {
+	if !done.applied || done.driver == nil || rollOut(done.deployment) != "" {
 		return "", 0
 	}
 	name := "driver " + done.entry.Name
@@ -137,11 +137,12 @@ func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	}
 	// OpenShift's own cluster-storage-operator has reported one version for all.
 	before := cmp.Or(versionOf(w.clusterOperator, done.entry.Operator), versionOf(w.clusterOperator, status.OperatorVersion))
-	if wait := settleTime - w.now.Sub(rolledOutAt(done.deployment)); wait > 0 && before != "" && before != w.version {
-		// What it has reported may still be about the old one.
-		return fmt.Sprintf("waiting for the new operator of %s to report", name), wait
+	wait := settleTime - w.now.Sub(rolledOutAt(done.deployment))
+	if before == "" || before == w.version || (wait <= 0 && done.deployment.Status.AvailableReplicas > 0) {
+		return "", 0
 	}
-	return "", 0
+	// What it has reported may still be about the old one.
+	return fmt.Sprintf("waiting for the new operator of %s to report", name), max(wait, 0)
 }
 
 // reached reports whether a driver and its operator are at the release's version, by the conditions of the driver.
@@ -150,7 +151,7 @@ func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) b
 	prefix := done.entry.Condition + crConditions
 	available, progressing := status.Find(conditions, prefix+status.Available), status.Find(conditions, prefix+status.Progressing)
 	switch {
-	case !done.applied || done.driver == nil || status.RollOut(done.deployment) != "" || waits != "":
+	case !done.applied || done.driver == nil || rollOut(done.deployment) != "" || waits != "":
 		return false
 	case done.entry.Builtin:
 		return true
@@ -160,14 +161,17 @@ func reached(w *seen, done *result, conditions []operatorv1.OperatorCondition) b
 	}
 }
 
-// rolledOutAt is when the Deployment said last how its roll-out went on.
+// rolledOutAt is when the Deployment said last how its roll-out went on, or that its pod had become available. A template that returns to an
+// earlier ReplicaSet has only the latter.
 func rolledOutAt(deployment *appsv1.Deployment) time.Time {
+	var last time.Time
 	for _, condition := range deployment.Status.Conditions {
-		if condition.Type == appsv1.DeploymentProgressing {
-			return condition.LastUpdateTime.Time
+		isNews := condition.Type == appsv1.DeploymentProgressing || condition.Type == appsv1.DeploymentAvailable
+		if isNews && condition.LastUpdateTime.After(last) {
+			last = condition.LastUpdateTime.Time
 		}
 	}
-	return time.Time{}
+	return last
 }
 
 // versionOf is a version of the ClusterOperator; empty if it has none of that name.

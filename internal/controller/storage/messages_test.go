@@ -47,7 +47,7 @@ func TestWhatTheDeploymentOfAnOperatorLacksIsSaidInFull(t *testing.T) {
 		return made
 	}
 	none := func(made *appsv1.Deployment) { made.Status.AvailableReplicas = 0 }
-	const half = "0 of 1 pods have its newest version"
+	const half = "0 of 1 pods have the newest version; 1 of 1 pods not ready"
 	for what, tc := range map[string]struct {
 		deployment *appsv1.Deployment
 		later      time.Duration
