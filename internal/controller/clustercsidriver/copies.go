@@ -10,14 +10,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// leaveTo says once that an older copy does the work. The status is for that one to write.
+// leaveTo says once that an older copy does the work. That one writes the status, and alone has metrics.
 func (r *Reconciler) leaveTo(ctx context.Context, cr *operatorv1.ClusterCSIDriver, older *appsv1.Deployment) {
 	r.forget()
-	key := string(cr.UID) + string(older.UID)
-	if r.leftTo == key {
+	r.reporter.metrics.reset()
+	before := r.leftTo
+	if r.leftTo = string(cr.UID) + string(older.UID); r.leftTo == before {
 		return
 	}
-	r.leftTo = key
 	message := fmt.Sprintf("Deployment %s/%s, a copy of this operator that was installed before, operates driver %s. The copy in namespace %s "+
 		"waits for its end: uninstall one of them", older.Namespace, older.Name, r.Driver.Name, r.Namespace)
 	ctrl.LoggerFrom(ctx).Info(message)

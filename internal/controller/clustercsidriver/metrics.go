@@ -47,7 +47,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		rolloutSince:   gauge(MetricRolloutSince, "When the roll-out of node pods began, while there is one."),
 		rolloutLimit:   gauge(MetricRolloutLimit, "After which time an alert says that nodes still wait for the new node pod."),
 	}
-	for _, vector := range append(m.transient(), m.exists) {
+	for _, vector := range m.gauges() {
 		if err := registry.Register(vector); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -61,16 +61,16 @@ func (m *metrics) absent() {
 	m.exists.WithLabelValues(m.driver).Set(0)
 }
 
+// reset drops all values.
 func (m *metrics) reset() {
-	for _, vector := range m.transient() {
+	for _, vector := range m.gauges() {
 		vector.Reset()
 	}
 }
 
-// transient are those that have values only while there is a ClusterCSIDriver.
-func (m *metrics) transient() []*prometheus.GaugeVec {
+func (m *metrics) gauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
-		m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking, m.rolloutNodes, m.rolloutSince, m.rolloutLimit,
+		m.exists, m.condition, m.nodePods, m.controllerPods, m.credentials, m.blocking, m.rolloutNodes, m.rolloutSince, m.rolloutLimit,
 	}
 }
 

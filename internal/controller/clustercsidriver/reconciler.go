@@ -97,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if cr == nil || cr.UID == r.gone {
 		r.forget()
+		r.reporter.metrics.absent()
 		return ctrl.Result{}, r.Migration.Announce(ctx)
 	}
 	older, err := r.Migration.OlderCopy(ctx)

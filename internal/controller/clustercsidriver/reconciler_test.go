@@ -216,12 +216,17 @@ func TestAnOlderCopyIsToldOfOnce(t *testing.T) {
 	cr, _ := healthy()
 	older := deployment()
 	older.Namespace, older.Name = "elsewhere", "disk-operator"
+	trip.reporter.metrics.observe(disk(), nil, outcome{})
 	trip.leaveTo(t.Context(), cr, older)
 	trip.leaveTo(t.Context(), cr, older)
 	want := []string{"Warning AnotherCopyWorks: Deployment elsewhere/disk-operator, a copy of this operator that was installed before, operates driver " +
 		"disk.example.com. The copy in namespace storage-system waits for its end: uninstall one of them"}
 	if diff := cmp.Diff(want, trip.events.Said); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	// The ClusterCSIDriver exists, and the other copy reports on it.
+	if got := trip.gauges(t); len(got) != 0 {
+		t.Errorf("metrics of a copy that waits: %v", got)
 	}
 	older.UID = "deployment-2"
 	if trip.leaveTo(t.Context(), cr, older); len(trip.events.Said) != 2 {

@@ -35,7 +35,6 @@ type reporter struct {
 
 // forget drops what belongs to the life of one ClusterCSIDriver.
 func (r *reporter) forget() {
-	r.metrics.absent()
 	r.failures, r.rollouts = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}
 	r.offered = offers{}
 }

@@ -249,7 +249,4 @@ func TestWhatFailedBeforeIsForgotten(t *testing.T) {
 	if got := texts(all)["ConfigObservationDegraded"]; got != "False Retrying: no" {
 		t.Error(got)
 	}
-	if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
-		t.Errorf("metrics -want +got:\n%s", diff)
-	}
 }

@@ -78,6 +78,9 @@ func (r *AdmissionReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	var again time.Duration
 	if running == "" {
 		again, err = r.enforce(ctx, crd)
+	} else {
+		// The other copy reports what is open.
+		r.open.Set(0)
 	}
 	if !r.served {
 		// A controller can be added only once.

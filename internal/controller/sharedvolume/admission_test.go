@@ -167,6 +167,8 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 		r.Others.Namesake, r.Policies = &tc.others, tc.policies
 		serves := 0
 		r.Serve = func() error { serves++; return nil }
+		// As this copy has found it before the other one began.
+		r.open.Set(1)
 		for range 2 {
 			c.Writes = nil
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
@@ -175,6 +177,13 @@ func TestWhenSharedVolumesAreServed(t *testing.T) {
 		}
 		if serves != tc.serves || len(c.Writes) > tc.writes || tc.writes > 0 && len(c.Writes) == 0 {
 			t.Errorf("%s: served %d times, wrote %q", name, serves, c.Writes)
+		}
+		registry := prometheus.NewRegistry()
+		if err := registry.Register(r.open); err != nil {
+			t.Fatal(err)
+		}
+		if open := canned.Metrics(t, registry)[MetricOpen]; tc.others.running != "" && open != 0 {
+			t.Errorf("%s: the gauge of what is open is %f", name, open)
 		}
 	}
 }
