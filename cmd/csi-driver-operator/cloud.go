@@ -85,6 +85,7 @@ func (c *cloud) Facts() driver.CloudFacts {
 	}
 	found := driver.CloudFacts{Known: true, ComputeZones: facts.ComputeZones, VolumeZones: facts.VolumeZones}
 	if !c.asks.ShareTypes {
+		found.Repeated = facts.ZonesRepeated()
 		return found
 	}
 	if found.NoService = !facts.HasManila; found.NoService {

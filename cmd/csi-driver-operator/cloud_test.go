@@ -97,6 +97,8 @@ func TestWhatIsAskedForIsWhatTheTripGets(t *testing.T) {
 		"nothing yet": {asks: driver.Cloud{Zones: true, ShareTypes: true}},
 		"zones": {asks: driver.Cloud{Zones: true}, ticks: 1,
 			want: driver.CloudFacts{Known: true, ComputeZones: []string{"a"}, VolumeZones: []string{"a", "b"}}},
+		"zones twice": {asks: driver.Cloud{Zones: true}, ticks: 2,
+			want: driver.CloudFacts{Known: true, ComputeZones: []string{"a"}, VolumeZones: []string{"a", "b"}, Repeated: true}},
 		"share types": {asks: driver.Cloud{ShareTypes: true}, ticks: 1, want: driver.CloudFacts{Known: true, ShareTypes: []string{"default"}}},
 		"share types twice": {asks: driver.Cloud{ShareTypes: true}, ticks: 2,
 			want: driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, Repeated: true}},

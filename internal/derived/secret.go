@@ -56,6 +56,10 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	if last.Problem = missing; err != nil || missing != "" {
 		return last, err
 	}
+	if intact && wanted.FromCloud && s.Driver.Cloud.Zones && !cfg.Cloud.Repeated {
+		// One answer is not enough to change what pods have.
+		cfg.Cloud = driver.CloudFacts{}
+	}
 	from, err := s.inputsHash(&inputs, credentials, cfg, madeFrom)
 	if err != nil || (intact && madeFrom == from) {
 		return last, err

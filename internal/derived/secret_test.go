@@ -116,6 +116,38 @@ func TestAnErrorOfAReadIsNoReasonToMakeASecret(t *testing.T) {
 	}
 }
 
+// An operator that has just started has one answer, which may lack a zone. Pods are restarted for another content.
+func TestZonesOfOneAnswerChangeNothingThatIsThere(t *testing.T) {
+	d := facing()
+	d.Cloud = &driver.Cloud{Secret: d.Credentials[0].Secret, Zones: true}
+	facts := func(repeated bool, zones ...string) driver.CloudFacts {
+		return driver.CloudFacts{Known: true, Repeated: repeated, ComputeZones: zones}
+	}
+	first := newCluster(t, d, cloudConfig("c"), diskKeys(plain)).derive(t, facts(false, "a", "b"))
+	if first.Object == nil || string(first.Object.Data["zones"]) != "a b" {
+		t.Fatalf("in a new cluster: %+v", first)
+	}
+	for name, tc := range map[string]struct {
+		conf  string
+		facts driver.CloudFacts
+		want  string
+	}{
+		"the first one":                            {"c", facts(false, "a"), ""},
+		"it repeats":                               {"c", facts(true, "a"), "c: a"},
+		"the same as before the start":             {"c", facts(true, "a", "b"), ""},
+		"the first one, and another configuration": {"d", facts(false, "a"), "d: a b"},
+	} {
+		got := newCluster(t, d, cloudConfig(tc.conf), diskKeys(plain), applied(first.Object)).derive(t, tc.facts)
+		text := ""
+		if got.Object != nil {
+			text = string(got.Object.Data["conf"]) + ": " + string(got.Object.Data["zones"])
+		}
+		if text != tc.want {
+			t.Errorf("%s: %q, want %q", name, text, tc.want)
+		}
+	}
+}
+
 // An operator that starts while the cloud is away goes on with what the cloud said, and follows all else.
 func TestADerivedSecretFollowsTheLastAnswerOfTheCloud(t *testing.T) {
 	known := driver.CloudFacts{Known: true, ComputeZones: []string{"a"}}

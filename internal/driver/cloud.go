@@ -38,11 +38,11 @@ type CloudFacts struct {
 	// NoService means that the catalogue of the cloud lacks a service that was to be asked. Then all that follows is empty.
 	NoService bool
 	// ComputeZones and VolumeZones are the names of the zones of Nova and Cinder that are available, sorted. A change counts when the second
-	// answer has it as well: pods are restarted for it.
+	// answer has it as well: pods are restarted for it. After a start of the operator that is so once they are Repeated.
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types that any of the last two answers has, sorted.
 	ShareTypes []string
-	// Repeated means that there were two answers: what ShareTypes lacks was in neither.
+	// Repeated means that there were two answers: what ShareTypes lacks was in neither, or both had these zones.
 	Repeated bool
 	// Refused says why the vCenters do not let the driver be installed, a sentence; empty if nothing speaks against it.
 	Refused string

@@ -6,12 +6,8 @@ import (
 	"time"
 )
 
-const (
-	// DegradedAfter is how long errors may last before they degrade.
-	DegradedAfter = 2 * time.Minute
-	// enough is how many answers must lack a share type before it counts as gone.
-	enough = 2
-)
+// enough is how many answers must say something before it counts against what was known.
+const enough = 2
 
 // Answer is what one look at the cloud gave, or the error that it ended with.
 type Answer struct {
@@ -25,9 +21,10 @@ type Answer struct {
 // Facts are what is known of the cloud. The zero value is "nothing is known". They are a value: nobody changes the slices.
 type Facts struct {
 	// Answered is when the cloud answered last; zero if it has not since the operator started.
-	Answered                  time.Time
+	Answered time.Time
+	// ComputeZones and VolumeZones are those of the first answer, or later ones that two answers in a row have.
 	ComputeZones, VolumeZones []string
-	// HasManila is false if the last answer's catalogue lacks it.
+	// HasManila is false if the catalogues of the last two answers lack it, or that of the first one.
 	HasManila bool
 	// ShareTypes are those of the last answer, and those that only one answer lacks so far, by name.
 	ShareTypes []ShareType
@@ -36,9 +33,20 @@ type Facts struct {
 	Failures     int
 	Err          error
 
-	// answers with Manila there were, at most enough; lacking says which types the last one lacks.
-	answers int
-	lacking map[string]int
+	// answers with Manila there were, at most enough; lacking says which types the last one lacks, withoutManila that it lacks Manila.
+	answers       int
+	lacking       map[string]int
+	withoutManila bool
+	// last are the zones of the last answer; zonesRepeated says that two answers in a row had the same.
+	last          zones
+	zonesRepeated bool
+}
+
+// zones are those of Nova and Cinder.
+type zones struct{ compute, volume []string }
+
+func (z zones) equal(other zones) bool {
+	return slices.Equal(z.compute, other.compute) && slices.Equal(z.volume, other.volume)
 }
 
 // Known reports whether the cloud has answered at all.
@@ -47,26 +55,8 @@ func (f Facts) Known() bool { return !f.Answered.IsZero() }
 // Repeated reports whether at least two answers came since the operator started, so that a type which is not among ShareTypes was in neither.
 func (f Facts) Repeated() bool { return f.answers >= enough }
 
-// Gone reports whether a share type is known not to be there any more: two answers in a row lack it. What is not known is not gone.
-func (f Facts) Gone(name string) bool {
-	return f.Repeated() && f.HasManila && !slices.ContainsFunc(f.ShareTypes, func(one ShareType) bool { return one.Name == name })
-}
-
-// Degraded is the reason and the sentence of errors that last; empty if there are none, or not yet. Both stay the same while they last.
-func (f Facts) Degraded(now time.Time) (reason, message string) {
-	if f.Err == nil || now.Before(f.DegradedAt()) {
-		return "", ""
-	}
-	return string(ReasonOf(f.Err)), f.Problem()
-}
-
-// DegradedAt is when errors degrade if they last; zero without errors.
-func (f Facts) DegradedAt() time.Time {
-	if f.Err == nil {
-		return time.Time{}
-	}
-	return f.FailingSince.Add(DegradedAfter)
-}
+// ZonesRepeated reports whether two answers in a row had the same zones since the operator started.
+func (f Facts) ZonesRepeated() bool { return f.zonesRepeated }
 
 // Problem says what is wrong and how old the last answer is; empty if nothing is.
 func (f Facts) Problem() string {
@@ -92,14 +82,24 @@ func Merge(old Facts, answer Answer, now time.Time) Facts {
 		return merged
 	}
 	merged.Answered, merged.FailingSince, merged.Failures, merged.Err = now, time.Time{}, 0, nil
-	merged.ComputeZones, merged.VolumeZones, merged.HasManila = answer.ComputeZones, answer.VolumeZones, answer.HasManila
-	if !answer.HasManila {
+	merged.mergeZones(zones{answer.ComputeZones, answer.VolumeZones}, old.Known())
+	merged.HasManila = answer.HasManila || (old.HasManila && !old.withoutManila)
+	if merged.withoutManila = !answer.HasManila; merged.withoutManila {
 		// Without Manila nobody says which types there are.
 		return merged
 	}
 	merged.answers = min(old.answers+1, enough)
 	merged.ShareTypes, merged.lacking = mergeTypes(old, answer.ShareTypes)
 	return merged
+}
+
+// mergeZones takes zones that the answer before has as well. A cloud that just restarts a part of itself may leave out some.
+func (f *Facts) mergeZones(answered zones, hasLast bool) {
+	isRepeated := hasLast && answered.equal(f.last)
+	if isRepeated || !hasLast {
+		f.ComputeZones, f.VolumeZones = answered.compute, answered.volume
+	}
+	f.last, f.zonesRepeated = answered, f.zonesRepeated || isRepeated
 }
 
 // mergeTypes keeps what only one answer lacks.
@@ -121,7 +121,8 @@ func mergeTypes(old Facts, answered []ShareType) ([]ShareType, map[string]int) {
 
 // Same reports whether two facts say the same to whoever acts on them. When they were answered does not count.
 func (f Facts) Same(other Facts) bool {
-	return f.Known() == other.Known() && f.HasManila == other.HasManila && f.answers == other.answers && f.Problem() == other.Problem() &&
+	return f.Known() == other.Known() && f.HasManila == other.HasManila && f.Problem() == other.Problem() &&
+		f.answers == other.answers && f.zonesRepeated == other.zonesRepeated &&
 		slices.Equal(f.ComputeZones, other.ComputeZones) && slices.Equal(f.VolumeZones, other.VolumeZones) &&
 		slices.EqualFunc(f.ShareTypes, other.ShareTypes, func(a, b ShareType) bool { return a.Name == b.Name })
 }

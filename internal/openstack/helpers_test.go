@@ -125,3 +125,8 @@ func names(types []openstack.ShareType) string {
 	}
 	return strings.Join(found, " ")
 }
+
+// gone tells whether two answers in a row lack a share type.
+func gone(facts openstack.Facts, name string) bool {
+	return facts.Repeated() && facts.HasManila && !strings.Contains(" "+names(facts.ShareTypes)+" ", " "+name+" ")
+}

@@ -150,8 +150,8 @@ func (p *Poller) keep(answer Answer) time.Duration {
 // pause is how long to wait after the last look: the schedule, or less after an error, but never less than the cloud asks for.
 func (p *Poller) pause() time.Duration {
 	pause := poll.Pause(p.facts.Failures)
-	// A type that one answer lacks is soon asked for again, and so is one that the first answer may lack.
-	if p.facts.Err == nil && (len(p.facts.lacking) > 0 || p.facts.HasManila && p.facts.answers < enough) {
+	// A type that one answer lacks is soon asked for again, and so is one that the first answer may lack. Zones have time: pods are restarted.
+	if p.facts.Err == nil && p.facts.HasManila && (len(p.facts.lacking) > 0 || p.facts.withoutManila || p.facts.answers < enough) {
 		pause = time.Minute
 	}
 	pause = poll.Lengthen(pause, p.Jitter)

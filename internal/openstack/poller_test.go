@@ -23,7 +23,7 @@ var everything = openstack.Questions{Zones: true, ShareTypes: true}
 func TestIdleMeansNoRequestButTheSchedules(t *testing.T) {
 	s := newScene(t, everything)
 	s.run(2 * time.Minute)
-	if facts := s.Facts(); !facts.Known() || names(facts.ShareTypes) != "default" || !facts.Gone("gold") {
+	if facts := s.Facts(); !facts.Known() || names(facts.ShareTypes) != "default" || !gone(facts, "gold") {
 		t.Fatalf("%+v", facts)
 	}
 	woken := s.woken
@@ -64,8 +64,8 @@ func TestACloudThatIsAwayTenMinutesCostsNoFactsAndFewRequests(t *testing.T) {
 	woken := s.woken
 	s.run(10 * time.Minute)
 	during := s.Facts()
-	reason, message := during.Degraded(s.clock.now())
-	if names(during.ShareTypes) != "gold slow" || !during.HasManila || during.Answered != before.Answered || during.Gone("gold") {
+	reason, message := string(openstack.ReasonOf(during.Err)), during.Problem()
+	if names(during.ShareTypes) != "gold slow" || !during.HasManila || during.Answered != before.Answered || gone(during, "gold") {
 		t.Errorf("what was known is lost: %+v", during)
 	}
 	if reason != string(openstack.Unreachable) || !strings.Contains(message, "no connection: ") ||
@@ -82,7 +82,7 @@ func TestACloudThatIsAwayTenMinutesCostsNoFactsAndFewRequests(t *testing.T) {
 	must(t, s.cloud.Back())
 	s.run(6 * time.Minute)
 	after := s.Facts()
-	if reason, _ := after.Degraded(s.clock.now()); reason != "" || !after.Answered.After(before.Answered) || names(after.ShareTypes) != "gold slow" {
+	if reason := after.Problem(); reason != "" || !after.Answered.After(before.Answered) || names(after.ShareTypes) != "gold slow" {
 		t.Errorf("after: %s, %+v", reason, after)
 	}
 	hidesSecrets(t, s.cloud, s.log.String()+message)
@@ -93,8 +93,8 @@ func TestARestartDuringAnOutageKnowsNothingAndSaysNothingIsGone(t *testing.T) {
 	s.cloud.Away()
 	s.run(10 * time.Minute)
 	facts := s.Facts()
-	_, message := facts.Degraded(s.clock.now())
-	if facts.Known() || facts.Gone("gold") || facts.HasManila || !strings.Contains(message, "has not answered since the operator started") {
+	message := facts.Problem()
+	if facts.Known() || gone(facts, "gold") || facts.HasManila || !strings.Contains(message, "has not answered since the operator started") {
 		t.Errorf("%s %+v", message, facts)
 	}
 }
@@ -199,7 +199,7 @@ func TestASecretThatCannotBeReadIsSaidWithoutItsContent(t *testing.T) {
 	s := newScene(t, everything)
 	s.clouds = bytes.Replace(s.clouds, []byte("username"), []byte("user"), 1)
 	s.run(3 * time.Minute)
-	reason, message := s.Facts().Degraded(s.clock.now())
+	reason, message := string(openstack.ReasonOf(s.Facts().Err)), s.Facts().Problem()
 	if reason != string(openstack.InvalidCredentials) || !strings.Contains(message, "auth.username: the user is absent: correct the Secret") {
 		t.Errorf("%s: %s", reason, message)
 	}
@@ -233,12 +233,12 @@ func TestATypeThatVanishesIsSoonAskedForAgain(t *testing.T) {
 	s.clock.pass(poll.Interval)
 	woken := s.woken
 	wait := s.Tick(t.Context())
-	if wait != time.Minute || s.Facts().Gone("gold") || names(s.Facts().ShareTypes) != "gold slow" || s.woken != woken {
-		t.Errorf("lacked once: wait %s, gone %t, %v", wait, s.Facts().Gone("gold"), s.Facts().ShareTypes)
+	if wait != time.Minute || gone(s.Facts(), "gold") || names(s.Facts().ShareTypes) != "gold slow" || s.woken != woken {
+		t.Errorf("lacked once: wait %s, gone %t, %v", wait, gone(s.Facts(), "gold"), s.Facts().ShareTypes)
 	}
 	s.clock.pass(wait)
-	if wait = s.Tick(t.Context()); wait != poll.Interval || !s.Facts().Gone("gold") || s.woken != woken+1 {
-		t.Errorf("lacked twice: wait %s, gone %t, %d wakes", wait, s.Facts().Gone("gold"), s.woken-woken)
+	if wait = s.Tick(t.Context()); wait != poll.Interval || !gone(s.Facts(), "gold") || s.woken != woken+1 {
+		t.Errorf("lacked twice: wait %s, gone %t, %d wakes", wait, gone(s.Facts(), "gold"), s.woken-woken)
 	}
 }
 

@@ -182,7 +182,8 @@ func checkVolumeLimit(in input) []finding {
 		"number in the ClusterCSIDriver", in.cluster.maxVolumes, defaultVolumes, needed)
 }
 
-// manyVolumes reports whether every host of a node lets a VM have more than defaultVolumes volumes.
+// manyVolumes reports whether every host of a node lets a VM have more than defaultVolumes volumes. A new node, which does not say yet which VM it
+// is, does not count: the node pods of all nodes would be restarted, and again when it says so.
 func (in input) manyVolumes() bool {
 	all := in.placed()
 	_, _, needed := oldest()
@@ -191,5 +192,11 @@ func (in input) manyVolumes() bool {
 			return false
 		}
 	}
-	return len(all) > 0 && len(all) == len(in.cluster.nodes)
+	wanted := 0
+	for _, one := range in.cluster.nodes {
+		if one.uuid != "" {
+			wanted++
+		}
+	}
+	return len(all) > 0 && len(all) == wanted
 }

@@ -125,6 +125,7 @@ func TestManyVolumesNeedNewHostsEverywhere(t *testing.T) {
 		"one is old":             {func(in *input) { in.snapshot.VCenters[1].Hosts[1].APIVersion = "7.0.3.0" }, false},
 		"one is not known":       {func(in *input) { in.snapshot.VCenters[1].Hosts[1].APIVersion = "" }, false},
 		"one VM is not known":    {func(in *input) { in.snapshot.VCenters[1].VMs = nil }, false},
+		"a new node has no VM":   {func(in *input) { in.cluster.nodes = append(in.cluster.nodes, node{name: "new"}) }, true},
 		"there are no nodes yet": {func(in *input) { in.cluster.nodes = nil }, false},
 		"an old one has no node": {func(in *input) {
 			in.snapshot.VCenters[1].Hosts = append(in.snapshot.VCenters[1].Hosts, vsphere.Host{APIVersion: "6.7"})
