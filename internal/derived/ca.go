@@ -2,7 +2,6 @@ package derived
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -19,8 +18,8 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 	if s.Driver.CloudCAVariable == "" || !s.Kinds[openshift.InfrastructureKind()] {
 		return "", "", nil
 	}
-	bundle, err = ReadCA(ctx, s.Client, watch.CloudConfig())
-	if err != nil || bundle == "" || isPEM(bundle) {
+	text, err := ReadCA(ctx, s.Client, watch.CloudConfig())
+	if bundle = driver.Certificates(text); err != nil || text == "" || bundle != "" {
 		return bundle, "", err
 	}
 	// Without its certificates, the driver would reach nothing.
@@ -29,15 +28,15 @@ func (s *Source) CA(ctx context.Context) (bundle, problem string, err error) {
 		return "", "", err
 	}
 	instead := "goes on with its previous ones"
-	if !isPEM(previous) {
-		previous, instead = "", "does without"
+	if previous = driver.Certificates(previous); previous == "" {
+		instead = "does without"
 	}
 	return previous, fmt.Sprintf("key %s of ConfigMap %s has no CA certificate in PEM: the driver %s; correct the key in the ConfigMap of "+
 		"namespace openshift-config that Infrastructure %s names in spec.cloudConfig", driver.CloudCAKey, watch.CloudConfig(), instead,
 		openshift.Singleton), nil
 }
 
-// ReadCA reads the certificates of one ConfigMap. Neither it nor the key need be there.
+// ReadCA reads the text with the certificates in a ConfigMap. Neither it nor the key need be there.
 func ReadCA(ctx context.Context, reader client.Reader, key client.ObjectKey) (string, error) {
 	config := &corev1.ConfigMap{}
 	if err := reader.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {
@@ -48,6 +47,3 @@ func ReadCA(ctx context.Context, reader client.Reader, key client.ObjectKey) (st
 	}
 	return "", nil
 }
-
-// isPEM reports whether a driver could load certificates. One that can't ends at once.
-func isPEM(bundle string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) }

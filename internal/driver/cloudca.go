@@ -1,6 +1,9 @@
 package driver
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -10,6 +13,22 @@ const (
 	// cloudCAFolder is where the driver has the file of that name.
 	cloudCAFolder = "/var/run/configmaps/cloud-ca"
 )
+
+// Certificates are the certificates in a bundle, in PEM. Text beside them, other blocks and certificates that can't be parsed are left out: this
+// operator's clients skip the same (crypto/x509, CertPool.AppendCertsFromPEM), and so do the drivers of OpenStack, but for the last kind, at which
+// they end (client-go v0.36.3, util/cert/pem.go ParseCertsPEM). A private key in the bundle reaches no pod.
+func Certificates(bundle string) string {
+	var found []byte
+	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, pem.EncodeToMemory(block)...)
+		}
+	}
+	return string(found)
+}
 
 // CloudCABundle is the name of the driver's ConfigMap with the CA certificates of its cloud. Pods can't mount that of the cluster,
 // which is in another namespace.

@@ -3,8 +3,6 @@ package openstack
 
 import (
 	"bytes"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 
@@ -86,25 +84,10 @@ func CA(inputs driver.DerivedInputs, secret string) (string, error) {
 	if len(bytes.TrimSpace([]byte(certificates))) == 0 {
 		return "", nil
 	}
-	rest, found := []byte(certificates), false
-	for len(bytes.TrimSpace(rest)) > 0 {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
-			return "", notPEM(key, name)
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return "", notPEM(key, name)
-		}
-		found = true
+	if made := driver.Certificates(certificates); made != "" {
+		return made, nil
 	}
-	if !found {
-		return "", notPEM(key, name)
-	}
-	return certificates, nil
-}
-
-func notPEM(key, name string) error {
-	return fmt.Errorf("key %s of %s holds something else than CA certificates in PEM: correct the key, the driver trusts the cloud by it; "+
+	return "", fmt.Errorf("key %s of %s has no CA certificate in PEM: correct the key, the driver trusts the cloud by it; "+
 		"what is in namespace %s is made of the ConfigMap of openshift-config that Infrastructure cluster names in spec.cloudConfig",
 		key, name, driver.ManagedNamespace)
 }

@@ -52,10 +52,10 @@ func TestTheCAIsTheInstallersOrTheSecrets(t *testing.T) {
 		"the installer's":       {with(one, another), one, ""},
 		"the Secret's":          {with("", another), another, ""},
 		"several":               {with(one+another, ""), one + another, ""},
-		"none that can be read": {with(canary, ""), "", "key ca-bundle.pem of ConfigMap openshift-config-managed/kube-cloud-config holds something else"},
-		"something after it":    {with(one+canary, ""), "", "kube-cloud-config holds something else"},
-		"a key":                 {with("", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "", "key cacert of Secret creds holds something else"},
-		"no certificate in it":  {with("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ""), "", "holds something else"},
+		"none that can be read": {with(canary, ""), "", "key ca-bundle.pem of ConfigMap openshift-config-managed/kube-cloud-config has no CA certificate in PEM"},
+		"something after it":    {with(one+canary, ""), one, ""},
+		"a key":                 {with("", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "", "key cacert of Secret creds has no CA certificate"},
+		"no certificate in it":  {with("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ""), "", "has no CA certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := CA(tc.inputs, "creds")
