@@ -1,6 +1,7 @@
 package efshealth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,8 +22,10 @@ import (
 // place is where the cluster is in AWS, and what it calls itself there.
 type place struct {
 	region, infraID string
-	endpoints       map[string]string
-	tags            []configv1.AWSResourceTag
+	// lacksRegion means that the cluster is in AWS, and nothing says in which region.
+	lacksRegion bool
+	endpoints   map[string]string
+	tags        []configv1.AWSResourceTag
 }
 
 // connection is a client for AWS, and a hash of what it was made of.
@@ -44,7 +47,8 @@ func (r *Reconciler) place(ctx context.Context) (place, error) {
 	}
 	found.infraID = object.Status.InfrastructureName
 	if platform := object.Status.PlatformStatus; platform != nil && platform.AWS != nil {
-		found.region, found.tags = platform.AWS.Region, platform.AWS.ResourceTags
+		found.region, found.tags = cmp.Or(platform.AWS.Region, r.Region), platform.AWS.ResourceTags
+		found.lacksRegion = found.region == ""
 		found.endpoints = map[string]string{}
 		for _, endpoint := range platform.AWS.ServiceEndpoints {
 			found.endpoints[endpoint.Name] = endpoint.URL
@@ -60,8 +64,13 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Off || hash == "" || place.region == "" {
+	switch {
+	case r.Off, hash == "", place.region == "" && !place.lacksRegion:
 		r.keep(connection{})
+		return nil, nil
+	case place.lacksRegion:
+		const problem = "the Infrastructure cluster names no region in status.platformStatus.aws: correct it, or set AWS_REGION for the operator"
+		r.keep(connection{madeOf: problem, problem: problem})
 		return nil, nil
 	}
 	bundle := &corev1.ConfigMap{}

@@ -153,6 +153,31 @@ func TestAConnectionIsMadeOfTheSecretAndThePlace(t *testing.T) {
 	}
 }
 
+// An Infrastructure without a region is no reason to stop silently.
+func TestTheRegionIsTheInfrastructuresOrTheOperators(t *testing.T) {
+	for name, tc := range map[string]struct {
+		infrastructure, operator string
+		off                      bool
+		want, problem            string
+	}{
+		"the Infrastructure's": {infrastructure: "eu-west-1", operator: "eu-west-2", want: "eu-west-1"},
+		"the operator's":       {operator: "eu-west-2", want: "eu-west-2"},
+		"none":                 {problem: "the Infrastructure cluster names no region in status.platformStatus.aws: correct it, or set AWS_REGION for the operator"},
+		"none is wanted":       {off: true},
+	} {
+		there := &region{}
+		r, _ := onAWS(t, there, secret("one"), infrastructure(tc.infrastructure))
+		r.HasInfrastructure, r.Region, r.Off = true, tc.operator, tc.off
+		found, err := r.place(t.Context())
+		if err == nil {
+			_, err = r.connect(t.Context(), found)
+		}
+		if err != nil || there.made.Region != tc.want || r.connection.problem != tc.problem {
+			t.Errorf("%s: region %q, problem %q, error %v", name, there.made.Region, r.connection.problem, err)
+		}
+	}
+}
+
 func TestWhatCannotBeUsedIsReported(t *testing.T) {
 	r, c := onAWS(t, &region{}, secret("with a space"))
 	cloud, err := r.connect(t.Context(), place{region: "eu-west-1"})
