@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -13,6 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
@@ -33,6 +35,22 @@ type CloudTrouble struct {
 	// Reason is one word, Message a sentence that stays the same while the trouble lasts, Since when it began.
 	Reason, Message string
 	Since           time.Time
+}
+
+// Condition says whether the cloud answers, and when to look again. Trouble degrades once it has lasted for a while: the driver goes on with what is
+// known. A driver that was never installed can't be degraded.
+func (t CloudTrouble) Condition(kind string, isAbsent bool, now time.Time) (operatorv1.OperatorCondition, time.Duration) {
+	remaining := status.FailureWindow - now.Sub(t.Since)
+	switch {
+	case t.Reason == "":
+		return status.Condition(kind, false, "", ""), 0
+	case isAbsent:
+		return status.Condition(kind, false, Disabled, t.Message), 0
+	case remaining > 0:
+		return status.Condition(kind, false, "Retrying", t.Message), remaining
+	default:
+		return status.Condition(kind, true, t.Reason, t.Message), 0
+	}
 }
 
 // Deeds is what the operator makes in a cloud for a driver. It is called in each trip, and waits for nothing.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,5 +97,30 @@ func TestClassesInUseAreThoseThatTheCloudSpeaksAgainst(t *testing.T) {
 	_, err := c.ClassesInUse(t.Context(), driver.Config{Classes: classes, Cloud: driver.CloudFacts{Known: true}})
 	if err == nil || err.Error() != "list the PersistentVolumes of StorageClasses [gold]: no route" {
 		t.Error(err)
+	}
+}
+
+// The queue comes again when trouble begins to count, although no event may come.
+func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
+	now := time.Unix(1000, 0)
+	trouble := CloudTrouble{Reason: "CloudFailed", Message: "HTTP 500"}
+	for _, step := range []struct {
+		since    time.Duration
+		isAbsent bool
+		want     operatorv1.ConditionStatus
+		reason   string
+		again    time.Duration
+	}{
+		{0, false, operatorv1.ConditionFalse, "Retrying", 2 * time.Minute},
+		{2*time.Minute - time.Second, false, operatorv1.ConditionFalse, "Retrying", time.Second},
+		{2 * time.Minute, false, operatorv1.ConditionTrue, "CloudFailed", 0},
+		{0, true, operatorv1.ConditionFalse, Disabled, 0},
+		{time.Hour, true, operatorv1.ConditionFalse, Disabled, 0},
+	} {
+		trouble.Since = now.Add(-step.since)
+		got, again := trouble.Condition("XDegraded", step.isAbsent, now)
+		if got.Status != step.want || got.Reason != step.reason || got.Message != trouble.Message || again != step.again {
+			t.Errorf("since %s, absent %t: %v, again in %s", step.since, step.isAbsent, got, again)
+		}
 	}
 }

@@ -10,8 +10,7 @@ import (
 // Cloud says what a driver has to know of its cloud that no object of the cluster tells. It is asked for on a schedule, outside of the trip; the
 // trip reads the last answer, Config.Cloud.
 //
-// Where nothing of a driver with Disabled is there yet, nothing is applied before the first answer: nobody knows whether there is anything to
-// drive.
+// A driver with Disabled that was never installed is not installed before the first answer. The cluster does not need it until then.
 type Cloud struct {
 	// Secret is the one of Driver.Credentials with which the cloud is asked. Its key is clouds.yaml, and its key cacert, which it may lack, has
 	// the CA certificates of the cloud where CA has none. For VCenters, its keys are SERVER.username and SERVER.password.
@@ -87,7 +86,7 @@ func (d Driver) Unfounded(cfg Config) []string {
 	})
 }
 
-// Undecided tells whether nobody knows yet whether there is anything to drive.
+// Undecided tells whether only the cloud knows whether there is anything to drive, and it has not answered yet.
 func (d Driver) Undecided(cfg Config) bool {
 	return d.Disabled != nil && d.Cloud != nil && !cfg.Cloud.Known
 }

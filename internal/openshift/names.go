@@ -3,6 +3,7 @@ package openshift
 import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -13,20 +14,25 @@ const (
 	// NotWantedAnnotation on a ClusterCSIDriver says that the cluster has become one of another platform, which is the value. The
 	// cluster-storage-operator sets it. A driver of the payload is removed then, and only then.
 	NotWantedAnnotation = "storage.openshift.io/not-wanted"
-	// managedAnnotation on a CSIDriver says that the cluster looks after it. OpenShift's operators write "true" (vmware-vsphere-csi-driver-operator,
-	// pkg/operator/utils/constants.go), and so do ours.
-	managedAnnotation = "csi.openshift.io/managed"
 	// ManagedByLabel is on every object that an operator of this repository applies; its value is the operator's name. Pruning and removal
 	// look for it.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedAnnotation on a CSIDriver says that the cluster looks after it. OpenShift's operators write "true"
+	// (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/utils/constants.go), and so do ours.
+	ManagedAnnotation = "csi.openshift.io/managed"
 )
 
 // IsManaged tells whether a CSIDriver is the cluster's by its annotation. With another value than "true", the driver stays its owner's.
-func IsManaged(annotations map[string]string) bool { return annotations[managedAnnotation] == "true" }
+func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
 // ManageCommand makes a CSIDriver the cluster's, whatever its annotation says.
 func ManageCommand(name string) string {
-	return "oc annotate csidriver " + name + " " + managedAnnotation + "=true --overwrite"
+	return "oc annotate csidriver " + name + " " + ManagedAnnotation + "=true --overwrite"
+}
+
+// Manages tells whether a CSIDriver is of an operator of the cluster, or to be adopted by one. An operator makes it when it installs its driver.
+func Manages(object *storagev1.CSIDriver, operator string) bool {
+	return object.Labels[ManagedByLabel] == operator || IsManaged(object.Annotations)
 }
 
 // InfrastructureKind is the kind that names the cluster, its platform and its topology.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,30 @@ func (c *Cluster) UseVSphere(ctx context.Context, all ...*fakevsphere.VCenter) e
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: vSphereCredentials}, Data: fakevsphere.SecretData(all...),
 		},
+	)
+}
+
+// UsePlaceholders writes what the Assisted Installer writes for a cluster whose vCenter it was not told (openshift/assisted-service,
+// internal/provider/vsphere/installConfig.go, setVSpherePlatformValues).
+func (c *Cluster) UsePlaceholders(ctx context.Context) error {
+	const server = "vcenterplaceholder"
+	if err := c.replaceInfrastructure(ctx, []*fakevsphere.VCenter{{Server: server}}); err != nil {
+		return err
+	}
+	config := strings.Join([]string{
+		"[Global]", `secret-name = "vsphere-creds"`, `secret-namespace = "kube-system"`, `insecure-flag = "1"`, "[Workspace]", `server = "vcenterplaceholder"`,
+		`datacenter = "datacenterplaceholder"`, `default-datastore = "defaultdatastoreplaceholder"`, `folder = "/datacenterplaceholder/vm/test"`,
+		`resourcepool-path = "/datacenterplaceholder/host/clusterplaceholder//Resources"`, `[VirtualCenter "vcenterplaceholder"]`,
+		`datacenters = "datacenterplaceholder"`, "",
+	}, "\n")
+	return c.Put(
+		ctx, "installer",
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: driver.ManagedNamespace, Name: "kube-cloud-config"}, Data: map[string]string{cloudconfig.ConfigKey: config},
+		},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: vSphereCredentials}, Data: map[string][]byte{
+			server + ".username": []byte("usernameplaceholder"), server + ".password": []byte("passwordplaceholder"),
+		}},
 	)
 }
 

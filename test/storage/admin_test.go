@@ -58,7 +58,7 @@ func TestAdministratorsHaveTheLastWord(t *testing.T) {
 		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
-			step.run(t, &scene{env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t})
+			step.run(t, &scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t})
 		}) {
 			return
 		}

@@ -153,7 +153,7 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 		}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scene{env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t}
+			s := &scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t}
 			// The API server takes a moment to know of a new policy.
 			s.eventually(name, func() error {
 				err := thief.Patch(t.Context(), tc.object.DeepCopyObject().(client.Object), client.Apply, client.DryRunAll, client.FieldOwner("thief")) //nolint:staticcheck // A typed object is what is at hand.

@@ -35,12 +35,14 @@ const patience = 4 * time.Minute
 type scene struct {
 	env.Scene
 	t *testing.T
+	// vCenters are those of a cluster on vSphere.
+	vCenters []*fakevsphere.VCenter
 }
 
 // fresh gives a test a cluster of a platform in which no release was ever applied.
 func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 	t.Helper()
-	s := &scene{env.Scene{Cluster: pool.Lend(t), T: t, Patience: patience}, t}
+	s := &scene{Scene: env.Scene{Cluster: pool.Lend(t), T: t, Patience: patience}, t: t}
 	s.clear()
 	s.setPlatform(platform)
 	switch platform {
@@ -49,9 +51,10 @@ func fresh(t *testing.T, platform configv1.PlatformType) *scene {
 		s.LendOpenStack(t)
 	case configv1.VSpherePlatformType:
 		// The same.
-		vCenters, err := s.PutVSphere(t.Context(), 1)
+		var err error
+		s.vCenters, err = s.PutVSphere(t.Context(), 1)
 		env.Must(t, err)
-		t.Cleanup(func() { fakevsphere.CloseAll(vCenters) })
+		t.Cleanup(func() { fakevsphere.CloseAll(s.vCenters) })
 	case configv1.IBMCloudPlatformType:
 		// Where the cloud-controller-manager is. Clusters of other platforms may lack it.
 		env.Must(t, s.Namespace(t.Context(), "openshift-cloud-controller-manager"))

@@ -2,32 +2,16 @@ package clustercsidriver
 
 import (
 	"slices"
-	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // cloudService is the condition of the cloud's answers, to be read with Driver.ConditionPrefix in front. It ends in Degraded.
 const cloudService = "DriverCloud"
-
-// cloudCondition says whether the cloud answers, and when to look again. Trouble degrades once it has lasted for a while: the driver goes on
-// with what is known.
-func (c conditioner) cloudCondition(trouble derived.CloudTrouble) (operatorv1.OperatorCondition, time.Duration) {
-	kind := c.driver.ConditionPrefix + cloudService + status.Degraded
-	if trouble.Reason == "" {
-		return status.Condition(kind, false, "", ""), 0
-	}
-	remaining := status.FailureWindow - c.failures.Now().Sub(trouble.Since)
-	if remaining > 0 {
-		return status.Condition(kind, false, "Retrying", trouble.Message), remaining
-	}
-	return status.Condition(kind, true, trouble.Reason, trouble.Message), 0
-}
 
 // offers is what a cloud has offered so far. What the first answer has is no news, as the operator may only have been restarted.
 type offers struct {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
 // cannedCloud answers what a test says.
@@ -65,8 +68,8 @@ func (s *trip) reconcile(t *testing.T) map[string]string {
 	return texts(written.Conditions)
 }
 
-// A cloud that does not answer is not one that lacks something.
-func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) {
+// A cloud that does not answer is not one that lacks something. It degrades what it was asked for, and fails nothing else.
+func TestACloudInTroubleDegradesAfterTwoMinutesADriverThatItHasLetBeInstalled(t *testing.T) {
 	const message = "OpenStack: log in: no connection. The last answer is of 2026-11-01T11:00:00Z"
 	trouble := func(since time.Duration) derived.CloudTrouble {
 		return derived.CloudTrouble{Reason: "CloudUnreachable", Message: message, Since: began.Add(-since)}
@@ -87,16 +90,15 @@ func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) 
 			degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
 		},
 		"trouble since the start": {
-			trouble: trouble(time.Hour), cloud: "True CloudUnreachable: " + message, disabled: "False AsExpected",
-			degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
+			trouble: trouble(time.Hour), cloud: "False DriverDisabled: " + message, disabled: "True CloudUnreachable: " + message, degraded: "False AsExpected",
 		},
 		"no service": {
 			facts: driver.CloudFacts{Known: true, NoService: true}, cloud: "False AsExpected", disabled: "True DriverDisabled: this cloud has no disks",
 			degraded: "False AsExpected",
 		},
 		"no service, and then trouble": {
-			facts: driver.CloudFacts{Known: true, NoService: true}, trouble: trouble(time.Hour), cloud: "True CloudUnreachable: " + message,
-			disabled: "True DriverDisabled: this cloud has no disks", degraded: "True CloudUnreachable: DiskDriverCloud: " + message,
+			facts: driver.CloudFacts{Known: true, NoService: true}, trouble: trouble(time.Hour), cloud: "False DriverDisabled: " + message,
+			disabled: "True DriverDisabled: this cloud has no disks", degraded: "False AsExpected",
 		},
 	} {
 		said := cloudedTrip(t, &cannedCloud{facts: tc.facts, trouble: tc.trouble}).reconcile(t)
@@ -106,16 +108,78 @@ func TestACloudInTroubleDegradesAfterTwoMinutesAndDisablesNothing(t *testing.T) 
 	}
 }
 
-// The queue comes again when trouble begins to count, although no event may come.
-func TestTroubleThatBeginsIsLookedAtAgain(t *testing.T) {
-	c, now := clocked()
-	c.driver = disabling()
-	if _, again := c.cloudCondition(derived.CloudTrouble{Reason: "CloudFailed", Since: *now}); again != 2*time.Minute {
-		t.Errorf("again in %s", again)
+// A driver that was never installed is optional: the cluster is well without it for as long as its cloud does not answer. Whatever is there of a
+// driver was installed, by this operator or by OpenShift's, and is missed.
+func TestADriverThatWasNeverInstalledWaitsForItsCloudWithoutHarm(t *testing.T) {
+	const away, waiting = "CloudUnreachable: OpenStack: log in: no connection", "waiting for the first answer of the cloud"
+	silent := derived.CloudTrouble{Reason: "CloudUnreachable", Message: "OpenStack: log in: no connection", Since: began.Add(-time.Hour)}
+	object := func(label, annotation string) *storagev1.CSIDriver {
+		one := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}
+		if label != "" {
+			one.Labels = map[string]string{openshift.ManagedByLabel: label}
+		}
+		if annotation != "" {
+			one.Annotations = map[string]string{openshift.ManagedAnnotation: annotation}
+		}
+		return one
 	}
-	*now = now.Add(2 * time.Minute)
-	if condition, again := c.cloudCondition(derived.CloudTrouble{Reason: "CloudFailed", Since: began}); again != 0 || condition.Status != operatorv1.ConditionTrue {
-		t.Errorf("again in %s, %v", again, condition)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: "node-1", Labels: disk().SelectorOf(driver.Node)}}
+	said := func(kind, reason string) []operatorv1.OperatorCondition {
+		return []operatorv1.OperatorCondition{{Type: kind, Status: operatorv1.ConditionTrue, Reason: reason, Message: "as before"}}
+	}
+	for name, tc := range map[string]struct {
+		trouble derived.CloudTrouble
+		objects []client.Object
+		said    []operatorv1.OperatorCondition
+		// disabled is the condition of this name, or what the driver waits for.
+		disabled string
+	}{
+		"nothing is there":                       {trouble: silent, disabled: "True " + away},
+		"a CSIDriver of somebody else":           {trouble: silent, objects: []client.Object{object("other", "")}, disabled: "True " + away},
+		"one that the cluster has given away":    {trouble: silent, objects: []client.Object{object("", "false")}, disabled: "True " + away},
+		"our CSIDriver":                          {trouble: silent, objects: []client.Object{object(disk().Operator, "")}},
+		"OpenShift's CSIDriver":                  {trouble: silent, objects: []client.Object{object("", "true")}},
+		"pods of OpenShift's driver":             {trouble: silent, objects: []client.Object{pod}},
+		"no answer yet":                          {},
+		"no answer yet after a restart":          {said: said("DiskDriverDisabled", "CloudUnreachable"), disabled: "True CloudUnreachable: as before"},
+		"no answer yet after OpenShift's":        {said: said("DiskControllerDisabled", ""), disabled: "True DriverDisabled: as before"},
+		"no answer yet after another's":          {said: said("OtherDisabled", "")},
+		"no answer yet after a removal":          {said: said("DiskDriverDisabled", removedReason)},
+		"no answer yet of what is there":         {said: said("DiskDriverDisabled", "CloudUnreachable"), objects: []client.Object{object("", "true")}},
+		"trouble after OpenShift's said nothing": {trouble: silent, said: said("DiskControllerAvailable", ""), disabled: "True " + away},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cloudedTrip(t, &cannedCloud{trouble: tc.trouble}, tc.objects...)
+			s.Derived.Driver.LegacyConditions = []string{"DiskControllerDisabled", "DiskControllerAvailable"}
+			for _, object := range s.cluster.Objects {
+				if cr, is := object.(*operatorv1.ClusterCSIDriver); is {
+					cr.Status.Conditions = tc.said
+				}
+			}
+			found := s.reconcile(t)
+			version := s.written(t).Version
+			if sent := names(s.cluster.Sent()); len(sent) != 1 {
+				t.Errorf("writes: %v", sent)
+			}
+			if tc.disabled == "" {
+				if found["DiskDriverDisabled"] != "False AsExpected" || !strings.Contains(found["Progressing"], waiting) || version != "" {
+					t.Errorf("it is not waited for: %q, %q, version %q", found["DiskDriverDisabled"], found["Progressing"], version)
+				}
+				return
+			}
+			want := map[string]string{
+				"DiskDriverDisabled": tc.disabled, "Available": "True AsExpected", "Progressing": "False AsExpected", "Degraded": "False AsExpected",
+				"Upgradeable": "True AsExpected",
+			}
+			for kind, text := range want {
+				if found[kind] != text {
+					t.Errorf("%s: %q, want %q", kind, found[kind], text)
+				}
+			}
+			if version != "1.2.3" {
+				t.Errorf("version %q", version)
+			}
+		})
 	}
 }
 

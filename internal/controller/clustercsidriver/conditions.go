@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -27,8 +28,6 @@ const (
 	guestObjects        = "DriverGuestStaticResourcesController"
 	controllerService   = "DriverControllerServiceController"
 	nodeService         = "DriverNodeServiceController"
-	// disabledKind is the one that ends otherwise, and disabledReason its reason.
-	disabledKind, disabledReason = "DriverDisabled", "DriverDisabled"
 )
 
 // conditioner turns what was seen and done into conditions. It reads nothing, and its only memory are the trackers, which have a clock.
@@ -72,14 +71,15 @@ func (c conditioner) conditions(
 		return all, 0, status.MinRequeue(again, wait)
 	}
 	if c.driver.Cloud != nil {
-		condition, wait := c.cloudCondition(result.seen.trouble)
+		kind := prefix + cloudService + status.Degraded
+		condition, wait := result.seen.trouble.Condition(kind, result.seen.disabled.Reason != "", c.failures.Now())
 		all, again = append(all, condition), status.MinRequeue(again, wait)
 	}
 	if c.driver.Disabled != nil {
 		all = append(all, c.disabledCondition(result.seen.disabled))
 	}
-	if result.seen.disabled != "" {
-		return status.Sum(append(all, c.disabledServices(result.seen.disabled)...)), 0, again
+	if why := result.seen.disabled; why.Reason != "" {
+		return status.Sum(append(all, c.disabledServices(why.Message)...)), 0, again
 	}
 	services, stable := c.serviceConditions(cr, result)
 	if live.predecessors {
@@ -124,21 +124,18 @@ func (c conditioner) removalStuck(all []operatorv1.OperatorCondition, result out
 	return all, again
 }
 
-// disabledCondition says whether there is nothing to drive. By the end of its type the cluster-storage-operator knows it.
-func (c conditioner) disabledCondition(why string) operatorv1.OperatorCondition {
-	reason := ""
-	if why != "" {
-		reason = disabledReason
-	}
-	return status.Condition(c.driver.ConditionPrefix+disabledKind, why != "", reason, why)
+// disabledCondition says whether nothing of the driver is there, and why. By the end of its type the cluster-storage-operator knows it.
+func (c conditioner) disabledCondition(why derived.Absence) operatorv1.OperatorCondition {
+	return status.Condition(c.driver.ConditionPrefix+derived.Disabled, why.Reason != "", why.Reason, why.Message)
 }
 
-// disabledServices are those of a driver that nobody needs: it lacks nothing.
+// disabledServices are those of a driver that was never installed: the cluster lacks nothing.
 func (c conditioner) disabledServices(why string) []operatorv1.OperatorCondition {
 	var all []operatorv1.OperatorCondition
 	for _, service := range []string{controllerService, nodeService} {
 		prefix := c.driver.ConditionPrefix + service
-		all = append(all, status.Condition(prefix+status.Available, true, disabledReason, why), status.Condition(prefix+status.Progressing, false, "", ""))
+		available := status.Condition(prefix+status.Available, true, derived.Disabled, why)
+		all = append(all, available, status.Condition(prefix+status.Progressing, false, "", ""))
 	}
 	return all
 }
@@ -293,7 +290,7 @@ func (c conditioner) removalConditions(result outcome) []operatorv1.OperatorCond
 		if left := result.removal.left; left != "" {
 			text += ". Left in the cloud: " + left
 		}
-		all = append(all, status.Condition(c.driver.ConditionPrefix+disabledKind, true, removedReason, text))
+		all = append(all, status.Condition(c.driver.ConditionPrefix+derived.Disabled, true, removedReason, text))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -105,7 +106,7 @@ func (r *reporter) emitChanges(cr *operatorv1.ClusterCSIDriver, changes apply.Ch
 
 // emitAvailability reports that the driver came, went, or was removed.
 func (r *reporter) emitAvailability(cr *operatorv1.ClusterCSIDriver, before, after []operatorv1.OperatorCondition) {
-	disabled := r.driver.ConditionPrefix + disabledKind
+	disabled := r.driver.ConditionPrefix + derived.Disabled
 	wasDisabled, isDisabled := isTrue(before, disabled), isTrue(after, disabled)
 	wasAvailable, isAvailable := isTrue(before, status.Available) && !wasDisabled, isTrue(after, status.Available) && !isDisabled
 	removed := reason(after, status.Available) == removedReason

@@ -9,6 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -22,7 +23,7 @@ func TestAnEventTellsWhatHappened(t *testing.T) {
 	}
 	up, down := is("Available", true, "", ""), is("Available", false, "Deploying", "Nodes: 3 of 3 nodes not ready")
 	removed := is("Available", false, removedReason, "the driver is removed")
-	disabled := is("DiskDriverDisabled", true, disabledReason, "the cloud has no shares")
+	disabled := is("DiskDriverDisabled", true, derived.Disabled, "the cloud has no shares")
 	moving := is(nodes, true, migration.TakingOver, "2 of 3 nodes still have a pod")
 	for name, tc := range map[string]struct {
 		before, after conditions

@@ -31,9 +31,9 @@ type seen struct {
 	// config is complete when it is returned; nothing changes it afterwards. Problems say what of the configuration can't be followed.
 	config   driver.Config
 	problems []string
-	// disabled says why there is nothing to drive; nothing is applied then.
-	disabled string
-	// undecided means that the cloud has not said yet whether there is; nothing is applied before it does.
+	// disabled says why a driver that was never installed is not; nothing is applied then.
+	disabled derived.Absence
+	// undecided means that the cloud has not said yet whether there is anything to drive; nothing is applied before it does.
 	undecided bool
 	// trouble is why the cloud does not answer.
 	trouble derived.CloudTrouble
@@ -72,15 +72,17 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	if len(found.config.ClassesInUse) > 0 {
 		found.again = status.MinRequeue(found.again, classInterval)
 	}
-	if r.Driver.Disabled != nil && live.deployment == nil && live.daemonSet == nil {
-		if found.undecided = r.Driver.Undecided(found.config); found.undecided {
-			const message = "waiting for the first answer of the cloud: whether it has what the driver is for"
-			found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
-			return found, r.addPredecessors(ctx, cr, &found)
-		}
-		if found.disabled = r.Driver.Disabled(found.config); found.disabled != "" {
-			return found, nil
-		}
+	if live.deployment == nil && live.daemonSet == nil {
+		hasPods := live.pods[driver.Controller] || live.pods[driver.Node]
+		found.disabled, found.undecided, err = r.Derived.Absence(ctx, found.config, found.trouble, hasPods, cr.Status.Conditions)
+	}
+	switch {
+	case err != nil || found.disabled.Reason != "":
+		return found, err
+	case found.undecided:
+		const message = "waiting for the first answer of the cloud: whether it has what the driver is for"
+		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
+		return found, r.addPredecessors(ctx, cr, &found)
 	}
 	if message := found.migration.Blocker; message != "" {
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}

@@ -174,7 +174,7 @@ func (r *Reconciler) install(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 // apply is the trip: read, render, set and prune, migrate; the outcome is reported by finish.
 func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver, live live) outcome {
 	seen, err := r.observe(ctx, cr, live)
-	if err != nil || seen.migration.Blocked() || seen.disabled != "" || seen.undecided {
+	if err != nil || seen.migration.Blocked() || seen.disabled.Reason != "" || seen.undecided {
 		return seen.outcome(err)
 	}
 	if err := r.updateCR(ctx, cr, seen); err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -98,7 +99,7 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 		wanted.Version = r.version
 	case result.removal.removed:
 		wanted.Version = ""
-	case result.seen.disabled != "":
+	case result.seen.disabled.Reason != "":
 		wanted.Version = r.version
 	case result.complete() && available.Status == operatorv1.ConditionTrue && progressing.Status == operatorv1.ConditionFalse:
 		// A version is reported only when all operands have it. What could not be applied, or is not ours to apply, may have an older one.
@@ -121,7 +122,7 @@ func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus
 	own := have
 	own.Conditions, own.Generations = nil, nil
 	for _, condition := range have.Conditions {
-		if condition.Type == prefix+disabledKind {
+		if condition.Type == prefix+derived.Disabled {
 			own.Conditions = append(own.Conditions, condition)
 		}
 		for _, suffix := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {

@@ -109,7 +109,7 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 
 // isThirdParty reports whether a CSIDriver that exists is neither of an operator of the cluster nor to be adopted by one.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
-	return driver != nil && driver.Labels[openshift.ManagedByLabel] != entry.Operator && !openshift.IsManaged(driver.Annotations)
+	return driver != nil && !openshift.Manages(driver, entry.Operator)
 }
 
 // run applies what the operator needs, and its ClusterCSIDriver. Reason is why the driver is not wanted any more, if it is not.

@@ -136,6 +136,9 @@ func evaluate(in input, before []finding) []finding {
 			found = append(found, one)
 		}
 	}
+	for i := range found {
+		found[i].severity = in.effective(found[i])
+	}
 	slices.SortFunc(found, func(a, b finding) int {
 		return cmp.Or(int(b.severity-a.severity), strings.Compare(string(a.check), string(b.check)), strings.Compare(a.message, b.message))
 	})
@@ -183,13 +186,21 @@ func (in input) of(server string) (vsphere.VCenter, bool) {
 	return vc, found && in.sees(vc)
 }
 
-// tooOld is the severity of what the driver can't work with. The operator degrades where its driver is installed. Where it is not, that operator
-// only blocks upgrades, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). This one does not install it.
-func (in input) tooOld() severity {
-	if in.cluster.installed {
-		return degrade
+// effective is the severity of a finding in this cluster. What the driver can't work with degrades where the driver is installed. Where it is not,
+// the operator only blocks upgrades, and installs the driver (check_error.go, CheckActionBlockUpgradeOrDegrade). This one does not install it.
+// What a vCenter would have to say blocks nothing while it does not answer (CheckClusterStatus): an upgrade breaks no driver that is not there.
+func (in input) effective(one finding) severity {
+	isSilent := func(vc vsphere.VCenter) bool {
+		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)
 	}
-	return blockInstall
+	switch {
+	case one.severity < degrade || in.cluster.installed:
+		return one.severity
+	case slices.ContainsFunc(in.snapshot.VCenters, isSilent):
+		return warn
+	default:
+		return blockInstall
+	}
 }
 
 // mostNamed is how many objects of a finding are named.

@@ -91,13 +91,13 @@ func checkVM(in input) []finding {
 			names = append(names, fmt.Sprintf("%s (%s)", one.name, one.uuid))
 		}
 	}
-	return append(found, some("", in.tooOld(), names, "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. "+
+	return append(found, some("", degrade, names, "no vCenter has the VMs of nodes %s by their UUID: the driver can't attach volumes there. "+
 		"See whether the configuration of the cloud names their vCenter and datacenter, and whether the user may see them")...)
 }
 
 // checkHardware finds VMs whose virtual hardware is too old (operator: check_nodes.go; detector: pkg/operator/operator.go).
 func checkHardware(in input) []finding {
-	return in.perVCenter(in.tooOld(), func(one placed) string {
+	return in.perVCenter(degrade, func(one placed) string {
 		if one.vm.Hardware == 0 || one.vm.Hardware >= oldestHardware {
 			return ""
 		}
@@ -150,7 +150,7 @@ func checkHostVersion(in input) []finding {
 		}
 	}
 	return append(
-		in.perVCenter(in.tooOld(), named(version{}, works), "ESXi of hosts %s is too old: the driver needs %s. Upgrade the hosts to %s or newer",
+		in.perVCenter(degrade, named(version{}, works), "ESXi of hosts %s is too old: the driver needs %s. Upgrade the hosts to %s or newer",
 			works, upgrades),
 		in.perVCenter(blockUpgrade, named(works, upgrades), "ESXi of hosts %s is older than %s. Upgrade the hosts before the cluster", upgrades)...)
 }

@@ -71,7 +71,7 @@ func checkVCenterVersion(in input) []finding {
 		case !known:
 			found = append(found, about(vc.Server, blockUpgrade, version, "its version %q can't be read, so that nobody knows whether it is new enough"))
 		case have.before(works):
-			found = append(found, about(vc.Server, in.tooOld(), version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
+			found = append(found, about(vc.Server, degrade, version, "its version is %s, and the driver needs %s. Upgrade the vCenter to %s or newer",
 				works, upgrades))
 		case have.before(upgrades):
 			found = append(found, about(vc.Server, blockUpgrade, version, "its version is %s. Upgrade it to %s or newer before the cluster", upgrades))

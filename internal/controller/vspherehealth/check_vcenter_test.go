@@ -35,6 +35,41 @@ func TestVCentersThatDoNotAnswerAreFound(t *testing.T) {
 	})
 }
 
+// Where the driver was never installed, the cluster lacks nothing. What vCenters would have to say keeps nobody from an upgrade while they are silent.
+func TestOfADriverThatWasNeverInstalledNothingDegrades(t *testing.T) {
+	const silent, noID = "warn VCenterConnection 1: vCenter vc1: log in: the cause", `NodeProviderID 1: spec.providerID of nodes dc1-1 ("") does not begin with ` +
+		"vsphere://: the driver can't attach volumes there. See whether the cloud controller manager works, and whether the nodes are VMs of vSphere"
+	absent := func() input {
+		in := healthy()
+		in.cluster.installed = false
+		return in
+	}
+	refuses := func(_ *input, vc *vsphere.VCenter) { vc.Err = failing("vc1", vsphere.LoginRefused) }
+	noProvider := func(in *input, _ *vsphere.VCenter) {
+		in.cluster.nodes[0].uuid, in.cluster.nodes[0].providerID = "", ""
+	}
+	run(t, absent, map[string]row{
+		"a vCenter is silent":                   {refuses, []string{silent}},
+		"nodes do not say where they are":       {noProvider, []string{"block-install " + noID}},
+		"nodes do not, and a vCenter is silent": {func(in *input, vc *vsphere.VCenter) { refuses(in, vc); noProvider(in, vc) }, []string{"warn " + noID, silent}},
+		"the other vCenter answers, with trouble": {func(in *input, vc *vsphere.VCenter) {
+			refuses(in, vc)
+			in.snapshot.VCenters[1].APIVersion = "6.7.2"
+		}, []string{
+			"block-install VCenterVersion 1: vCenter vc2: its version is 6.7.2, and the driver needs 6.7.3. Upgrade the vCenter to 7.0.2 or newer", silent,
+		}},
+		"hosts allow fewer volumes": {func(in *input, vc *vsphere.VCenter) {
+			in.cluster.maxVolumes, vc.Hosts[0].Version, vc.Hosts[0].APIVersion = 100, "7.0.3", "7.0.3.0"
+		}, []string{
+			"block-install VolumeLimit 1: vCenter vc1: maxAllowedBlockVolumesPerNode is 100, and ESXi of hosts esx1.dc1 (7.0.3.0) lets a VM have 59. " +
+				"Upgrade the hosts to 8.0.0 or newer, or lower the number in the ClusterCSIDriver",
+		}},
+		"the configuration is wrong": {func(in *input, _ *vsphere.VCenter) {
+			in.snapshot.VCenters = []vsphere.VCenter{{Err: &vsphere.Error{What: "parse", Reason: cloudconfig.InvalidConfiguration, Why: "line 3 is no pair"}}}
+		}, []string{"warn VCenterConnection 1: vCenter configuration: parse: line 3 is no pair"}},
+	})
+}
+
 func TestAVCenterThatDoesNotAnswerIsNotChecked(t *testing.T) {
 	in := healthy()
 	vc := &in.snapshot.VCenters[0]

@@ -144,7 +144,7 @@ func (r *Reconciler) readDriver(ctx context.Context, found *cluster) error {
 		return fmt.Errorf("read CSIDriver %s: %w", r.Driver.Name, err)
 	}
 	absent := apierrors.IsNotFound(err)
-	ours := !absent && (openshift.IsManaged(csiDriver.Annotations) || csiDriver.Labels[openshift.ManagedByLabel] == r.Driver.Operator)
+	ours := !absent && openshift.Manages(csiDriver, r.Driver.Operator)
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Driver.DaemonSet}, daemonSet)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read DaemonSet %s/%s: %w", r.Namespace, r.Driver.DaemonSet, err)

@@ -75,20 +75,23 @@ func ofOpenStack() []symptom {
 	}}
 }
 
-// cloudLacks finds a driver whose operator says that there is nothing to drive, where somebody wants volumes of it. What vSphere lacks is told by its
-// checks.
+// cloudLacks finds a driver that was never installed, by its cloud, where somebody wants volumes of it. What vSphere lacks is told by its checks.
 func cloudLacks(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
 		disabled := d.Disabled()
 		if disabled == nil || d.Name == vSphereName || (f.classOf(d.Name) == "" && f.subject == nil) {
 			return nil
 		}
-		return &Finding{
-			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(disabled.Message),
-			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud has nothing that it could drive.", d.Name),
-			Do:    "Add the service to the cloud, or use another driver.", Command: "openstack catalog list",
-			topic: topicOf("disabled", d.Name), level: ofCloud, effects: ofDriver(d.Name),
+		found := Finding{
+			Severity: Error, Object: crOf(d.Name), Page: string(pageManilaTrouble), Said: clip(disabled.Message), topic: topicOf("disabled", d.Name),
+			Cause: fmt.Sprintf("Driver %s is not installed, because the cloud has nothing that it could drive.", d.Name), effects: ofDriver(d.Name),
+			Do: "Add the service to the cloud, or use another driver.", Command: "openstack catalog list", level: ofCloud,
 		}
+		if disabled.Reason != "DriverDisabled" {
+			found.Cause = fmt.Sprintf("Driver %s is not installed, because the cloud does not answer its operator.", d.Name)
+			found.Do, found.Command = "Do what the message says.", toCopy("oc describe clustercsidriver %s", d.Name)
+		}
+		return &found
 	})
 }
 

@@ -64,6 +64,10 @@ func TestADriverWithoutItsServiceIsNamedWhereSomebodyWantsIt(t *testing.T) {
 	if len(all) != 1 || all[0].Said != "the service catalogue has no Manila" || !slices.Contains(all[0].effects, topicOf("provision", manilaName)) {
 		t.Errorf("%+v", all)
 	}
+	cr.Status.Conditions[0].Reason = "CloudUnreachable"
+	if all := cloudLacks(f); len(all) != 1 || !strings.Contains(all[0].Cause, "the cloud does not answer") {
+		t.Errorf("nobody knows what the cloud has: %+v", all)
+	}
 	cr.Status.Conditions[0].Status = operatorv1.ConditionFalse
 	if all := cloudLacks(f); len(all) > 0 {
 		t.Errorf("it is there: %+v", all)

@@ -139,6 +139,15 @@ func TestWhatIsWrongInVSphereIsNamedOnce(t *testing.T) {
 			drop[*appsv1.Deployment](s, "vmware-vsphere-csi-driver-controller")
 			s.reports(condition("ControllerUpgradeable", "False", "HostVersion", oldHost), condition("DriverDisabled", "True", "DriverDisabled", oldHost))
 		}, nil, 3, []string{"An ESXi host of a node is too old."}},
+		// A vCenter that never answered. Nothing of the cluster has failed, but nobody gets a volume.
+		"vsphere-never-answered": {func(s *scene) {
+			drop[*appsv1.DaemonSet](s, "vmware-vsphere-csi-driver-node")
+			drop[*appsv1.Deployment](s, "vmware-vsphere-csi-driver-controller")
+			drop[*storagev1.CSIDriver](s, vSphereName)
+			drop[*storagev1.StorageClass](s, thinClass)
+			s.reports(condition("OperatorCheckWarning", "True", vCenterAway, vCenterAway+": "+refusedLogin),
+				condition("DriverDisabled", "True", "LoginRefused", refusedLogin), condition("DriverCloudDegraded", "False", "DriverDisabled", refusedLogin))
+		}, nil, 3, []string{"A vCenter does not answer the operator, or refuses it."}},
 		"vsphere-removed": {func(s *scene) {
 			s.removed()
 			drop[*storagev1.StorageClass](s, thinClass, "fast")

@@ -138,17 +138,41 @@ func putLegacyReports(ctx context.Context, c *env.Cluster) error {
 		"AWSEBSDriverNodeServiceControllerProgressing", "AWSEBSDriverNodeServiceControllerDegraded",
 		"AWSEBSDriverControlPlaneStaticResourcesControllerDegraded", "StorageClassControllerDegraded", "ManagementStateDegraded",
 	)...)
+	conditions := append(legacyConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, legacyHealthy()...)...),
+		legacyDenials(LegacyStale()[1:]...)...)
+	return putReports(ctx, c, driver, append(conditions, legacyDenials(
+		"AWSEBSCSIDriverOperatorCRProgressing", "AWSEBSCSIDriverOperatorCRDegraded", "DefaultStorageClassControllerProgressing",
+		"DefaultStorageClassControllerDegraded", "CSIDriverStarterDegraded", "ManagementStateDegraded",
+	)...))
+}
+
+// PutVSphereDisabled puts the reports of OpenShift's operators in a cluster whose vCenter never answered them: they installed no driver, and are well
+// (openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions).
+func PutVSphereDisabled(ctx context.Context, c *env.Cluster) error {
+	const why = "Failed to connect to vSphere: no such host"
+	driver := env.CR("csi.vsphere.vmware.com", operatorv1.Managed)
+	if err := c.Client.Create(ctx, driver); err != nil {
+		return fmt.Errorf("ClusterCSIDriver %s: %w", driver.Name, err)
+	}
+	told := func(kind string, status operatorv1.ConditionStatus, reason string) operatorv1.OperatorCondition {
+		return operatorv1.OperatorCondition{Type: kind, Status: status, Reason: reason, Message: why, LastTransitionTime: metav1.Now()}
+	}
+	driver.Status.Conditions = append(legacyDenials("VMwareVSphereOperatorCheckDegraded", "VMwareVSphereControllerDegraded"),
+		told("VMwareVSphereControllerDisabled", operatorv1.ConditionTrue, ""),
+		told("VMwareVSphereControllerUpgradeable", operatorv1.ConditionUnknown, "vsphere_connection_failed"))
+	return putReports(ctx, c, driver, append(legacyDenials("VSphereCSIDriverOperatorCRProgressing", "VSphereCSIDriverOperatorCRDegraded"),
+		told("VSphereCSIDriverOperatorCRAvailable", operatorv1.ConditionTrue, "DriverDisabled"),
+		told("VSphereCSIDriverOperatorCRUpgradeable", operatorv1.ConditionUnknown, "vsphere_connection_failed")))
+}
+
+// putReports puts the status of a driver, of the Storage, and of a ClusterOperator that is well.
+func putReports(ctx context.Context, c *env.Cluster, driver *operatorv1.ClusterCSIDriver, conditions []operatorv1.OperatorCondition) error {
 	storage := &operatorv1.Storage{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	storage.Spec.ManagementState = operatorv1.Managed
 	if err := c.Client.Create(ctx, storage, client.FieldOwner(env.VersionOperator)); err != nil {
 		return err
 	}
-	storage.Status.Conditions = append(legacyConditions(append([]string{"VolumeDataSourceValidatorDeploymentControllerProgressing"}, legacyHealthy()...)...),
-		legacyDenials(LegacyStale()[1:]...)...)
-	storage.Status.Conditions = append(storage.Status.Conditions, legacyDenials(
-		"AWSEBSCSIDriverOperatorCRProgressing", "AWSEBSCSIDriverOperatorCRDegraded", "DefaultStorageClassControllerProgressing",
-		"DefaultStorageClassControllerDegraded", "CSIDriverStarterDegraded", "ManagementStateDegraded",
-	)...)
+	storage.Status.Conditions = conditions
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "storage"}}
 	if err := c.Client.Create(ctx, operator, client.FieldOwner(env.VersionOperator)); err != nil {
 		return err
