@@ -56,6 +56,8 @@ const (
 	tokenMargin = 2 * time.Minute
 	maxSession  = time.Hour
 	userAgent   = "csi-operators"
+	// loggingIn is what an Error of Keystone was about.
+	loggingIn = "log in"
 	// maxPages bounds a list.
 	maxPages = 50
 )
@@ -283,7 +285,7 @@ func (c *Client) get(ctx context.Context, of service, path string, into any) (fo
 
 // login gets a token and the catalogue from Keystone.
 func (c *Client) login(ctx context.Context) error {
-	const what = "log in"
+	const what = loggingIn
 	c.session = nil
 	provider, err := gopherstack.NewClient(c.credentials.AuthURL)
 	if err != nil {

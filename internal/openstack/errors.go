@@ -84,6 +84,12 @@ func ReasonOf(err error) Reason {
 	return Unreachable
 }
 
+// isRefusal tells whether Keystone did not take the credentials. Another service that does not take a token is no reason to wait.
+func isRefusal(err error) bool {
+	var failure *Error
+	return errors.As(err, &failure) && failure.Reason == CredentialsRejected && failure.What == loggingIn
+}
+
 // failed makes an Error of what gophercloud or the transport says.
 func failed(what, where string, err error) *Error {
 	failure := &Error{What: what, Where: place(where), err: err}

@@ -38,9 +38,11 @@ type Poller struct {
 	mutex sync.Mutex
 	facts Facts
 
-	// What follows is of the goroutine that polls. The budget outlives the client.
-	cloud  Cloud
-	budget *poll.Budget
+	// What follows is of the goroutine that polls. Budget and refusals outlive the client, which asks with credentials.
+	cloud       Cloud
+	credentials Credentials
+	budget      *poll.Budget
+	refusals    poll.Refusals[Credentials, error]
 }
 
 // Facts are what is known now.
@@ -76,7 +78,8 @@ func (p *Poller) Tick(ctx context.Context) time.Duration {
 	return p.keep(answer)
 }
 
-// look asks everything that the driver needs. The first error ends it: half an answer is none.
+// look connects where that is due, and asks. Keystone may lock a user who logs in with a wrong password too often (keystone, security_compliance
+// lockout_failure_attempts), so that refused credentials are not tried again too soon.
 func (p *Poller) look(ctx context.Context) (answer Answer) {
 	ctx, cancel := context.WithTimeout(ctx, poll.Timeout)
 	defer cancel()
@@ -85,6 +88,16 @@ func (p *Poller) look(ctx context.Context) (answer Answer) {
 			return answer
 		}
 	}
+	answer = p.ask(ctx)
+	if isRefusal(answer.Err) {
+		p.refusals.Add(p.credentials, answer.Err, p.Now())
+		p.disconnect()
+	}
+	return answer
+}
+
+// ask asks everything that the driver needs. The first error ends it: half an answer is none.
+func (p *Poller) ask(ctx context.Context) (answer Answer) {
 	if p.Ask.Zones {
 		if answer.ComputeZones, answer.Err = p.cloud.ComputeZones(ctx); answer.Err != nil {
 			return answer
@@ -109,6 +122,9 @@ func (p *Poller) connect(ctx context.Context) error {
 	case err != nil:
 		return &Error{What: "read the credentials", Reason: InvalidCredentials, Why: err.Error(), err: err}
 	}
+	if why, refused := p.refusals.Of(credentials, p.Now()); refused {
+		return why
+	}
 	if p.budget == nil {
 		p.budget = &poll.Budget{Limit: DefaultBudget, Now: p.Now}
 	}
@@ -116,6 +132,7 @@ func (p *Poller) connect(ctx context.Context) error {
 	if connect == nil {
 		connect = func(credentials Credentials, options Options) (Cloud, error) { return New(credentials, options) }
 	}
+	p.credentials = credentials
 	p.cloud, err = connect(credentials, Options{Roots: roots, Budget: p.budget, Now: p.Now, Count: p.Metrics.Count})
 	if err != nil {
 		p.cloud = nil
@@ -158,6 +175,9 @@ func (p *Poller) pause() time.Duration {
 	var failure *Error
 	if errors.As(p.facts.Err, &failure) {
 		pause = max(pause, failure.RetryAfter)
+	}
+	if isRefusal(p.facts.Err) {
+		pause = max(pause, poll.Interval)
 	}
 	return pause
 }

@@ -151,6 +151,34 @@ func TestRotatedCredentialsAreUsedAtOnce(t *testing.T) {
 	}
 }
 
+// Keystone may lock a user after some refusals, for all who have the right password.
+func TestRefusedCredentialsAreTriedOnceAnIntervalWhateverElseChanges(t *testing.T) {
+	s := newScene(t, everything)
+	right := s.cloud.User()
+	changed := right
+	changed.Password = "another-p4ssword"
+	s.cloud.SetUser(changed)
+	for i, change := range []func(){
+		func() {}, func() { s.Follow("another CA") }, func() { s.Follow(""); s.Tick(t.Context()) }, func() { s.Follow("the same again") },
+		func() { s.clock.pass(time.Minute) },
+	} {
+		change()
+		s.Tick(t.Context())
+		if logins := s.cloud.Requests(fakeopenstack.Keystone); logins != 1 || openstack.ReasonOf(s.Facts().Err) != openstack.CredentialsRejected {
+			t.Errorf("step %d: %d log-ins, %v", i, logins, s.Facts().Err)
+		}
+	}
+	s.cloud.Reset()
+	if s.run(time.Hour); s.cloud.Requests(fakeopenstack.Keystone) > 12 || s.woken != 1 {
+		t.Errorf("%d log-ins in an hour, %d wakes", s.cloud.Requests(fakeopenstack.Keystone), s.woken)
+	}
+	s.clouds = s.cloud.CloudsYAML(false)
+	s.Follow("the right one")
+	if s.Tick(t.Context()); s.Facts().Err != nil {
+		t.Error(s.Facts().Err)
+	}
+}
+
 func TestNewCredentialsMakeNoNewBudget(t *testing.T) {
 	s := newScene(t, everything)
 	var spent bool

@@ -13,9 +13,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
-// refusedPause is how long a user and password that were refused are not tried again. A vCenter locks the account after five refusals within
-// three minutes, as it is shipped. Another configuration changes nothing about that, unless it has another login.
-const refusedPause = Interval - time.Second
+// account is who logs in where. A vCenter locks it after five refusals within three minutes, as it is shipped.
+type account struct {
+	server string
+	cloudconfig.Login
+}
 
 // sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
 type sites struct {
@@ -27,6 +29,8 @@ type sites struct {
 	roots []byte
 	// budgets are by server, and outlive the clients.
 	budgets map[string]*poll.Budget
+	// refusals outlive the configuration.
+	refusals poll.Refusals[account, *Error]
 }
 
 // site is one vCenter.
@@ -36,9 +40,9 @@ type site struct {
 	// client is nil if there is none, because of failure.
 	client  *client
 	failure *Error
-	// refused is when the login was refused last.
-	refused time.Time
 }
+
+func (s *site) account() account { return account{s.config.Server, s.login} }
 
 // configure reads the Source. What is as before keeps its session; the others are logged out.
 func (s *sites) configure(ctx context.Context, p *Poller) {
@@ -98,36 +102,42 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 	return one
 }
 
-// look asks all vCenters, each by itself: one that is slow or away does not keep the others from answering.
+// look asks all vCenters, each by itself: one that is slow or away does not keep the others from answering. A login that was just refused is not
+// tried.
 func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]answer {
 	found := make([]answer, len(s.list))
 	var group sync.WaitGroup
 	for i, one := range s.list {
+		if why, refused := s.refusals.Of(one.account(), now); refused {
+			found[i].err = why
+			continue
+		}
 		group.Go(func() { found[i] = one.look(ctx, want, now) })
 	}
 	group.Wait()
 	answers := map[string]answer{}
 	for i, one := range s.list {
 		answers[one.config.Server] = found[i]
+		if why := found[i].err; why != nil && why.Reason == LoginRefused {
+			s.refusals.Add(one.account(), why, now)
+		}
 	}
 	return answers
 }
 
 func (s *site) look(ctx context.Context, want Want, now time.Time) answer {
-	if s.client == nil || now.Sub(s.refused) < refusedPause {
+	if s.client == nil {
 		return answer{err: s.failure}
 	}
 	seen, err := s.client.look(ctx, want, now)
 	if err == nil {
 		return answer{seen: seen}
 	}
-	if !errors.As(err, &s.failure) {
-		s.failure = failed(s.config.Server, "ask", err)
+	var failure *Error
+	if !errors.As(err, &failure) {
+		failure = failed(s.config.Server, "ask", err)
 	}
-	if s.failure.Reason == LoginRefused {
-		s.refused = now
-	}
-	return answer{err: s.failure}
+	return answer{err: failure}
 }
 
 // writers are those of the vCenters that have answered.
