@@ -146,6 +146,9 @@ func (e *Error) unanswered(err error) {
 	case errors.As(err, &certificate):
 		e.Reason, e.Why = Untrusted, "the certificate is not trusted: "+certificateProblem(certificate.Err)
 		e.Do = "add the CA of the cloud to ca-bundle.pem of the cloud's configuration, or correct the certificate"
+	case errors.Is(err, poll.ErrTooMuch):
+		e.Reason, e.Why = InvalidAnswer, poll.ErrTooMuch.Error()
+		e.Do = "check whether the address is that of the service, or of a proxy before it"
 	case errors.Is(err, poll.ErrCutOff) || errors.Is(err, poll.ErrTooLong) || !errors.As(err, &address) && isSyntax(err):
 		e.Reason, e.Why = InvalidAnswer, "the answer is cut off, too long, or no JSON of this API"
 		e.Do = "check the service and what is between it and this cluster; the operator asks again by itself"

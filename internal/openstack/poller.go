@@ -88,6 +88,7 @@ func (p *Poller) look(ctx context.Context) (answer Answer) {
 			return answer
 		}
 	}
+	p.budget.Begin()
 	answer = p.ask(ctx)
 	if isRefusal(answer.Err) {
 		p.refusals.Add(p.credentials, answer.Err, p.Now())
@@ -126,7 +127,7 @@ func (p *Poller) connect(ctx context.Context) error {
 		return why
 	}
 	if p.budget == nil {
-		p.budget = &poll.Budget{Limit: DefaultBudget, Now: p.Now}
+		p.budget = &poll.Budget{Limit: DefaultBudget, MaxRound: maxRound, Now: p.Now}
 	}
 	connect := p.Connect
 	if connect == nil {

@@ -179,6 +179,24 @@ func TestRefusedCredentialsAreTriedOnceAnIntervalWhateverElseChanges(t *testing.
 	}
 }
 
+func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
+	s := newScene(t, everything)
+	long := strings.Repeat(" ", 7<<20)
+	zones := fakeopenstack.Fault{Body: `{"availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": true}}]` + long + "}"}
+	s.cloud.SetFault(fakeopenstack.Nova, zones)
+	s.cloud.SetFault(fakeopenstack.Cinder, zones)
+	s.cloud.SetFault(fakeopenstack.Manila, fakeopenstack.Fault{Body: `{"share_types": []` + long + "}"})
+	s.clock.pass(s.Tick(t.Context()))
+	if err := s.Facts().Err; err == nil || !strings.Contains(err.Error(), "list the share types of Manila") || !strings.Contains(err.Error(), "too long together") {
+		t.Errorf("%v", err)
+	}
+	s.cloud.SetFault(fakeopenstack.Cinder, fakeopenstack.Fault{})
+	s.cloud.SetFault(fakeopenstack.Manila, fakeopenstack.Fault{})
+	if s.Tick(t.Context()); s.Facts().Err != nil {
+		t.Errorf("the poll after: %v", s.Facts().Err)
+	}
+}
+
 func TestNewCredentialsMakeNoNewBudget(t *testing.T) {
 	s := newScene(t, everything)
 	var spent bool

@@ -18,6 +18,8 @@ const (
 	DefaultBudget = 20
 	// maxAnswer bounds an answer, in bytes. A thousand share types with a page of text each are less.
 	maxAnswer = 8 << 20
+	// maxRound bounds all answers of a poll.
+	maxRound = 2 * maxAnswer
 )
 
 // newTransport trusts what the system and the PEM text say.

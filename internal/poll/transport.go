@@ -11,19 +11,43 @@ import (
 	"time"
 )
 
-// ErrCutOff is what the end of an answer is that came too early, ErrTooLong what it is if there are too many bytes.
+// ErrCutOff is what the end of an answer is that came too early, ErrTooLong what it is if there are too many bytes. ErrTooMuch is the same for all
+// answers of a round.
 var (
 	ErrCutOff  = errors.New("the answer is cut off")
 	ErrTooLong = errors.New("the answer is too long")
+	ErrTooMuch = errors.New("the answers of one poll are too long together")
 )
 
-// Budget is how many requests may be made in any minute. It outlives clients, so that new credentials make no new budget.
+// Budget is how many requests may be made in any minute, and how long the answers of a round may be. It outlives clients, so that new credentials
+// make no new budget.
 type Budget struct {
 	Limit int
-	Now   func() time.Time
+	// MaxRound bounds what is answered after Begin, in bytes; 0 bounds nothing.
+	MaxRound int
+	Now      func() time.Time
 
 	mutex sync.Mutex
 	spent []time.Time
+	// read is what was answered in this round, in bytes.
+	read int
+}
+
+// Begin begins a round.
+func (b *Budget) Begin() {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.read = 0
+}
+
+// add counts what was answered. The error is ErrTooMuch.
+func (b *Budget) add(bytes int) error {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if b.read += bytes; b.MaxRound > 0 && b.read > b.MaxRound {
+		return ErrTooMuch
+	}
+	return nil
 }
 
 // SpentError is why a request was not made: the budget is spent. Wait is how long until the next one may be made.
@@ -58,7 +82,8 @@ func (b *Budget) spend() error {
 type Transport struct {
 	Next   http.RoundTripper
 	Budget *Budget
-	// MaxAnswer bounds an answer, in bytes. One that is longer ends with ErrTooLong, and one that breaks with ErrCutOff.
+	// MaxAnswer bounds an answer, in bytes. One that is longer ends with ErrTooLong, one that breaks with ErrCutOff, and one that the round has no
+	// room for with ErrTooMuch.
 	MaxAnswer int
 	// Count is told of each request: 0 if there was no answer, else the status.
 	Count func(status int)
@@ -75,23 +100,27 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // The client makes a sentence of it, and needs its type.
 	}
 	t.Count(response.StatusCode)
-	response.Body = &bounded{ReadCloser: response.Body, left: t.MaxAnswer}
+	response.Body = &bounded{ReadCloser: response.Body, left: t.MaxAnswer, budget: t.Budget}
 	return response, nil
 }
 
 // bounded ends with an error where an answer is too long, or where the connection breaks.
 type bounded struct {
 	io.ReadCloser
-	left int
+	left   int
+	budget *Budget
 }
 
-// Read reads up to the bound.
+// Read reads up to the bounds.
 func (b *bounded) Read(into []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, ErrTooLong
 	}
 	n, err := b.ReadCloser.Read(into[:min(len(into), b.left)])
 	b.left -= n
+	if failure := b.budget.add(n); failure != nil {
+		return n, failure
+	}
 	var late net.Error
 	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &late) && late.Timeout() || errors.Is(err, context.Canceled) {
 		return n, err //nolint:wrapcheck // The decoder compares it with io.EOF.

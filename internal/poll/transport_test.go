@@ -67,7 +67,7 @@ func TestAnAnswerThatIsTooLongOrCutOffIsNone(t *testing.T) {
 		"not in time":         {breaking{late}, 10, late},
 		"nobody waits for it": {breaking{fmt.Errorf("x: %w", context.Canceled)}, 10, context.Canceled},
 	} {
-		text, err := io.ReadAll(&bounded{ReadCloser: io.NopCloser(tc.from), left: tc.left})
+		text, err := io.ReadAll(&bounded{ReadCloser: io.NopCloser(tc.from), left: tc.left, budget: &Budget{}})
 		if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || len(text) > tc.left {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
@@ -110,5 +110,23 @@ func TestEveryRequestIsCountedOnceAndNoneIsMadeBeyondTheBudget(t *testing.T) {
 	var spent *SpentError
 	if !errors.As(err, &spent) || err.Error() != "3 requests were made in the last minute" || !slices.Equal(counted, []int{200, 0, 503}) {
 		t.Errorf("%v, counted %v", err, counted)
+	}
+}
+
+func TestTheAnswersOfARoundAreBoundedTogether(t *testing.T) {
+	transport := &Transport{
+		Next: answers(200), Budget: &Budget{Limit: 100, MaxRound: 12, Now: func() time.Time { return time.Unix(1000, 0) }}, MaxAnswer: 100, Count: func(int) {},
+	}
+	for round := range 2 {
+		transport.Budget.Begin()
+		for i, want := range []error{nil, nil, ErrTooMuch, ErrTooMuch} {
+			response, err := transport.RoundTrip(&http.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(response.Body); !errors.Is(err, want) || response.Body.Close() != nil {
+				t.Errorf("round %d, answer %d: %v, want %v", round, i, err, want)
+			}
+		}
 	}
 }

@@ -179,6 +179,8 @@ func unanswered(e *Error, err error) {
 		e.Why = untrusted + ": add its CA to the CA bundle of the cluster's proxy, trustedCA of Proxy cluster, or correct the certificate"
 	case errors.As(err, &spent):
 		e.Reason, e.Why = Overloaded, spent.Error()+": "+adviceWait
+	case errors.Is(err, poll.ErrTooMuch):
+		e.Reason, e.Why = InvalidAnswer, poll.ErrTooMuch.Error()+": check whether the address is that of a vCenter, or of a proxy before it"
 	case errors.Is(err, poll.ErrTooLong):
 		e.Reason, e.Why = InvalidAnswer, "the answer is too long: "+adviceReach
 	case errors.Is(err, poll.ErrCutOff):

@@ -123,6 +123,7 @@ func TestARequestWithoutAnAnswerHasAReason(t *testing.T) {
 		"closed":              {asURL(io.EOF), NoConnection, "was closed"},
 		"broken":              {poll.ErrCutOff, NoConnection, "broke during the answer"},
 		"too long":            {poll.ErrTooLong, InvalidAnswer, "too long"},
+		"too long together":   {fmt.Errorf("decode: %w", poll.ErrTooMuch), InvalidAnswer, "the answers of one poll are too long together"},
 		"late":                {asURL(context.DeadlineExceeded), Timeout, "in time"},
 		"nobody waits":        {asURL(context.Canceled), NoConnection, "no answer"},
 		"no JSON":             {json.Unmarshal([]byte("s3cret"), &struct{}{}), InvalidAnswer, "none of a vCenter"},

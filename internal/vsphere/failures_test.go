@@ -150,6 +150,34 @@ func colons(hex string) string {
 	return strings.Join(parts, ":")
 }
 
+// A list of pages that are each short enough has an end all the same.
+func TestTheAnswersOfAPollAreBoundedTogether(t *testing.T) {
+	c := startCenter(t, 1, nil)
+	s := newScene(t, c)
+	s.MaxRound = 1 << 20
+	s.tick()
+	page := `<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><%[1]sResponse xmlns="urn:vim25"><returnval><token>t</token></returnval></%[1]sResponse>` +
+		strings.Repeat(" ", 400<<10) + `</Body></Envelope>`
+	c.setFault(func(w http.ResponseWriter, _ *http.Request, asked string) bool {
+		asked = strings.TrimSpace(asked)
+		if strings.HasSuffix(asked, "RetrievePropertiesEx") {
+			fmt.Fprintf(w, page, asked)
+			return true
+		}
+		return false
+	})
+	s.clock.pass(vsphere.Interval)
+	if failure := s.fails(); !strings.Contains(failure.Error(), "read the inventory: the answers of one poll are too long together") {
+		t.Error(failure)
+	}
+	if pages := c.requests("ContinueRetrievePropertiesEx"); pages != 2 {
+		t.Errorf("%d pages after the first", pages)
+	}
+	c.setFault(nil)
+	s.clock.pass(vsphere.Interval)
+	s.tick()
+}
+
 func TestEveryFailureHasItsReasonAndNoTextOfTheVCenter(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

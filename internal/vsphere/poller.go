@@ -41,11 +41,11 @@ type Poller struct {
 	Log  logr.Logger
 	// Metrics may be nil.
 	Metrics *poll.Metrics
-	// Timeout of a request is poll.RequestTimeout, and Budget of requests a minute and vCenter is DefaultBudget, if they are 0. Jitter is random by
-	// default.
-	Timeout time.Duration
-	Budget  int
-	Jitter  func(time.Duration) time.Duration
+	// Timeout of a request is poll.RequestTimeout, Budget of requests a minute and vCenter is DefaultBudget, and MaxRound of bytes of a poll of a
+	// vCenter is DefaultMaxRound, if they are 0. Jitter is random by default.
+	Timeout          time.Duration
+	Budget, MaxRound int
+	Jitter           func(time.Duration) time.Duration
 
 	mutex    sync.Mutex
 	snapshot Snapshot

@@ -83,7 +83,9 @@ func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[str
 		s.budgets = map[string]*poll.Budget{}
 	}
 	if s.budgets[config.Server] == nil {
-		s.budgets[config.Server] = &poll.Budget{Limit: cmp.Or(p.Budget, DefaultBudget), Now: p.Now}
+		s.budgets[config.Server] = &poll.Budget{
+			Limit: cmp.Or(p.Budget, DefaultBudget), MaxRound: cmp.Or(p.MaxRound, DefaultMaxRound), Now: p.Now,
+		}
 	}
 	one := &site{config: config, login: logins[config.Server]}
 	if one.login == (cloudconfig.Login{}) {
@@ -112,6 +114,7 @@ func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]a
 			found[i].err = why
 			continue
 		}
+		s.budgets[one.config.Server].Begin()
 		group.Go(func() { found[i] = one.look(ctx, want, now) })
 	}
 	group.Wait()
@@ -145,6 +148,7 @@ func (s *sites) writers(answers map[string]answer) map[string]Writer {
 	found := map[string]Writer{}
 	for _, one := range s.list {
 		if answers[one.config.Server].err == nil {
+			s.budgets[one.config.Server].Begin()
 			found[one.config.Server] = writer{one.client}
 		}
 	}

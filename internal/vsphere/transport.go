@@ -20,6 +20,8 @@ const (
 	DefaultBudget = 120
 	// maxAnswer bounds an answer, in bytes. A page with 1,000 VMs has less than 2 MB.
 	maxAnswer = 32 << 20
+	// DefaultMaxRound bounds all answers of a poll of one vCenter. The largest has 45,000 VMs, of which 400 bytes each are read, and 2 kB of each node.
+	DefaultMaxRound = 64 << 20
 )
 
 // statuses refuses answers whose status govmomi does not look at. SOAP has its faults in answers with status 500.
