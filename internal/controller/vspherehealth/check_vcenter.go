@@ -2,7 +2,6 @@ package vspherehealth
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -45,16 +44,14 @@ func checkVerified(in input) []finding {
 		"read the password. Add the CA to the cluster's trusted CAs and remove the flag")
 }
 
-// checkUser finds users without a domain, with which the driver ends (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain;
-// kubernetes-sigs/vsphere-csi-driver, pkg/common/config/config.go).
+// checkUser finds users whose names the driver does not take (detector: pkg/operator/vsphere_check.go, isValidvCenterUsernameWithDomain).
 func checkUser(in input) []finding {
-	domain := regexp.MustCompile(`^([A-Za-z0-9.-]+\\[A-Za-z0-9._-]+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+)$`)
 	var found []finding
 	for _, vc := range in.vCenters() {
 		// The session has the user with a domain in any case.
-		if vc.Login != "" && !domain.MatchString(vc.Login) {
-			found = append(found, about(vc.Server, warn, []string{vc.Login}, "user %q has no domain, and the driver does not accept that. Write it as "+
-				"user@domain into the administrator's Secret"))
+		if problem := cloudconfig.UserProblem(vc.Login); vc.Login != "" && problem != "" {
+			found = append(found, about(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in the administrator's Secret",
+				problem, cloudconfig.UserAdvice))
 		}
 	}
 	return found

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,9 +131,9 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 	made := make([]section, 0, len(config.VCenters))
 	for _, one := range config.VCenters {
 		login := logins[one.Server]
-		if !users().MatchString(login.User) {
-			return nil, fmt.Errorf(`the user of vCenter %s in Secret %s has neither the form user@domain nor domain\user, without which the driver `+
-				"ends: correct Secret vsphere-creds in namespace kube-system, it is made of that", one.Server, credentials)
+		if problem := cloudconfig.UserProblem(login.User); problem != "" {
+			return nil, fmt.Errorf("the user of vCenter %s in Secret %s %s; %s: correct Secret vsphere-creds in namespace kube-system, it is made of that",
+				one.Server, credentials, problem, cloudconfig.UserAdvice)
 		}
 		next := section{name: "VirtualCenter", subsection: one.Server}
 		next.set("user", login.User)
@@ -156,12 +155,6 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 		made = append(made, next)
 	}
 	return made, nil
-}
-
-// users is what the driver accepts (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/common/config/config.go
-// isValidvCenterUsernameWithDomain).
-func users() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[a-zA-Z0-9.-]+\\[a-zA-Z0-9._-]+|[a-zA-Z0-9._-]+@[a-zA-Z0-9.-]+)$`)
 }
 
 // checkServers says what the driver does not take of the vCenters, which Parse has found to be well-formed.

@@ -23,7 +23,7 @@ func vSphereChecks() map[string]string {
 	return map[string]string{
 		vCenterAway:                     "A vCenter does not answer the operator, or refuses it.",
 		"VCenterCertificateNotVerified": "Nobody verifies the certificate of a vCenter.",
-		"VCenterUserWithoutDomain":      "The user of a vCenter has no domain, which the driver does not accept.",
+		"VCenterUserWithoutDomain":      "The driver does not accept the name of the user of a vCenter.",
 		"VCenterVersion":                "A vCenter is too old, or hides its version.",
 		"ExistingDriver":                "Somebody else has installed a driver for vSphere.",
 		"SeveralVCenters":               "Volumes of Kubernetes' own vSphere plugin can't be used with several vCenters.",

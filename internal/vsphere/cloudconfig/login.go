@@ -3,6 +3,7 @@ package cloudconfig
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,6 +14,25 @@ type Login struct{ User, Password string }
 // Key is that of the user or password of a vCenter in the Secret that the cloud-credential-operator makes: SERVER.username and
 // SERVER.password.
 func Key(server, field string) string { return server + "." + field }
+
+// UserAdvice is how the driver wants the name of a user.
+const UserAdvice = `the driver takes user@domain or domain\user, of letters, digits, ".", "-" and, in the user, "_", even if the vCenter takes more`
+
+// UserProblem says why the driver does not take the name of a user; empty if it does (kubernetes-sigs/vsphere-csi-driver bf8090256,
+// pkg/common/config/config.go, isValidvCenterUsernameWithDomain).
+func UserProblem(user string) string {
+	taken := regexp.MustCompile(`^(?:[a-zA-Z0-9.-]+\\[a-zA-Z0-9._-]+|[a-zA-Z0-9._-]+@[a-zA-Z0-9.-]+)$`)
+	switch {
+	case taken.MatchString(user):
+		return ""
+	case !strings.ContainsAny(user, `@\`):
+		return "has no domain"
+	case strings.Count(user, "@") > 1:
+		return "has more than one @"
+	default:
+		return "has a character that the driver does not take"
+	}
+}
 
 // Logins are those of all vCenters of the configuration, by server. An error names the key of the Secret, and never a value.
 func Logins(config Config, secret map[string][]byte) (map[string]Login, error) {

@@ -73,3 +73,15 @@ func TestALoginNeverPrintsItsPassword(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestTheNameOfAUserIsOneThatTheDriverTakes(t *testing.T) {
+	for user, want := range map[string]string{
+		"svc@vsphere.local": "", `CORP\svc`: "", `corp.example\svc_ocp`: "", "svc_ocp-1@corp.example": "",
+		"admin": "has no domain", "svc@corp.example@vsphere.example": "has more than one @", "svc+ocp@corp.example": "has a character",
+		"svc@corp_example": "has a character", `corp\svc@vsphere.local`: "has a character", "@corp": "has a character", "svc@": "has a character",
+	} {
+		if got := cloudconfig.UserProblem(user); got != want && (want == "" || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %q, want %q", user, got, want)
+		}
+	}
+}
