@@ -102,6 +102,36 @@ func TestRenderAsksForCredentialsOnlyWhereTheyCanBeHonoured(t *testing.T) {
 	}
 }
 
+// Where a pod can't reach the metadata of its instance, the mount helper knows the region from these variables only.
+func TestThePodsKnowTheRegionThatTheClusterKnows(t *testing.T) {
+	for _, region := range []string{"us-gov-west-1", ""} {
+		pods := 0
+		for _, object := range render(t, config(t, func(cfg *driver.Config) { cfg.Region = region })) {
+			pod := podOf(object)
+			if pod == nil {
+				continue
+			}
+			pods++
+			told := map[string]string{}
+			for _, variable := range pod.Containers[0].Env {
+				if strings.HasSuffix(variable.Name, "_REGION") {
+					told[variable.Name] = variable.Value
+				}
+			}
+			want := map[string]string{}
+			if region != "" {
+				want = map[string]string{"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+			}
+			if diff := cmp.Diff(want, told); diff != "" {
+				t.Errorf("region %q, %s (-want +got):\n%s", region, object.GetName(), diff)
+			}
+		}
+		if pods != 2 {
+			t.Errorf("region %q: %d workloads, want 2", region, pods)
+		}
+	}
+}
+
 // A Secret that a pod names is in the pod as soon as somebody makes it. Only what the operator has seen and accepted may be named.
 func TestNodePodsNameTheirSecretOnlyOnceItIsAccepted(t *testing.T) {
 	for accepted, want := range map[string]int{"": 0, "abcd": 3} {

@@ -20,6 +20,9 @@ func mutations() []driver.Mutation {
 		driver.MutatePods(configureController),
 		driver.MutatePods(allowMounts),
 		driver.MutatePods(configureNodes),
+		// The driver writes the second one into the configuration of mount helpers that know neither (driver v3.4.1,
+		// pkg/driver/efs_watch_dog.go updateConfig).
+		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
 		driver.Mutate(allowRootDirectories),
 		driver.Mutate(nameProvisionerBinding),
