@@ -147,7 +147,7 @@ package: tools ## Write the OLM bundle of a driver that hack/new-driver has made
 # The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
 iam: tools ## Write the IAM documents of docs/guide/install.md into docs/guide/iam.
 	@mkdir -p docs/guide/iam
-	@unset DELETE_ACCESS_POINT_ROOT_DIR; for workload in controller node; do \
+	@unset DELETE_ACCESS_POINT_ROOT_DIR NODE_IAM_MOUNTS; for workload in controller node; do \
 		echo "docs/guide/iam/$$workload-policy.json docs/guide/iam/$$workload-trust-policy.json"; \
 		go run ./cmd/aws-efs-csi-driver-operator iam-policy $$workload > docs/guide/iam/$$workload-policy.json && \
 		go run ./cmd/aws-efs-csi-driver-operator iam-trust-policy $$workload --account 123456789012 \

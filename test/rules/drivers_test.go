@@ -196,9 +196,9 @@ func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 
 // A driver is a folder of YAML and a little Go: who wants to add one has an afternoon.
 func TestADriverIsSmall(t *testing.T) {
-	// EBS and PD have rules for tags; EFS has settings, predecessors, tags and two IAM policies. Cinder and Manila follow what their cloud has,
-	// and vSphere as well, with a configuration that is written strictly.
-	larger := map[string]int{"awsebs": 160, "awsefs": 450, "cinder": 190, "gcppd": 110, "manila": 300, "vsphere": 560}
+	// EBS and PD have rules for tags; EFS has settings, predecessors, tags, two IAM policies and the identity of mounts. Cinder and Manila follow
+	// what their cloud has, and vSphere as well, with a configuration that is written strictly.
+	larger := map[string]int{"awsebs": 160, "awsefs": 500, "cinder": 190, "gcppd": 110, "manila": 300, "vsphere": 560}
 	for _, assets := range folders(t) {
 		folder, most := filepath.Base(filepath.Dir(assets)), 99
 		if larger[folder] > 0 {

@@ -24,6 +24,12 @@ const (
 	nodeSecret       = "node-aws-efs-cloud-credentials"
 )
 
+// The variables of the operator's environment with the IAM roles of the two pods.
+const (
+	controllerRole = "ROLEARN"
+	nodeRole       = "NODE_ROLEARN"
+)
+
 //go:embed assets
 var assets embed.FS
 
@@ -68,11 +74,11 @@ func Driver() driver.Driver {
 		Credentials: []driver.Credentials{
 			{
 				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: controllerSecret,
-				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: "ROLEARN", Keys: secretKeys(),
+				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: controllerRole, Keys: secretKeys(),
 			},
 			{
 				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: nodeSecret,
-				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: "NODE_ROLEARN", Optional: true, Keys: secretKeys(),
+				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: nodeRole, Optional: true, Keys: secretKeys(),
 			},
 		},
 		Settings:     settings(),

@@ -19,12 +19,13 @@ func mutations() []driver.Mutation {
 	return []driver.Mutation{
 		driver.MutatePods(configureController),
 		driver.MutatePods(allowMounts),
+		driver.MutatePods(addMountIdentity),
 		driver.MutatePods(configureNodes),
 		// The driver writes the second one into the configuration of mount helpers that know neither (driver v3.4.1,
 		// pkg/driver/efs_watch_dog.go updateConfig).
 		driver.NameRegion(driverContainer, "AWS_REGION", "AWS_DEFAULT_REGION"),
 		driver.MutatePods(enableFIPS),
-		driver.Mutate(allowRootDirectories),
+		driver.Mutate(allowMountsInEFS),
 		driver.Mutate(nameProvisionerBinding),
 		driver.Mutate(restrictToCluster),
 		driver.ReadNodes("get"),
@@ -142,21 +143,6 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 // Drivers from 3.1 on end at once where there are none (pkg/cloud/cloud.go, validateFIPSRegion).
 func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
-}
-
-// allowRootDirectories adds the IAM actions with which the driver mounts a file system to delete a directory in it.
-func allowRootDirectories(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
-	if cfg.Settings[deleteRootDir] != "true" || request.Spec.SecretRef.Name != controllerSecret {
-		return nil
-	}
-	request.Spec.ProviderSpec.StatementEntries = append(request.Spec.ProviderSpec.StatementEntries, cloudcredentialv1.StatementEntry{
-		Effect: "Allow",
-		Action: []string{
-			"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite", "elasticfilesystem:ClientRootAccess",
-		},
-		Resource: "*",
-	})
-	return nil
 }
 
 // restrictToCluster keeps the controller to access points with the tag of this cluster. Else it could change those of all clusters of the

@@ -10,6 +10,7 @@ import (
 const (
 	nodeMemoryLimit    = "NODE_MEMORY_LIMIT"
 	deleteRootDir      = "DELETE_ACCESS_POINT_ROOT_DIR"
+	nodeIAMMounts      = "NODE_IAM_MOUNTS"
 	provisionerWorkers = "PROVISIONER_WORKERS"
 	provisionerTimeout = "PROVISIONER_TIMEOUT"
 	volumeAttachLimit  = "VOLUME_ATTACH_LIMIT"
@@ -33,6 +34,9 @@ func settings() []driver.Setting {
 		// An access point whose root is "/" would empty the whole file system. OpenShift's operator has it on in all its versions
 		// (openshift/aws-efs-csi-driver-operator release-4.9, assets/controller.yaml, to openshift/csi-operator f7f9dc59).
 		{Variable: deleteRootDir, Default: "false", Check: driver.Boolean, Argument: "delete-access-point-root-dir"},
+		// Off, mounts with option iam have the role of the instance, as with all operators before: policies of file systems name that one. And
+		// no node may mount what it need not.
+		{Variable: nodeIAMMounts, Default: "false", Check: driver.Boolean},
 		// The driver and the EFS API lose access points when many are made or deleted at once.
 		{Variable: provisionerWorkers, Default: "1", Check: driver.Number(1, 100)},
 		{Variable: provisionerTimeout, Default: "5m", Check: driver.Duration(10*time.Second, time.Hour)},

@@ -157,6 +157,7 @@ func variants() map[string]func(*driver.Config) {
 		"storage-class-that-is-there": func(cfg *driver.Config) { cfg.Classes = classes("StorageClass/efs-sc") },
 		"node-memory-limit":           set("NODE_MEMORY_LIMIT", "4Gi"),
 		"delete-root-directories":     set("DELETE_ACCESS_POINT_ROOT_DIR", "true"),
+		"node-iam-mounts":             set("NODE_IAM_MOUNTS", "true"),
 		"iam-of-this-cluster":         set("IAM_CLUSTER_ID", "dev-x7k2p"),
 		"volume-attach-limit":         set("VOLUME_ATTACH_LIMIT", "40"),
 		"provisioner": func(cfg *driver.Config) {

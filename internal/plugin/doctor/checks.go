@@ -50,7 +50,7 @@ func apiAway(f *facts) []Finding {
 	}
 	return []Finding{{
 		Severity: Error, Cause: "The API server of your kubeconfig cannot be reached.", Object: "APIServer", Said: clip(f.away.Error()),
-		Do: "Check the address in the kubeconfig, the network, and whether the API server runs.", Command: "oc cluster-info", Page: string(pageAPI),
+		Do: "Check the address in the kubeconfig, the network, and whether the API server runs.", Command: "oc cluster-info", Page: string(pageTrouble),
 		topic: "api", level: ofAPI,
 	}}
 }

@@ -189,6 +189,9 @@ func broken() map[string]situation {
 		"iam-unseen": {func(s *scene) {
 			s.add(claimOf("new", "efs", ""), eventOn("PersistentVolumeClaim", "new", "ProvisioningFailed", "rpc error: Access Denied"))
 		}, []string{"pvc", "new"}, 3, []string{"AWS refuses a request of the driver"}},
+		"mount-denied": {func(s *scene) {
+			s.stuck("a", "MountVolume.SetUp failed: mount.nfs4: access denied by server while mounting 127.0.0.1:/")
+		}, pod, 3, []string{"The policy of file system fs-1234cdef does not let node a mount it."}},
 		"two-default-classes": {func(s *scene) {
 			change(s, "efs", func(c *storagev1.StorageClass) {
 				c.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}

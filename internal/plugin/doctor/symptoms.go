@@ -88,20 +88,24 @@ func ofKubernetes() []symptom {
 // ofAWS are what the driver and the mount helper repeat of what AWS says.
 func ofAWS() []symptom {
 	return []symptom{{
+		words:   []string{"access denied by server while mounting"},
+		cause:   "The policy of file system SYSTEM does not let node NODE mount it.",
+		do:      "Mount with option iam, and give ClientMount and ClientWrite to the identity of the node's mounts.",
+		command: "aws efs describe-file-system-policy --file-system-id SYSTEM", page: pageMountIAM,
+		topic: "event/policy/SYSTEM", effects: []string{"event/mount"},
+	}, {
 		words: []string{
 			"accessdenied", "access denied", "not authorized to perform", "unauthorizedoperation", "failed to refresh cached credentials",
 			"assumerolewithwebidentity",
 		},
 		cause:   "AWS refuses a request of the driver: its IAM role lacks a right.",
 		do:      "Compare the role with the policy that the operator prints.",
-		command: "aws-efs-csi-driver-operator iam-policy controller",
-		page:    pageIAM, topic: "event/iam", effects: []string{"provision", "event/mount"},
+		command: "aws-efs-csi-driver-operator iam-policy controller", page: pageIAM, topic: "event/iam", effects: []string{"provision", "event/mount"},
 	}, {
 		words:   []string{"accesspointlimitexceeded"},
 		cause:   "File system SYSTEM has no access points left.",
 		do:      "Delete access points that nobody uses, or ask AWS for more.",
-		command: "oc get pv",
-		page:    pagePoints, topic: "event/limit/SYSTEM", effects: []string{"provision"},
+		command: "oc get pv", page: pagePoints, topic: "event/limit/SYSTEM", effects: []string{"provision"},
 	}, {
 		words:   []string{"file system does not exist", "filesystemnotfound"},
 		cause:   "AWS has no file system SYSTEM in the region and the account of the cluster.",
@@ -137,7 +141,6 @@ func ofAWS() []symptom {
 		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
 		cause:   "The driver refuses the parameters of the StorageClass.",
 		do:      "Make a class with the right parameters: those of a class cannot be changed.",
-		command: "oc get storageclasses -o yaml",
-		page:    pageUse, topic: "event/provision/DRIVER", effects: []string{"provision"},
+		command: "oc get storageclasses -o yaml", page: pageUse, topic: "event/provision/DRIVER", effects: []string{"provision"},
 	}}
 }

@@ -228,16 +228,16 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster " +
 			"is empty, or you may not read it; no roles are needed")}
 	}
-	defaults := func(string) string { return "" }
+	// As in the operator's program, the settings in the environment count.
 	documents := map[string]any{}
 	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-		policy, err := iam.PolicyOf(workload, defaults)
+		policy, err := iam.PolicyOf(workload, os.Getenv)
 		if err != nil {
 			return err
 		}
 		trust, err := iam.TrustOf(iam.TrustOptions{
 			Workload: workload, Account: wanted.account, Provider: found.issuer, Partition: wanted.partition, Namespace: wanted.namespace,
-		}, defaults)
+		}, os.Getenv)
 		if err != nil {
 			return plugin.Usage("%w", err)
 		}

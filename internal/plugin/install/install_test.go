@@ -255,6 +255,11 @@ func TestTheDocumentsForRolesAreThoseOfTheGuide(t *testing.T) {
 			t.Errorf("%s: %v (-guide +written):\n%s", filepath.Base(file), err, diff)
 		}
 	}
+	t.Setenv("NODE_IAM_MOUNTS", "true")
+	plugintest.Run(t, cluster, "", Command, line...)
+	if policy, err := os.ReadFile(filepath.Join(folder, "node-policy.json")); err != nil || !strings.Contains(string(policy), "elasticfilesystem:ClientMount") {
+		t.Errorf("the policy of nodes that mount with an identity is %s, %v", policy, err)
+	}
 	wrong := plugintest.Run(t, cluster, "", Command, line[:4]...)
 	none := plugintest.Run(t, plugintest.Cluster(t, onAWS()...), "", Command, line...)
 	t.Chdir(here)

@@ -1,0 +1,56 @@
+package awsefs
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// addMountIdentity puts credentials where the mount helper looks for them, in the pods that mount with option iam: keys in the home directory of
+// root, a role in two variables. It reads neither the keys in the environment nor AWS_CONFIG_FILE, and else takes the role of the instance
+// (efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py; so since v1.30).
+// The driver deletes directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
+func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
+	role := ""
+	switch {
+	case pods.Workload == driver.Controller && cfg.Settings[deleteRootDir] == "true":
+		role = cfg.RoleARNs[controllerRole]
+	case pods.Workload == driver.Node && cfg.Settings[nodeIAMMounts] == "true":
+		role = cfg.RoleARNs[nodeRole]
+	default:
+		return nil
+	}
+	container, err := pods.Container(driverContainer)
+	if err != nil {
+		return err
+	}
+	const volume = "aws-credentials"
+	if slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool { return mount.Name == volume }) {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/root/.aws", ReadOnly: true})
+	}
+	if role != "" {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_ROLE_ARN", Value: role},
+			corev1.EnvVar{Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: "/var/run/secrets/openshift/serviceaccount/token"})
+	}
+	return nil
+}
+
+// allowMountsInEFS adds the IAM actions with which pods mount file systems: the controller to delete a directory as root, the nodes for mount
+// option iam. Root stays the matter of the policy of the file system.
+func allowMountsInEFS(cfg driver.Config, request *cloudcredentialv1.CredentialsRequest) error {
+	actions := []string{"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
+	switch secret := request.Spec.SecretRef.Name; {
+	case secret == controllerSecret && cfg.Settings[deleteRootDir] == "true":
+		actions = append(actions, "elasticfilesystem:ClientRootAccess")
+	case secret == nodeSecret && cfg.Settings[nodeIAMMounts] == "true":
+	default:
+		return nil
+	}
+	request.Spec.ProviderSpec.StatementEntries = append(request.Spec.ProviderSpec.StatementEntries, cloudcredentialv1.StatementEntry{
+		Effect: "Allow", Action: actions, Resource: "*",
+	})
+	return nil
+}
