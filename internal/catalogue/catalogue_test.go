@@ -295,6 +295,8 @@ func TestOperatorsAreRestrictedAndAlone(t *testing.T) {
 			}
 			if probed := pod.Containers[0].ReadinessProbe != nil && pod.Containers[0].LivenessProbe != nil; probed != e.Builtin {
 				t.Errorf("%s: probes %v", e.Name, probed)
+			} else if probed && pod.Containers[0].ReadinessProbe.PeriodSeconds > 2 {
+				t.Errorf("%s is ready %d s late", e.Name, pod.Containers[0].ReadinessProbe.PeriodSeconds)
 			}
 		}
 	}

@@ -21,6 +21,8 @@ type BlockOptions struct {
 	Ports BlockPorts
 	// Provisioner, Attacher, Resizer and Snapshotter are the driver's own arguments of these sidecars.
 	Provisioner, Attacher, Resizer, Snapshotter []string
+	// ProbeTimeout is that of the liveness probes.
+	ProbeTimeout string
 }
 
 // BlockSidecars are those of a driver whose volumes are disks: they are made in the zone of a pod, attached to its node, can grow
@@ -45,9 +47,9 @@ func BlockSidecars(options BlockOptions) []Sidecar {
 		{
 			Name: "snapshotter", Workload: Controller, Metrics: metrics("snapshotter", 3), Args: options.Snapshotter, Needs: snapshots,
 		},
-		{Name: livenessProbe, Workload: Controller, HealthPort: options.Ports.Controller},
+		{Name: livenessProbe, Workload: Controller, HealthPort: options.Ports.Controller, ProbeTimeout: options.ProbeTimeout},
 		{Name: "node-driver-registrar", Workload: Node, HealthPort: options.Ports.Registrar},
-		{Name: livenessProbe, Workload: Node, HealthPort: options.Ports.Node},
+		{Name: livenessProbe, Workload: Node, HealthPort: options.Ports.Node, ProbeTimeout: options.ProbeTimeout},
 	}
 }
 

@@ -157,6 +157,8 @@ type Sidecar struct {
 	Needs schema.GroupKind
 	// HealthPort is ${HEALTH_PORT} of the asset: where the sidecar serves its own or the driver's health on loopback.
 	HealthPort int32
+	// ProbeTimeout is how long the driver may take to answer the liveness probe; empty is 3s. The probes of its container wait as long.
+	ProbeTimeout string
 	// Metrics, if set, are scraped through a kube-rbac-proxy.
 	Metrics *Metrics
 }

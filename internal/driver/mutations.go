@@ -38,6 +38,7 @@ func (d Driver) standardMutations() []Mutation {
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
+		MutatePods(addStartupProbes),
 		Mutate(d.holdNodePods),
 		MutatePods(d.keepApart),
 		MutatePods(addProxy),
@@ -213,6 +214,24 @@ func dropHostPorts(_ Config, pods Pods) error {
 	for i := range pods.Spec.Containers {
 		for j := range pods.Spec.Containers[i].Ports {
 			pods.Spec.Containers[i].Ports[j].HostPort = 0
+		}
+	}
+	return nil
+}
+
+// startSeconds is how long a container may take to start. The images of its sidecars may be pulled meanwhile, and one of them answers the probe.
+const startSeconds = 150
+
+// addStartupProbes makes a pod ready as soon as it is. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
+// asks for readiness at once after the startup probe, and for liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
+// UpdatePodStatus, worker.go doProbe).
+func addStartupProbes(_ Config, pods Pods) error {
+	for i := range pods.Spec.Containers {
+		container := &pods.Spec.Containers[i]
+		if ready := container.ReadinessProbe; ready != nil {
+			container.StartupProbe = &corev1.Probe{
+				ProbeHandler: *ready.ProbeHandler.DeepCopy(), PeriodSeconds: 1, TimeoutSeconds: ready.TimeoutSeconds, FailureThreshold: startSeconds,
+			}
 		}
 	}
 	return nil

@@ -35,7 +35,9 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 		// The kubelet is not in the pod's network.
 		health = fmt.Sprintf(":%d", s.HealthPort)
 	}
-	values = values.With(manifest.Values{"HEALTH_PORT": fmt.Sprint(s.HealthPort), "HEALTH_ADDRESS": health})
+	values = values.With(manifest.Values{
+		"HEALTH_PORT": fmt.Sprint(s.HealthPort), "HEALTH_ADDRESS": health, "PROBE_TIMEOUT": cmp.Or(s.ProbeTimeout, "3s"),
+	})
 	var sidecar corev1.Container
 	if err := manifest.LoadInto(shared, sidecarAsset(s.Name), values, &sidecar); err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func TestWhatOLMWouldFailOnIsNamed(t *testing.T) {
 		"other account":    {"serviceAccountName: aws-efs-csi-driver-operator\n          ", "serviceAccountName: default\n          ", deployment + `.serviceAccountName: "default" has no permissions`},
 		"priority class":   {"priorityClassName: system-cluster-critical", "priorityClassName: storage-critical", deployment + `.priorityClassName: a cluster need not have "storage-critical"`},
 		"no probe":         {"livenessProbe:", "startupProbe:", deployment + ".containers[0]: it has no livenessProbe or no readinessProbe"},
+		"late":             {"periodSeconds: 2\n", "periodSeconds: 10\n", deployment + ".containers[0]: its readinessProbe comes too seldom"},
 		"selector":         {"matchLabels:\n              app: aws-efs", "matchLabels:\n              app: other-aws-efs", "deployments[0].spec.selector: it does not match"},
 		"rule dropped":     {"          - tokenreviews\n", "          - tokenreview\n", "clusterPermissions: a rule of config/rbac/role.yaml is missing"},
 		"rule added":       {"          - tokenreviews\n", "          - tokenreviews\n          - secrets\n", "clusterPermissions: config/rbac/role.yaml has no such rule"},

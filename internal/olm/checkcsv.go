@@ -197,6 +197,8 @@ func checkDeployments(b bundle, _ Expected) []error {
 			where := fmt.Sprintf("spec.template.spec.containers[%d]", j)
 			if container.LivenessProbe == nil || container.ReadinessProbe == nil {
 				say(where, "it has no livenessProbe or no readinessProbe")
+			} else if container.ReadinessProbe.PeriodSeconds > 2 {
+				say(where, "its readinessProbe comes too seldom: it would be ready ten seconds late")
 			}
 			if container.Image == "" {
 				say(where+".image", "it is missing")

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/drivers"
@@ -120,6 +121,86 @@ func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
 			t.Errorf("%s (-named +rendered):\n%s", d.Name, diff)
 		}
 	})
+}
+
+// A pod is ready a second or two after it serves, may take its time to start, and is killed only for what lasts. The driver must not give up
+// before the liveness probe that asks it does.
+func TestPodsAreReadyAsSoonAsTheyServe(t *testing.T) {
+	looked := 0
+	everyDriver(t, func(d driver.Driver, objects []client.Object) {
+		env.Must(t, eachContainer(d, objects, func(pods driver.Pods, container corev1.Container) {
+			ready, alive, start := container.ReadinessProbe, container.LivenessProbe, container.StartupProbe
+			where := fmt.Sprintf("container %s of %s %s", container.Name, d.Name, pods.Name)
+			if ready == nil {
+				if start != nil {
+					t.Errorf("%s has a startup probe, and becomes ready without one", where)
+				}
+				return
+			}
+			looked++
+			if start == nil || alive == nil {
+				t.Fatalf("%s: startup probe %v, liveness probe %v", where, start, alive)
+			}
+			if start.PeriodSeconds > 2 || start.InitialDelaySeconds > 0 || ready.InitialDelaySeconds > 0 || start.PeriodSeconds*start.FailureThreshold < 120 {
+				t.Errorf("%s starts by %v, ready by %v", where, start, ready)
+			}
+			least := int32(50)
+			if d.Platform == "OpenStack" {
+				least = 150
+			}
+			if alive.InitialDelaySeconds > 0 || alive.PeriodSeconds*alive.FailureThreshold < least {
+				t.Errorf("%s is killed after %d * %d s, want %d s at least", where, alive.FailureThreshold, alive.PeriodSeconds, least)
+			}
+			for _, probe := range []*corev1.Probe{start, ready, alive} {
+				if probe.HTTPGet != nil && !slices.ContainsFunc(pods.Spec.Containers, func(sidecar corev1.Container) bool {
+					return slices.Contains(sidecar.Args, fmt.Sprintf("--probe-timeout=%ds", probe.TimeoutSeconds))
+				}) {
+					t.Errorf("%s: a probe waits for %d s, and the liveness probe for another time", where, probe.TimeoutSeconds)
+				}
+			}
+		}))
+	})
+	// One is vSphere's webhook.
+	if want := 2*len(drivers.All()) + 1; looked != want {
+		t.Errorf("%d containers are probed, want %d", looked, want)
+	}
+}
+
+// The check of bundles asks the same of operators that OLM installs.
+func TestTheOperatorOfTheReleaseIsReadyAsSoonAsItServes(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	files, err := filepath.Glob(filepath.Join(root, "manifests", "*_deployment*.yaml"))
+	env.Must(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		env.Must(t, err)
+		var operator appsv1.Deployment
+		env.Must(t, yaml.Unmarshal(text, &operator))
+		probe := operator.Spec.Template.Spec.Containers[0].ReadinessProbe
+		if probe == nil || probe.PeriodSeconds > 2 || probe.InitialDelaySeconds > 0 || probe.PeriodSeconds*probe.FailureThreshold < 30 {
+			t.Errorf("%s: readiness probe %v", file, probe)
+		}
+	}
+	if len(files) != 2 {
+		t.Errorf("the release has %q", files)
+	}
+}
+
+// eachContainer calls look with all containers of workloads.
+func eachContainer(d driver.Driver, objects []client.Object, look func(driver.Pods, corev1.Container)) error {
+	each := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
+		for _, container := range pods.Spec.Containers {
+			look(pods, container)
+		}
+		return nil
+	})
+	for _, object := range objects {
+		if err := each(d, driver.Config{}, object); err != nil {
+			return fmt.Errorf("look at %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
 }
 
 func TestPodsWithANetworkOfTheirOwnUseNoPortOfTheNode(t *testing.T) {

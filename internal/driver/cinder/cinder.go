@@ -34,6 +34,8 @@ func Driver() driver.Driver {
 			Ports:       driver.BlockPorts{Controller: 10301, Node: 10300, Registrar: 10304, Metrics: 8203},
 			Provisioner: []string{"--timeout=3m"},
 			Attacher:    []string{"--timeout=3m"},
+			// As OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-cinder/generated/standalone).
+			ProbeTimeout: "10s",
 		}),
 		Credentials: []driver.Credentials{access},
 		Derived:     cloudConfig(),

@@ -49,6 +49,8 @@ func Driver() driver.Driver {
 			Ports:       driver.BlockPorts{Controller: 10306, Node: 10305, Registrar: 10307, Metrics: 8213},
 			Provisioner: []string{"--timeout=120s"},
 			Resizer:     []string{"--timeout=240s", "--handle-volume-inuse-error=false"},
+			// As OpenShift's operator (openshift/csi-operator f7f9dc59, assets/overlays/openstack-manila/generated/standalone).
+			ProbeTimeout: "10s",
 		}),
 		Credentials:      []driver.Credentials{openstack.Credentials("driver.yaml", "manila-csi-drivers", credentials, "OpenStackManilaCloudCredentials")},
 		Derived:          cloudConfig(),
