@@ -91,7 +91,7 @@ package main
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 //
 // Kubernetes lets nobody grant what they do not hold. This is the RBAC of the driver's pods and of the cluster's
-// Prometheus; the operator itself does not use them, except to read storage classes and volumes.
+// Prometheus; the operator itself does not use them, except to read storage classes and volumes, and to delete the Lease of the provisioner.
 // +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=privileged,verbs=use
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

@@ -7,7 +7,7 @@ func otherWords() names {
 	all := names{}
 	for what, words := range map[string]string{
 		"kind": `CSIDriver ClusterOperator ClusterRole ClusterRoleBinding ClusterServiceVersion ConfigMap CredentialsRequest
-			CustomResourceDefinition DaemonSet Deployment List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
+			CustomResourceDefinition DaemonSet Deployment Lease List Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget
 			ReplicaSet Role RoleBinding Secret SecurityContextConstraints Service ServiceAccount ServiceMonitor SharedVolume Storage StorageClass
 			SubscriptionList ValidatingAdmissionPolicy ValidatingWebhookConfiguration VolumeAttributesClass VolumeSnapshotClass`,
 		"condition of a predecessor, which is removed": `AWSEFSDriverCSIConfigObserverControllerDegraded

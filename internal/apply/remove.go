@@ -80,6 +80,22 @@ func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSe
 	return changes
 }
 
+// RemoveMade deletes objects that pods of the owner have made: neither a label nor a field manager says so, only their names do. It reads from
+// the cluster.
+func (a *Applier) RemoveMade(ctx context.Context, made []client.Object) ChangeSet {
+	var changes ChangeSet
+	for _, object := range made {
+		subject := SubjectOf(object)
+		switch found, err := a.readFrom(ctx, a.Live, subject); {
+		case err != nil:
+			changes = append(changes, Change{Subject: subject, Action: Failed, Err: err})
+		case found != nil:
+			changes = append(changes, a.delete(ctx, found))
+		}
+	}
+	return changes
+}
+
 // removable reports whether an object with a name of the Inventory is to be removed. One of a CreateOnly kind may be somebody else's,
 // so that the label, which anybody can write, is not enough.
 func (a *Applier) removable(found *unstructured.Unstructured) bool {

@@ -107,6 +107,8 @@ type Driver struct {
 	Assets fs.FS
 	// Sidecars are appended to the workloads, in this order.
 	Sidecars []Sidecar
+	// FurtherLeases are the names of Leases that containers among the assets make, in the driver's namespace.
+	FurtherLeases []string
 	// Credentials are the CredentialsRequests of the driver.
 	Credentials []Credentials
 	// Derived, if set, is a Secret that pods mount and that the operator makes of others.

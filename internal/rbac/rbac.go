@@ -83,6 +83,11 @@ func (r *collector) own(d driver.Driver) {
 		Rule("coordination.k8s.io", "leases", nil, "create"),
 		Rule("coordination.k8s.io", "leases", []string{d.Operator + "-lock"}, "get", "update"),
 	)
+	if d.Removable || d.RemovedByState {
+		for _, lease := range d.Leases(r.operands) {
+			r.inside = append(r.inside, Rule("coordination.k8s.io", "leases", []string{lease.GetName()}, "get", "delete"))
+		}
+	}
 	for resource, names := range map[string][]string{
 		"clusterrolebindings": d.Obsolete.ClusterRoleBindings, "clusterroles": d.Obsolete.ClusterRoles,
 	} {

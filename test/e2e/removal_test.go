@@ -9,8 +9,10 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +35,13 @@ func TestDeletionRemovesTheDriverAndNothingElse(t *testing.T) {
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
 	install(t, cluster)
+	// The provisioner would make it.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "efs-csi-aws-com"}}
+	env.Must(t, cluster.Client.Create(t.Context(), lease))
 	env.Must(t, cluster.Uninstall(t.Context()))
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease of the provisioner is left: %v", err)
+	}
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) > 0 {

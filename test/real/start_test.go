@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -58,15 +59,9 @@ func now(t *testing.T) env.Mark {
 	return mark
 }
 
-// leaseOf is the name of the Lease of a sidecar: how each of them makes it is in its main program.
-func leaseOf(container, driver string) string {
-	driver = strings.ReplaceAll(driver, ".", "-")
-	return map[string]string{
-		"csi-provisioner": driver,
-		"csi-attacher":    "external-attacher-leader-" + driver,
-		"csi-resizer":     "external-resizer-" + driver,
-		"csi-snapshotter": "external-snapshotter-leader-" + driver,
-	}[container]
+// leaseOf is the name of the Lease of a sidecar. By these names, the operator removes what the sidecars have made.
+func leaseOf(container, csiName string) string {
+	return driver.LeaseOf(strings.TrimPrefix(container, "csi-"), csiName)
 }
 
 // leads returns an error until every sidecar that elects has its Lease, for as long as its argument says.

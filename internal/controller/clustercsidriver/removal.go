@@ -120,8 +120,7 @@ func (r *Reconciler) removeWorkloads(ctx context.Context, remaining migration.St
 	return append(left, orphans...), err
 }
 
-// removeRest deletes all else, that of predecessors first: as long as anything of ours is left, the next operator knows that there may be
-// something of theirs.
+// removeRest deletes all else. What is not in the inventory goes first: as long as anything of ours is left, the next operator looks for it.
 func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) (apply.ChangeSet, error) {
 	empty, err := r.ownsNothing(ctx)
 	if err != nil {
@@ -129,6 +128,7 @@ func (r *Reconciler) removeRest(ctx context.Context, remaining migration.State) 
 	}
 	if !empty {
 		removed, err := r.Migration.RemoveLeftovers(ctx, remaining)
+		removed = append(removed, r.applier.RemoveMade(ctx, r.Driver.Leases(r.Namespace))...)
 		removed.Log(ctx)
 		if err = errors.Join(err, removed.Err()); err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -221,6 +222,38 @@ func TestARemovalGoesStepByStep(t *testing.T) {
 	result, sent = remove(csiDriver())
 	if diff := cmp.Diff([]string{"delete CSIDriver disk.example.com Background"}, sent); diff != "" || !result.removal.removing {
 		t.Errorf("the rest -want +got:\n%s, %+v", diff, result.removal)
+	}
+}
+
+// A Lease that a sidecar made has no owner. The operator that goes on after a failure must still look for it, and so it goes first.
+func TestLeasesOfSidecarsGoBeforeTheRest(t *testing.T) {
+	d := disk()
+	d.FurtherLeases = []string{"disk-syncer"}
+	lease := func(name string) client.Object {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: here, Name: name, UID: "lease-1"}}
+	}
+	for name, tc := range map[string]struct {
+		refuse string
+		want   []string
+	}{
+		"both go": {"", []string{"delete Lease storage-system/disk-syncer Background", "delete CSIDriver disk.example.com Background"}},
+		"one that can't be deleted keeps the rest": {
+			"delete Lease storage-system/disk-syncer", []string{"delete Lease storage-system/disk-syncer Background"},
+		},
+		"one that can't be read keeps the rest": {"get Lease storage-system/disk-syncer", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trip := newTrip(t, d, csiDriver(), lease("disk-syncer"), lease("of-another-driver"))
+			if tc.refuse != "" {
+				trip.cluster.Refuse(errors.New("no route"), tc.refuse)
+			}
+			cr, _ := healthy()
+			cr.Annotations = map[string]string{ForceRemovalAnnotation: "true"}
+			result := trip.remove(t.Context(), cr, live{})
+			if diff := cmp.Diff(tc.want, trip.cluster.Sent()); diff != "" || (result.err == nil) != (tc.refuse == "") {
+				t.Errorf("%v, -want +got:\n%s", result.err, diff)
+			}
+		})
 	}
 }
 

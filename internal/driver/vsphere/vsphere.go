@@ -47,6 +47,8 @@ func Driver() driver.Driver {
 			Resizer:     []string{"--timeout=300s"},
 			Snapshotter: []string{"--timeout=300s"},
 		}),
+		// kubernetes-sigs/vsphere-csi-driver 016a65806, cmd/syncer/main.go, lockName.
+		FurtherLeases:  []string{"vsphere-syncer"},
 		RemovedByState: true,
 		Credentials: []driver.Credentials{{
 			Asset: "controller.yaml", Request: "openshift-vmware-vsphere-csi-driver-operator", Secret: credentials,

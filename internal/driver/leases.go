@@ -1,0 +1,42 @@
+package driver
+
+import (
+	"regexp"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// LeaseOf is the name of the Lease by which the containers of a sidecar elect a leader; empty if they elect none. Each makes it of the name of the
+// driver in its own way (external-provisioner v6.3.0 cmd/csi-provisioner/csi-provisioner.go, external-attacher v4.13.0 cmd/csi-attacher/main.go,
+// external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils v0.24.0
+// leaderelection/leader_election.go sanitizeName).
+func LeaseOf(sidecar, driver string) string {
+	prefix, elects := map[string]string{
+		"provisioner": "", "attacher": "external-attacher-leader-", "resizer": "external-resizer-", "snapshotter": "external-snapshotter-leader-",
+	}[sidecar]
+	if !elects {
+		return ""
+	}
+	return prefix + regexp.MustCompile("[^a-zA-Z0-9-]").ReplaceAllString(driver, "-")
+}
+
+// Leases are the Leases that the driver's containers make. They belong to nothing, so that they would stay for ever.
+func (d Driver) Leases(namespace string) []client.Object {
+	names := slices.Clone(d.FurtherLeases)
+	for _, sidecar := range d.Sidecars {
+		if name := LeaseOf(sidecar.Name, d.Name); name != "" {
+			names = append(names, name)
+		}
+	}
+	leases := make([]client.Object, 0, len(names))
+	for _, name := range names {
+		leases = append(leases, &coordinationv1.Lease{
+			TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		})
+	}
+	return leases
+}
