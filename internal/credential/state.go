@@ -104,10 +104,10 @@ func mode(cfg driver.Config, credentials driver.Credentials) string {
 
 // withheld says why pods are not given a Secret that is there, and what to do.
 func withheld(d driver.Driver, cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods never get it. "+
-		"Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, or set %s to an IAM role in the "+
-		"operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), cfg.Namespace, credentials.Secret,
-		driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, d.Operator, credentials.Workload)
+	return fmt.Sprintf("%s: Secret %s/%s holds a copy of the cluster's own keys, as its empty annotation %s shows; the %s pods don't get it, "+
+		"and those that had it are replaced at once. Delete it where the cloud-credential-operator can make keys, else make it with keys of its own, "+
+		"or set %s to an IAM role in the operator's environment; \"%s iam-policy %s\" prints the IAM policy", mode(cfg, credentials), cfg.Namespace,
+		credentials.Secret, driver.PolicyAnnotation, credentials.Workload, credentials.RoleARNVariable, d.Operator, credentials.Workload)
 }
 
 // withoutRequest says what to do where nobody makes a Secret.

@@ -170,7 +170,7 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True CredentialsPassedThrough: default mode (the cloud-credential-operator passes the cluster's own keys through): " +
 				"Secret storage-system/disk-node-keys holds a copy of the cluster's own keys, as its empty annotation " +
-				"cloudcredential.openshift.io/aws-policy-last-applied shows; the node pods never get it. Delete it where the " +
+				"cloudcredential.openshift.io/aws-policy-last-applied shows; the node pods don't get it, and those that had it are replaced at once. Delete it where the " +
 				"cloud-credential-operator can make keys, else make it with keys of its own, or set NODE_ROLEARN to an IAM role in the " +
 				"operator's environment; \"disk-operator iam-policy node\" prints the IAM policy",
 			"NodeKeysProgressing": "False CredentialsPassedThrough",

@@ -38,6 +38,17 @@ func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before
 	}
 }
 
+// Withdrawn names the Secret with copies of the cluster's own keys that node pods may still have; empty if there is none. The kubelet updates what
+// a pod has of a Secret, so that they must not wait for their turn.
+func (f Found) Withdrawn(d driver.Driver) string {
+	for _, credentials := range d.Credentials {
+		if credentials.Optional && credentials.Workload == driver.Node && f.Secrets[credentials.Secret].PassedThrough {
+			return credentials.Secret
+		}
+	}
+	return ""
+}
+
 // Wait says why pods wait for a Secret that is not there, and for how long at most; nothing if they do not.
 func (f Found) Wait(d driver.Driver, cfg driver.Config, credentials driver.Credentials, now time.Time) (string, time.Duration) {
 	message := fmt.Sprintf("waiting for Secret %s/%s", cfg.Namespace, credentials.Secret)

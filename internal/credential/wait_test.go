@@ -93,6 +93,23 @@ func TestWhichHashOfASecretCounts(t *testing.T) {
 	}
 }
 
+func TestOnlyACopyOfTheClustersKeysIsWithdrawnFromNodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		secrets map[string]Secret
+		want    string
+	}{
+		"none":                 {nil, ""},
+		"minted":               {map[string]Secret{"disk-node-keys": {Hash: "a", Minted: true}}, ""},
+		"passed through":       {map[string]Secret{"disk-node-keys": {Hash: "a", PassedThrough: true}}, "disk-node-keys"},
+		"of the controller":    {map[string]Secret{"disk-keys": {Hash: "a", PassedThrough: true}}, ""},
+		"made by hand, or STS": {map[string]Secret{"disk-node-keys": {Hash: "a"}}, ""},
+	} {
+		if got := (Found{Secrets: tc.secrets}).Withdrawn(disk()); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestHowLongPodsWaitForASecret(t *testing.T) {
 	const keys, nodeKeys = "waiting for Secret storage-system/disk-keys", "waiting for Secret storage-system/disk-node-keys"
 	for name, tc := range map[string]struct {

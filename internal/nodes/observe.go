@@ -56,6 +56,9 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
 		Away: map[string]*corev1.Pod{},
 	}
+	if u.reads(in.Withdrawn, outdated) {
+		made.Now, made.Why = true, "because they must lose Secret "+in.Withdrawn
+	}
 	made.Users = u.survey.users
 	made.Outdated = map[string]*corev1.Pod{}
 	for node, pod := range outdated {

@@ -15,8 +15,9 @@ import (
 type Plan struct {
 	Fleet
 	Policy driver.RolloutPolicy
-	// Now means that an administrator wants nodes in use to be replaced like idle ones.
+	// Now means that nodes in use are replaced like idle ones, and Why says why if it is not that an administrator wants it.
 	Now bool
+	Why string
 	// Proven means that a pod of the newest template serves its node.
 	Proven bool
 	// Starting are the nodes whose pod has the newest template and does not serve yet, with the reason. Slow are those of them that have

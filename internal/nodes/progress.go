@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,7 +121,8 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 	how := "their turn comes one at a time"
 	switch {
 	case p.Now:
-		return fmt.Sprintf("; %d nodes in use follow now, as annotation %s says: mounts of %d pods stall meanwhile", len(inUse), ReplaceNowAnnotation, pods)
+		why := cmp.Or(p.Why, "as annotation "+ReplaceNowAnnotation+" says")
+		return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", len(inUse), why, pods)
 	case p.Policy == driver.WhenDrained:
 		how = "they wait until they are drained"
 	case p.Policy == driver.Unreadable:

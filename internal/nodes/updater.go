@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,8 +51,10 @@ type round struct {
 	// template is the UID of the DaemonSet with the number of the template, and hash that of its pods.
 	template, hash string
 	// since is when the template was made.
-	since  time.Time
-	proven bool
+	since time.Time
+	// templates are those that the DaemonSet had, by their hashes.
+	templates map[string]string
+	proven    bool
 	// failed is the canary that did not work.
 	failed types.UID
 }
@@ -77,6 +80,8 @@ type Input struct {
 	Policy    driver.RolloutPolicy
 	// ReplaceNow is the value of ReplaceNowAnnotation.
 	ReplaceNow string
+	// Withdrawn names a Secret that pods must lose whatever the policy says; empty if there is none.
+	Withdrawn string
 	// Lacks says what new pods would lack; empty if nothing.
 	Lacks string
 }
@@ -264,12 +269,16 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	if err := u.Live.List(ctx, revisions, client.InNamespace(daemonSet.Namespace), ours); err != nil {
 		return fmt.Errorf("list the revisions of DaemonSet %s: %w", daemonSet.Name, err)
 	}
-	next, newest := round{template: template}, int64(-1)
+	next, newest := round{template: template, templates: map[string]string{}}, int64(-1)
 	for i := range revisions.Items {
 		revision := &revisions.Items[i]
-		if metav1.IsControlledBy(revision, daemonSet) && revision.Revision > newest {
-			next.hash, newest = revision.Labels[appsv1.ControllerRevisionHashLabelKey], revision.Revision
-			next.since = revision.CreationTimestamp.Time
+		if !metav1.IsControlledBy(revision, daemonSet) {
+			continue
+		}
+		hash := revision.Labels[appsv1.ControllerRevisionHashLabelKey]
+		next.templates[hash] = string(revision.Data.Raw)
+		if revision.Revision > newest {
+			next.hash, newest, next.since = hash, revision.Revision, revision.CreationTimestamp.Time
 		}
 	}
 	if next.hash == "" {
@@ -281,6 +290,17 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 		return len(done.ready) == 0 && u.Now().Sub(done.at) > time.Hour
 	})
 	return nil
+}
+
+// reads tells whether some of the pods were made of a template that reads a Secret: the template has its hash.
+func (u *Updater) reads(secret string, outdated map[string]*corev1.Pod) bool {
+	for _, pod := range outdated {
+		template := u.round.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
+		if secret != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+secret)) {
+			return true
+		}
+	}
+	return false
 }
 
 // replace deletes the pods that are next. Right before, it looks at the pods of the node once more: one may have come since.

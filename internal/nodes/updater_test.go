@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -47,6 +48,32 @@ type split struct {
 
 func (s *split) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return s.cache.List(ctx, list, options...)
+}
+
+// The kubelet brings what a Secret gets to all pods that mount it. Pods that never had it wait as the policy says.
+func TestPodsThatMustLoseASecretWaitForNoDrain(t *testing.T) {
+	for withdrawn, want := range map[string]string{"": "", "keys": "a", "other": ""} {
+		o := operate("a", "b", "c")
+		for _, object := range o.cluster.Objects {
+			if old, isRevision := object.(*appsv1.ControllerRevision); isRevision && old.Revision == 1 {
+				old.Data.Raw = []byte(`{"spec":{"template":{"metadata":{"annotations":{"operator.openshift.io/hash-of-keys":"1"}}}}}`)
+			}
+		}
+		o.replaced(true, "c")
+		o.use("a")
+		o.use("b")
+		o.in.Policy = driver.WhenDrained
+		o.deletes(t, 0, "")
+		o.in.Withdrawn = withdrawn
+		made := o.deletes(t, surveyInterval, want)
+		if said := strings.Contains(made.Message, "2 nodes in use follow now, because they must lose Secret keys"); said != (want != "") {
+			t.Errorf("%q: %s", withdrawn, made.Message)
+		}
+		if want != "" {
+			o.replaced(true, "a")
+			o.deletes(t, time.Second, "b")
+		}
+	}
 }
 
 func TestNodesInUseHaveTheirTurn(t *testing.T) {

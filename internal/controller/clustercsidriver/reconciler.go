@@ -202,7 +202,7 @@ func (r *Reconciler) advance(
 	if r.Driver.MountsInPods && len(seen.migration.Old) == 0 {
 		rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
 			DaemonSet: seen.live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
-			Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet),
+			Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet), Withdrawn: seen.live.credentials.Withdrawn(r.Driver),
 		})
 	}
 	return moved, rolled, errors.Join(err, failure)
