@@ -196,7 +196,7 @@ func (r *Reconciler) find(ctx context.Context, owner *v1alpha1.SharedVolume, fou
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, owner *v1alpha1.SharedVolume, found *seen, do *change) error {
-	if do.what == dropFinalizer && isClipped(do.object) {
+	if do.what == dropFinalizer && len(owner.Finalizers) > mostFinalizers {
 		var err error
 		if do, err = r.droppingLive(ctx, owner); err != nil {
 			return err

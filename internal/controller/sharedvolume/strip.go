@@ -44,9 +44,6 @@ func clipFinalizers(names []string) []string {
 	return append(slices.Clone(kept[:mostFinalizers]), fmt.Sprintf("and %d more", len(kept)-mostFinalizers))
 }
 
-// isClipped reports whether finalizers of an object of the cache are not all of them.
-func isClipped(object client.Object) bool { return len(object.GetFinalizers()) > mostFinalizers }
-
 // Strip keeps of a SharedVolume what a plan depends on: its author must not decide how much memory it takes. What is of
 // another kind stays. It is the manager's default, as the options of a cache can't name a kind that is not served yet.
 func Strip(object any) (any, error) {

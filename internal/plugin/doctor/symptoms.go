@@ -54,8 +54,7 @@ func ofKubernetes() []symptom {
 		words:   []string{"not found in the list of registered csi drivers"},
 		cause:   "The driver is not registered on node NODE.",
 		do:      "Look at container node-driver-registrar of the driver's pod on that node.",
-		command: "oc get csinode NODE -o yaml",
-		page:    pageNodePods, topic: "event/registration", effects: []string{"event/mount", "event/attach"},
+		command: "oc get csinode NODE -o yaml", page: pageNodePods, topic: "event/registration", effects: []string{"event/mount", "event/attach"},
 	}, {
 		words:   []string{"csi.sock"},
 		cause:   "The node pod of driver DRIVER on node NODE does not answer.",
@@ -67,21 +66,18 @@ func ofKubernetes() []symptom {
 		words:   []string{`storageclass.storage.k8s.io "CLASS" not found`},
 		cause:   "StorageClass CLASS does not exist.",
 		do:      "Name another class in a new PersistentVolumeClaim, or ask an administrator to create this one.",
-		command: "oc get storageclasses",
-		page:    pageUse, topic: "event/provision/DRIVER", effects: []string{"event/schedule", "event/mount"},
+		command: "oc get storageclasses", page: pageUse, topic: "event/provision/DRIVER", effects: []string{"event/schedule", "event/mount"},
 		over: func(one claim) bool { return one.class != nil },
 	}, {
 		words:   []string{"is forbidden: user \"system:serviceaccount"},
 		cause:   "The driver's ServiceAccount may not read what the StorageClass names.",
 		do:      "Give it the right to that one object.",
-		command: "oc get storageclasses -o yaml",
-		page:    pageClassRights, topic: "event/forbidden", effects: []string{"provision"},
+		command: "oc get storageclasses -o yaml", page: pageClassRights, topic: "event/forbidden", effects: []string{"provision"},
 	}, {
 		words:   []string{"volume node affinity conflict", "no available topology"},
 		cause:   "No node that the pod may run on is in the zone of its volumes.",
 		do:      "Add a node in that zone, or drop the pod's node selector.",
-		command: "oc get nodes -L topology.kubernetes.io/zone",
-		page:    pageOneZone, topic: "event/zone", effects: []string{"event/schedule"},
+		command: "oc get nodes -L topology.kubernetes.io/zone", page: pageOneZone, topic: "event/zone", effects: []string{"event/schedule"},
 	}}
 }
 
