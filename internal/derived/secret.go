@@ -56,15 +56,20 @@ func (s *Source) Secret(ctx context.Context, credentials credential.Found, cfg d
 	if last.Problem = missing; err != nil || missing != "" {
 		return last, err
 	}
-	if intact && wanted.FromCloud && s.Driver.Cloud.Zones && !cfg.Cloud.Repeated {
-		// One answer is not enough to change what pods have.
-		cfg.Cloud = driver.CloudFacts{}
-	}
+	cfg.Cloud = s.confirmed(cfg.Cloud, intact)
 	from, err := s.inputsHash(&inputs, credentials, cfg, madeFrom)
 	if err != nil || (intact && madeFrom == from) {
 		return last, err
 	}
 	return s.build(ctx, inputs, from, last)
+}
+
+// confirmed are the facts that may change what pods have: zones of one answer may not.
+func (s *Source) confirmed(facts driver.CloudFacts, intact bool) driver.CloudFacts {
+	if intact && s.Driver.Derived.FromCloud && s.Driver.Cloud.Zones && !facts.Repeated {
+		return driver.CloudFacts{}
+	}
+	return facts
 }
 
 // withFacts adds what the cloud has answered to the hash of the other inputs. What is not known changes nothing: while these are the same, it is

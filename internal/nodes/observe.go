@@ -71,13 +71,17 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		}
 	}
 	u.sort(&made, pods)
+	u.await(&made)
+	return made, pods, u.settle(ctx, &made)
+}
+
+// await adds the nodes that have no pod after this process deleted theirs: a pod that is left of a departed node must not hide that.
+func (u *Updater) await(plan *Plan) {
 	for node, replaced := range u.replaced {
-		// A pod that is left of a departed node must not hide that this one has none.
-		if replaced.served.IsZero() && !made.Occupied[node] && !made.Down[node] {
-			made.Occupied[node], made.Starting[node] = true, "no pod yet"
+		if replaced.served.IsZero() && !plan.Occupied[node] && !plan.Down[node] {
+			plan.Occupied[node], plan.Starting[node] = true, "no pod yet"
 		}
 	}
-	return made, pods, u.settle(ctx, &made)
 }
 
 // compare looks for pods that the cluster has no more although the cache has them: an operator before this one may have deleted them just now.

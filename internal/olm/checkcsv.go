@@ -11,6 +11,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/csi-operators/csi-operators/internal/release"
@@ -195,10 +196,8 @@ func checkDeployments(b bundle, _ Expected) []error {
 		}
 		for j, container := range pod.Containers {
 			where := fmt.Sprintf("spec.template.spec.containers[%d]", j)
-			if container.LivenessProbe == nil || container.ReadinessProbe == nil {
-				say(where, "it has no livenessProbe or no readinessProbe")
-			} else if container.ReadinessProbe.PeriodSeconds > 2 {
-				say(where, "its readinessProbe comes too seldom: it would be ready ten seconds late")
+			if wrong := checkProbes(container); wrong != "" {
+				say(where, "%s", wrong)
 			}
 			if container.Image == "" {
 				say(where+".image", "it is missing")
@@ -326,4 +325,15 @@ func (b bundle) images() map[string]bool {
 		}
 	}
 	return used
+}
+
+// checkProbes says what is wrong with the probes of an operator; empty if nothing is.
+func checkProbes(container corev1.Container) string {
+	switch {
+	case container.LivenessProbe == nil || container.ReadinessProbe == nil:
+		return "it has no livenessProbe or no readinessProbe"
+	case container.ReadinessProbe.PeriodSeconds > 2:
+		return "its readinessProbe comes too seldom: it would be ready ten seconds late"
+	}
+	return ""
 }

@@ -46,8 +46,8 @@ func TestAShareTypeIsGoneAfterTwoAnswersLackIt(t *testing.T) {
 			facts = openstack.Merge(facts, answer, now)
 			now = now.Add(time.Minute)
 		}
-		if got := names(facts.ShareTypes); got != tc.types || gone(facts, "gold") != tc.gone {
-			t.Errorf("%s: types %q, gone %t; want %q, %t", name, got, gone(facts, "gold"), tc.types, tc.gone)
+		if got := names(facts.ShareTypes); got != tc.types || goldIsGone(facts) != tc.gone {
+			t.Errorf("%s: types %q, gone %t; want %q, %t", name, got, goldIsGone(facts), tc.types, tc.gone)
 		}
 	}
 }

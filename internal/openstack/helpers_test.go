@@ -126,7 +126,7 @@ func names(types []openstack.ShareType) string {
 	return strings.Join(found, " ")
 }
 
-// gone tells whether two answers in a row lack a share type.
-func gone(facts openstack.Facts, name string) bool {
-	return facts.Repeated() && facts.HasManila && !strings.Contains(" "+names(facts.ShareTypes)+" ", " "+name+" ")
+// goldIsGone tells whether two answers in a row lack the share type gold.
+func goldIsGone(facts openstack.Facts) bool {
+	return facts.Repeated() && facts.HasManila && !strings.Contains(" "+names(facts.ShareTypes)+" ", " gold ")
 }

@@ -23,7 +23,7 @@ var everything = openstack.Questions{Zones: true, ShareTypes: true}
 func TestIdleMeansNoRequestButTheSchedules(t *testing.T) {
 	s := newScene(t, everything)
 	s.run(2 * time.Minute)
-	if facts := s.Facts(); !facts.Known() || names(facts.ShareTypes) != "default" || !gone(facts, "gold") {
+	if facts := s.Facts(); !facts.Known() || names(facts.ShareTypes) != "default" || !goldIsGone(facts) {
 		t.Fatalf("%+v", facts)
 	}
 	woken := s.woken
@@ -65,7 +65,7 @@ func TestACloudThatIsAwayTenMinutesCostsNoFactsAndFewRequests(t *testing.T) {
 	s.run(10 * time.Minute)
 	during := s.Facts()
 	reason, message := string(openstack.ReasonOf(during.Err)), during.Problem()
-	if names(during.ShareTypes) != "gold slow" || !during.HasManila || during.Answered != before.Answered || gone(during, "gold") {
+	if names(during.ShareTypes) != "gold slow" || !during.HasManila || during.Answered != before.Answered || goldIsGone(during) {
 		t.Errorf("what was known is lost: %+v", during)
 	}
 	if reason != string(openstack.Unreachable) || !strings.Contains(message, "no connection: ") ||
@@ -94,7 +94,7 @@ func TestARestartDuringAnOutageKnowsNothingAndSaysNothingIsGone(t *testing.T) {
 	s.run(10 * time.Minute)
 	facts := s.Facts()
 	message := facts.Problem()
-	if facts.Known() || gone(facts, "gold") || facts.HasManila || !strings.Contains(message, "has not answered since the operator started") {
+	if facts.Known() || goldIsGone(facts) || facts.HasManila || !strings.Contains(message, "has not answered since the operator started") {
 		t.Errorf("%s %+v", message, facts)
 	}
 }
@@ -279,12 +279,12 @@ func TestATypeThatVanishesIsSoonAskedForAgain(t *testing.T) {
 	s.clock.pass(poll.Interval)
 	woken := s.woken
 	wait := s.Tick(t.Context())
-	if wait != time.Minute || gone(s.Facts(), "gold") || names(s.Facts().ShareTypes) != "gold slow" || s.woken != woken {
-		t.Errorf("lacked once: wait %s, gone %t, %v", wait, gone(s.Facts(), "gold"), s.Facts().ShareTypes)
+	if wait != time.Minute || goldIsGone(s.Facts()) || names(s.Facts().ShareTypes) != "gold slow" || s.woken != woken {
+		t.Errorf("lacked once: wait %s, gone %t, %v", wait, goldIsGone(s.Facts()), s.Facts().ShareTypes)
 	}
 	s.clock.pass(wait)
-	if wait = s.Tick(t.Context()); wait != poll.Interval || !gone(s.Facts(), "gold") || s.woken != woken+1 {
-		t.Errorf("lacked twice: wait %s, gone %t, %d wakes", wait, gone(s.Facts(), "gold"), s.woken-woken)
+	if wait = s.Tick(t.Context()); wait != poll.Interval || !goldIsGone(s.Facts()) || s.woken != woken+1 {
+		t.Errorf("lacked twice: wait %s, gone %t, %d wakes", wait, goldIsGone(s.Facts()), s.woken-woken)
 	}
 }
 

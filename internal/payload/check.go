@@ -122,8 +122,12 @@ func checkObject(file string, object *unstructured.Unstructured) error {
 // checkEgress finds pods that can't reach the API server of a control plane that IBM runs, whose port is any.
 func checkEgress(object *unstructured.Unstructured) error {
 	pod, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
-	if err != nil || object.GetAnnotations()[profilePrefix+ibmManaged] == "" || pod[openshift.APIServerLabel] == "" || pod[openshift.AllEgressLabel] != "" {
-		return err
+	isLimited := pod[openshift.APIServerLabel] != "" && pod[openshift.AllEgressLabel] == ""
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the labels of its pods: %w", err)
+	case !isLimited || object.GetAnnotations()[profilePrefix+ibmManaged] == "":
+		return nil
 	}
 	return fmt.Errorf("its pods connect to ports 6443 and 443 only: add label %s", openshift.AllEgressLabel)
 }

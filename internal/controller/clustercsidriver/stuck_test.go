@@ -93,10 +93,10 @@ func TestARemovalThatStandsStillIsReported(t *testing.T) {
 // A cluster that gives nodes back has fewer new pods than before, although the roll-out goes on.
 func TestARolloutGoesOnWhileNodesLeave(t *testing.T) {
 	c, now := clocked()
-	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1, UID: "a"}}
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 2, UID: "a"}}
 	for _, step := range []struct{ nodes, updated int32 }{{60, 30}, {20, 10}, {20, 12}, {20, 14}, {20, 16}} {
 		daemonSet.Status = appsv1.DaemonSetStatus{
-			ObservedGeneration: 1, DesiredNumberScheduled: step.nodes, UpdatedNumberScheduled: step.updated, NumberAvailable: step.nodes - 1,
+			ObservedGeneration: 2, DesiredNumberScheduled: step.nodes, UpdatedNumberScheduled: step.updated, NumberAvailable: step.nodes - 1,
 		}
 		if condition := degraded(c, daemonSet); condition.Status == operatorv1.ConditionTrue {
 			t.Errorf("with %d of %d nodes: %s", step.updated, step.nodes, condition.Message)

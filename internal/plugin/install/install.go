@@ -37,6 +37,7 @@ type options struct {
 	documents, account, partition string
 	yes, watch, dryRun            bool
 	timeout                       time.Duration
+	settings                      map[string]string
 }
 
 // Command is "install".
@@ -63,6 +64,7 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&wanted.documents, "iam-documents", "", "write the IAM documents for these roles into this `folder`, and do nothing else")
 	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
 	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
+	flags.StringToStringVar(&wanted.settings, "setting", nil, "with --iam-documents, a setting of the operator, such as `NODE_IAM_MOUNTS=true`")
 	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and say what would be created")
 	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
 	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")
@@ -228,16 +230,21 @@ func writeDocuments(p *plugin.Plugin, found seen, wanted options) error {
 		return &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the cluster does not use STS: spec.serviceAccountIssuer of Authentication cluster " +
 			"is empty, or you may not read it; no roles are needed")}
 	}
-	// As in the operator's program, the settings in the environment count.
+	for variable := range wanted.settings {
+		if !slices.ContainsFunc(awsefs.Driver().Settings, func(one driver.Setting) bool { return one.Variable == variable }) {
+			return plugin.Usage("--setting %s: the operator of EFS has no such setting", variable)
+		}
+	}
+	settings := func(variable string) string { return wanted.settings[variable] }
 	documents := map[string]any{}
 	for _, workload := range []driver.Workload{driver.Controller, driver.Node} {
-		policy, err := iam.PolicyOf(workload, os.Getenv)
+		policy, err := iam.PolicyOf(workload, settings)
 		if err != nil {
 			return err
 		}
 		trust, err := iam.TrustOf(iam.TrustOptions{
 			Workload: workload, Account: wanted.account, Provider: found.issuer, Partition: wanted.partition, Namespace: wanted.namespace,
-		}, os.Getenv)
+		}, settings)
 		if err != nil {
 			return plugin.Usage("%w", err)
 		}

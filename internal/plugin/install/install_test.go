@@ -255,10 +255,12 @@ func TestTheDocumentsForRolesAreThoseOfTheGuide(t *testing.T) {
 			t.Errorf("%s: %v (-guide +written):\n%s", filepath.Base(file), err, diff)
 		}
 	}
-	t.Setenv("NODE_IAM_MOUNTS", "true")
-	plugintest.Run(t, cluster, "", Command, line...)
+	plugintest.Run(t, cluster, "", Command, append(line, "--setting", "NODE_IAM_MOUNTS=true")...)
 	if policy, err := os.ReadFile(filepath.Join(folder, "node-policy.json")); err != nil || !strings.Contains(string(policy), "elasticfilesystem:ClientMount") {
 		t.Errorf("the policy of nodes that mount with an identity is %s, %v", policy, err)
+	}
+	if unset := plugintest.Run(t, cluster, "", Command, append(line, "--setting", "NODE_IAM=true")...); unset.Code != plugin.WrongUsage {
+		t.Errorf("a setting that does not exist: %s", unset.Text())
 	}
 	wrong := plugintest.Run(t, cluster, "", Command, line[:4]...)
 	none := plugintest.Run(t, plugintest.Cluster(t, onAWS()...), "", Command, line...)
