@@ -10,12 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/follow"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
@@ -65,6 +67,11 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	moves.Namespace, moves.Now = namespace, time.Now
 	updater := controller.Nodes
 	updater.Client, updater.Live, updater.Now = controller.Client, controller.Live, time.Now
+	api, err := follow.NewClient(mgr)
+	if err != nil {
+		return err
+	}
+	updater.Registered = follow.CSINodes(api, controller.Driver.Name, ctrl.Request{NamespacedName: client.ObjectKey{Name: controller.Driver.Name}})
 	waiting := controller.Pending
 	waiting.Client, waiting.Live, waiting.Namespace, waiting.Now = controller.Client, controller.Live, namespace, time.Now
 	return nil
@@ -81,7 +88,9 @@ func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Rec
 
 // Serve adds the checks for the probes, and runs the manager until ctx ends. The keys and values are logged.
 func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []manager.Cache, keysAndValues ...any) error {
-	err := errors.Join(mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", logs), mgr.AddReadyzCheck("caches", manager.Filled(caches...)))
+	err := errors.Join(
+		mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", logs), mgr.AddReadyzCheck("caches", manager.Filled(caches...)),
+	)
 	if err != nil {
 		return fmt.Errorf("add health checks: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // NewCache makes a cache beside the manager's own, which can hold only one selection of each kind. What names it in errors.
 func NewCache(manager ctrl.Manager, what string, byObject map[client.Object]cache.ByObject) (cache.Cache, error) {
-	made, err := cache.New(manager.GetConfig(), cache.Options{
+	made, err := cache.New(manager.GetConfig(), cache.Options{ //nolint:forbidigo // This is the one place.
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
 		ByObject: byObject, ReaderFailOnMissingInformer: true,
 	})

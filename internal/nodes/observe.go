@@ -155,7 +155,7 @@ func (u *Updater) sort(plan *Plan, pods []corev1.Pod) {
 		case node == "" || plan.Down[node] || plan.Serving[node]:
 		case plan.Outdated[node] != nil && plan.Outdated[node].UID == pod.UID:
 			plan.Faulty[node] = !works[pod.Labels[templateLabel]]
-			plan.Recent[node] = plan.inUse(node) && u.Now().Sub(unreadySince(pod)) < brokenAfter
+			plan.Recent[node] = plan.inUse(node) && u.Now().Sub(readinessSince(pod)) < brokenAfter
 		default:
 			plan.Starting[node] = status.PodProblem(pod)
 			plan.Slow[node] = pod.DeletionTimestamp == nil && u.Now().Sub(pod.CreationTimestamp.Time) >= slowAfter
@@ -163,8 +163,8 @@ func (u *Updater) sort(plan *Plan, pods []corev1.Pod) {
 	}
 }
 
-// unreadySince is since when a pod is not ready.
-func unreadySince(pod *corev1.Pod) time.Time {
+// readinessSince is since when a pod is ready, or since when it is not.
+func readinessSince(pod *corev1.Pod) time.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.LastTransitionTime.Time
@@ -189,7 +189,7 @@ func (u *Updater) recall(ctx context.Context, pods []corev1.Pod, outdated map[st
 		}
 		found := &replacement{at: served, served: served, ready: map[types.UID]bool{}}
 		for j := range users {
-			if !isReadyPod(&users[j]) && unreadySince(&users[j]).After(served) {
+			if !isReadyPod(&users[j]) && readinessSince(&users[j]).After(served) {
 				found.ready[users[j].UID] = true
 			}
 		}

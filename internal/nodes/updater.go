@@ -17,6 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/follow"
 )
 
 const (
@@ -34,6 +35,8 @@ type Updater struct {
 	Live   client.Reader
 	Driver string
 	Now    func() time.Time
+	// Registered are the nodes on which the kubelet has registered the driver; nil where nobody follows them.
+	Registered *follow.Objects[string]
 
 	round  round
 	survey survey

@@ -82,11 +82,15 @@ func (c conditioner) conditions(
 		return status.Sum(append(all, c.disabledServices(why.Message)...)), 0, again
 	}
 	services, stable := c.serviceConditions(cr, result)
+	again = status.MinRequeue(again, live.again)
 	if live.predecessors {
 		// Its generations are a predecessor's, and its Deployment is not watched.
 		stable, again = 0, status.MinRequeue(again, status.MostPause)
 	}
 	all = append(all, services...)
+	if one := status.Find(all, prefix+nodeService+status.Degraded); live.unregistered != "" && one != nil && one.Status == operatorv1.ConditionFalse {
+		all = status.Replace(all, status.Condition(one.Type, true, "NotRegistered", live.unregistered))
+	}
 	all = c.canary(all, result)
 	if cr.Spec.ManagementState != operatorv1.Unmanaged {
 		// What nobody manages, nobody goes on with.

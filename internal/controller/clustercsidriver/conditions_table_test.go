@@ -148,6 +148,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"ControllerProgressing": "True Deploying: 1 of 2 controller pods not ready: node-1 (NotReady)",
 			"Progressing":           "True Deploying: Controller: 1 of 2 controller pods not ready: node-1 (NotReady)",
 		}},
+		"a node that has not registered the driver": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			o.seen.live.unregistered = "on node-3"
+		}, map[string]string{
+			"Degraded": "True NotRegistered: Nodes: on node-3", "NodesDegraded": "True NotRegistered: on node-3",
+		}},
 		"a node pod that is lost": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			o.seen.live.daemonSet.Status.NumberAvailable = 2
 			o.seen.live.unready[driver.Node] = []string{"node-3 (CrashLoopBackOff)"}

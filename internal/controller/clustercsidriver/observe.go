@@ -54,9 +54,12 @@ type live struct {
 	// predecessors means that some of these are a predecessor's, from which the driver is not migrated yet.
 	predecessors bool
 	// pods tells which workload has any, whoever has made it; unready are those that are not ready, with the reason.
-	pods        map[driver.Workload]bool
-	unready     map[driver.Workload][]string
-	credentials credential.Found
+	pods    map[driver.Workload]bool
+	unready map[driver.Workload][]string
+	// unregistered says on which nodes the kubelet has not registered the driver, and again is when to look once more.
+	unregistered string
+	again        time.Duration
+	credentials  credential.Found
 }
 
 // observe reads what rendering, migrating and reporting depend on.
@@ -121,6 +124,9 @@ func (r *Reconciler) readLive(ctx context.Context) (live, error) {
 			return found, fmt.Errorf("list %s pods: %w", workload, err)
 		}
 		found.pods[workload], found.unready[workload] = len(pods.Items) > 0, status.Unready(pods.Items)
+		if workload == driver.Node {
+			found.unregistered, found.again = r.Nodes.Unregistered(pods.Items)
+		}
 	}
 	var err error
 	found.credentials, err = r.Credentials.Read(ctx)

@@ -62,6 +62,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 			build = build.WatchesRawSource(events)
 		}
 	}
+	if r.Nodes.Registered != nil {
+		build = build.WatchesRawSource(r.Nodes.Registered)
+	}
 	if cloud := r.Derived.Cloud; cloud != nil {
 		build = build.WatchesRawSource(source.Channel(cloud.Changed(), handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.Add(r.request()) },

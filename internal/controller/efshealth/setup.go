@@ -80,11 +80,9 @@ func (r *Reconciler) addCache(manager ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-	})
+	api, err := follow.NewClient(manager)
 	if err != nil {
-		return fmt.Errorf("client for volumes and nodes: %w", err)
+		return err
 	}
 	r.followAll(api)
 	return nil

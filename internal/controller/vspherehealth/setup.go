@@ -31,11 +31,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.writer = &status.Writer{Client: r.Client, Owner: r.owner(), Now: r.Now}
-	api, err := client.NewWithWatch(manager.GetConfig(), client.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-	})
+	api, err := follow.NewClient(manager)
 	if err != nil {
-		return fmt.Errorf("client for nodes and volumes: %w", err)
+		return err
 	}
 	r.followAll(api)
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} })
@@ -75,24 +73,7 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 		}
 		return volumeOf(from, r.Driver.Name)
 	})
-	csiNodes := func() client.ObjectList { return &storagev1.CSINodeList{} }
-	r.csiNodes = follow.New(api, &storagev1.CSINode{}, csiNodes, r.request(), func(object client.Object) (string, bool) {
-		from, ok := object.(*storagev1.CSINode)
-		if !ok {
-			return "", false
-		}
-		return from.Name, runs(from, r.Driver.Name)
-	})
-}
-
-// runs reports whether a driver is registered on a node.
-func runs(on *storagev1.CSINode, driverName string) bool {
-	for _, one := range on.Spec.Drivers {
-		if one.Name == driverName {
-			return true
-		}
-	}
-	return false
+	r.csiNodes = follow.CSINodes(api, r.Driver.Name, r.request())
 }
 
 // owner is our field manager: the conditions of the driver itself are written by another.
