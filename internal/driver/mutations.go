@@ -219,8 +219,9 @@ func dropHostPorts(_ Config, pods Pods) error {
 	return nil
 }
 
-// startSeconds is how long a container may take to start. The images of its sidecars may be pulled meanwhile, and one of them answers the probe.
-const startSeconds = 150
+// startTries is how often a container is asked whether it has started: every second where the connection is refused, as the images of its sidecars
+// may be pulled meanwhile and one of them answers the probe; less often where the driver hangs, as each try takes up to its timeout.
+const startTries = 150
 
 // addStartupProbes makes a pod ready as soon as it is. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
 // asks for readiness at once after the startup probe, and for liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
@@ -230,7 +231,7 @@ func addStartupProbes(_ Config, pods Pods) error {
 		container := &pods.Spec.Containers[i]
 		if ready := container.ReadinessProbe; ready != nil {
 			container.StartupProbe = &corev1.Probe{
-				ProbeHandler: *ready.ProbeHandler.DeepCopy(), PeriodSeconds: 1, TimeoutSeconds: ready.TimeoutSeconds, FailureThreshold: startSeconds,
+				ProbeHandler: *ready.ProbeHandler.DeepCopy(), PeriodSeconds: 1, TimeoutSeconds: ready.TimeoutSeconds, FailureThreshold: startTries,
 			}
 		}
 	}

@@ -26,9 +26,9 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	if err != nil {
 		return nil, fmt.Errorf("name of the Lease's holder: %w", err)
 	}
-	config = rest.AddUserAgent(config, "leader-election")
-	// One request that hangs must not cost the Lease.
-	config.Timeout = renew / 2
+	// The client of the Lease alone has a timeout: one request that hangs must not cost the Lease, and a watch hangs on purpose.
+	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	config.Timeout = max(renew/2, time.Second)
 	events, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for events of the Lease: %w", err)

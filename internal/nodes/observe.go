@@ -56,9 +56,7 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
 		Away: map[string]*corev1.Pod{},
 	}
-	if u.reads(in.Withdrawn, outdated) {
-		made.Now, made.Why = true, "because they must lose Secret "+in.Withdrawn
-	}
+	made.Losing, made.Withdrawn = u.reading(in.Withdrawn, outdated), in.Withdrawn
 	made.Users = u.survey.users
 	made.Outdated = map[string]*corev1.Pod{}
 	for node, pod := range outdated {
@@ -96,7 +94,7 @@ func (u *Updater) compare(ctx context.Context, in Input, pods []corev1.Pod) erro
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if !there[pod.UID] && pod.DeletionTimestamp == nil {
+		if !there[pod.UID] && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" {
 			u.replaced[pod.Spec.NodeName] = &replacement{pod: pod.UID, at: u.Now()}
 			pod.DeletionTimestamp = new(metav1.NewTime(u.Now()))
 		}

@@ -15,9 +15,11 @@ import (
 type Plan struct {
 	Fleet
 	Policy driver.RolloutPolicy
-	// Now means that nodes in use are replaced like idle ones, and Why says why if it is not that an administrator wants it.
+	// Now means that an administrator wants nodes in use to be replaced like idle ones.
 	Now bool
-	Why string
+	// Losing are the nodes whose pod must lose a Secret, named Withdrawn: in use or not, they are replaced like idle ones.
+	Losing    map[string]bool
+	Withdrawn string
 	// Proven means that a pod of the newest template serves its node.
 	Proven bool
 	// Starting are the nodes whose pod has the newest template and does not serve yet, with the reason. Slow are those of them that have
@@ -53,6 +55,9 @@ func (p Plan) rank(node string) int {
 	}
 }
 
+// hurries tells whether a node in use is replaced like an idle one.
+func (p Plan) hurries(node string) bool { return p.Now || p.Losing[node] }
+
 func (p Plan) inUse(node string) bool { return len(p.Users[node]) > 0 }
 
 // Waiting are the nodes with an outdated pod, in the order in which it is replaced.
@@ -83,7 +88,7 @@ func (p Plan) Next() []string {
 		case restarting >= p.Most() || (serves && missing >= p.Most()):
 			idleLeft = idleLeft || serves && !inUse
 			continue
-		case serves && inUse && !p.mayDisturb(idleLeft || len(chosen) > 0):
+		case serves && inUse && !p.mayDisturb(node, idleLeft || len(chosen) > 0):
 			continue
 		}
 		chosen = append(chosen, node)
@@ -96,9 +101,9 @@ func (p Plan) Next() []string {
 }
 
 // mayDisturb tells whether a node in use is next. Others are those that come before, and are not done.
-func (p Plan) mayDisturb(others bool) bool {
+func (p Plan) mayDisturb(node string, others bool) bool {
 	switch {
-	case p.Now:
+	case p.hurries(node):
 		return true
 	case p.Policy != driver.IdleFirst || others || len(p.Disturbed) > 0 || p.Settling != "":
 		return false
@@ -135,7 +140,7 @@ func (p Plan) canary() []string {
 	for _, node := range p.Waiting() {
 		switch {
 		case p.Recent[node]:
-		case p.Faulty[node] || (p.Serving[node] && p.Missing() < p.Most() && (!p.inUse(node) || p.Policy == driver.IdleFirst || p.Now)):
+		case p.Faulty[node] || (p.Serving[node] && p.Missing() < p.Most() && (!p.inUse(node) || p.Policy == driver.IdleFirst || p.hurries(node))):
 			return []string{node}
 		case !p.Serving[node] && last == "":
 			last = node

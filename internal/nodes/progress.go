@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,7 +51,8 @@ type Progress struct {
 // progress says how far a roll-out is. Number is that of the template, and pace how long a node was without a plugin so far.
 func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	inUse := p.InUse()
-	made := Progress{Idle: len(p.Outdated) - len(inUse), InUse: len(inUse), Reason: p.reason(len(inUse))}
+	patient := slices.DeleteFunc(slices.Clone(inUse), p.hurries)
+	made := Progress{Idle: len(p.Outdated) - len(inUse), InUse: len(inUse), Reason: p.reason(len(patient))}
 	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-len(p.Outdated)-p.without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
@@ -68,7 +68,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
 	}
 	if len(inUse) > 0 && (p.Proven || made.Reason == NodesInUse) {
-		text += p.usersText(inUse, name, number)
+		text += p.hurryText(inUse) + p.usersText(patient, name, number)
 	}
 	if left := p.estimate(pace, made); left > 0 {
 		text += fmt.Sprintf("; this takes about %d minutes", left/time.Minute)
@@ -80,14 +80,14 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	return made
 }
 
-// reason sums up what the roll-out waits for.
-func (p Plan) reason(inUse int) string {
+// reason sums up what the roll-out waits for. Patient are the nodes in use that do not hurry.
+func (p Plan) reason(patient int) string {
 	switch {
 	case !p.Proven && len(p.Starting)+p.without() > 0:
 		return TryingCanary
-	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && inUse > 0 && !p.Now:
+	case p.Proven && p.Policy == driver.IdleFirst && len(p.Disturbed) > 0 && patient > 0:
 		return Paused
-	case inUse > 0 && inUse == len(p.Outdated) && p.Policy != driver.IdleFirst && !p.Now:
+	case patient > 0 && patient == len(p.Outdated) && p.Policy != driver.IdleFirst:
 		return NodesInUse
 	case len(p.Outdated)+len(p.Starting)+p.without() == 0 && len(p.Down) > 0:
 		return NodesDown
@@ -110,8 +110,29 @@ func (p Plan) tried() string {
 	return "node " + status.Shorten(names)
 }
 
+// hurryText says which of the nodes in use are replaced like idle ones.
+func (p Plan) hurryText(inUse []string) string {
+	count, pods := 0, 0
+	for _, node := range inUse {
+		if p.hurries(node) {
+			count, pods = count+1, pods+len(p.Users[node])
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	why := "as annotation " + ReplaceNowAnnotation + " says"
+	if !p.Now {
+		why = "because they must lose Secret " + p.Withdrawn
+	}
+	return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", count, why, pods)
+}
+
 // usersText says who uses volumes on nodes that wait, and what to do to wait no more.
 func (p Plan) usersText(inUse []string, name, number string) string {
+	if len(inUse) == 0 {
+		return ""
+	}
 	pods := 0
 	var names []string
 	for _, node := range inUse {
@@ -119,13 +140,10 @@ func (p Plan) usersText(inUse []string, name, number string) string {
 		names = append(names, node+" ("+status.Shorten(p.Users[node])+")")
 	}
 	how := "their turn comes one at a time"
-	switch {
-	case p.Now:
-		why := cmp.Or(p.Why, "as annotation "+ReplaceNowAnnotation+" says")
-		return fmt.Sprintf("; %d nodes in use follow now, %s: mounts of %d pods stall meanwhile", len(inUse), why, pods)
-	case p.Policy == driver.WhenDrained:
+	switch p.Policy {
+	case driver.WhenDrained:
 		how = "they wait until they are drained"
-	case p.Policy == driver.Unreadable:
+	case driver.Unreadable:
 		how = "they wait until they are drained, because the value of annotation " + driver.RolloutPolicyAnnotation + " is unknown"
 	}
 	return fmt.Sprintf("; %d nodes are in use, %s: %s. To replace their pods now, although mounts of %d pods stall meanwhile, set annotation %s=%s on "+

@@ -61,6 +61,8 @@ func TestANodeThatHasNotRegisteredTheDriverIsNamed(t *testing.T) {
 		if err := registered.Replace([]any{csiNode("there", "x", "disk.csi.example.com"), csiNode("other", "x")}, "1"); err != nil {
 			t.Fatal(err)
 		}
+		// As with each ClusterCSIDriver that goes.
+		u.Forget()
 		problem, after := u.Unregistered([]corev1.Pod{tc.pod})
 		if named := strings.Contains(problem, "disk.csi.example.com") && strings.Contains(problem, "starts on: "+tc.pod.Spec.NodeName+";"); named != tc.named || after != tc.after {
 			t.Errorf("%s: %q, looks again after %s; want named %t, %s", name, problem, after, tc.named, tc.after)

@@ -91,7 +91,7 @@ type Input struct {
 
 // Forget ends what is known, with the ClusterCSIDriver.
 func (u *Updater) Forget() {
-	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now}
+	*u = Updater{Client: u.Client, Live: u.Live, Driver: u.Driver, Now: u.Now, Registered: u.Registered}
 }
 
 // Advance goes on with a roll-out. Without outdated pods it sends no request.
@@ -295,15 +295,16 @@ func (u *Updater) begin(ctx context.Context, daemonSet *appsv1.DaemonSet) error 
 	return nil
 }
 
-// reads tells whether some of the pods were made of a template that reads a Secret: the template has its hash.
-func (u *Updater) reads(secret string, outdated map[string]*corev1.Pod) bool {
-	for _, pod := range outdated {
+// reading are the nodes whose pod was made of a template that reads a Secret: the template has its hash.
+func (u *Updater) reading(secret string, outdated map[string]*corev1.Pod) map[string]bool {
+	found := map[string]bool{}
+	for node, pod := range outdated {
 		template := u.round.templates[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]
 		if secret != "" && strings.Contains(template, fmt.Sprintf("%q", driver.DependencyHashAnnotation+secret)) {
-			return true
+			found[node] = true
 		}
 	}
-	return false
+	return found
 }
 
 // replace deletes the pods that are next. Right before, it looks at the pods of the node once more: one may have come since.

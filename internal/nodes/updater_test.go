@@ -76,6 +76,37 @@ func TestPodsThatMustLoseASecretWaitForNoDrain(t *testing.T) {
 	}
 }
 
+// A node in use that kept a pod of an older template, without the Secret, is not disturbed for those that have it.
+func TestAPodThatNeverHadTheSecretWaits(t *testing.T) {
+	o := operate("a", "b", "c")
+	for _, object := range o.cluster.Objects {
+		if old, isRevision := object.(*appsv1.ControllerRevision); isRevision && old.Revision == 1 {
+			with := old.DeepCopy()
+			with.Name, with.UID = "plugin-with", "with"
+			with.Labels[appsv1.ControllerRevisionHashLabelKey] = "with"
+			with.Data.Raw = []byte(`{"spec":{"template":{"metadata":{"annotations":{"operator.openshift.io/hash-of-keys":"1"}}}}}`)
+			o.cluster.Objects = append(o.cluster.Objects, with)
+		}
+	}
+	o.replaced(true, "c")
+	o.use("a")
+	o.use("b")
+	for _, object := range o.cluster.Objects {
+		if pod, isPod := object.(*corev1.Pod); isPod && pod.Spec.NodeName == "b" && pod.Labels["app"] == "plugin" {
+			pod.Labels[appsv1.ControllerRevisionHashLabelKey] = "with"
+		}
+	}
+	o.in.Policy, o.in.Withdrawn = driver.WhenDrained, "keys"
+	made := o.deletes(t, 0, "b")
+	for _, part := range []string{"1 nodes in use follow now, because they must lose Secret keys", "1 nodes are in use, they wait until they are drained: a"} {
+		if !strings.Contains(made.Message, part) {
+			t.Errorf("%q lacks %q", made.Message, part)
+		}
+	}
+	o.replaced(true, "b")
+	o.deletes(t, surveyInterval, "")
+}
+
 func TestNodesInUseHaveTheirTurn(t *testing.T) {
 	o := operate("a", "b", "c")
 	o.replaced(true, "c")

@@ -73,6 +73,8 @@ func (r *collector) own(d driver.Driver) {
 		// A removal waits for the pods that use volumes of the driver.
 		Rule("", "persistentvolumes", nil, "list"),
 		Rule("", "pods", nil, "list"),
+		// On which nodes the kubelet has registered it.
+		Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
 		// Who may read its metrics.
 		Rule("authentication.k8s.io", "tokenreviews", nil, "create"),
 		Rule("authorization.k8s.io", "subjectaccessreviews", nil, "create"),
@@ -102,7 +104,6 @@ func (r *collector) own(d driver.Driver) {
 	if d.Cloud != nil && d.Cloud.VCenters {
 		// What vCenters must have, and with which CA certificates they are asked.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch"), Rule("", "persistentvolumes", nil, "watch"),
-			Rule(storagev1.GroupName, "csinodes", nil, "list", "watch"),
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
 	if d.KeptSecrets != nil || d.LongWait != nil {

@@ -93,6 +93,7 @@ func TestARollOutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
 		"complete":                              {deployment(2, 2, 2, 2, done), "", "True"},
 		"complete before its reason":            {deployment(2, 2, 2, 2, goesOn), "", "True"},
 		"a pod is lost after the roll-out":      {deployment(2, 2, 2, 1, done), "", "True"},
+		"a pod is deleted after the roll-out":   {deployment(2, 1, 1, 1, done), "", "True"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := RollOut(tc.deployment, "pods", []string{"node-1"}); got != tc.waits {

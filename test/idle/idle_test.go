@@ -56,7 +56,7 @@ func install(t *testing.T) (*env.Cluster, *env.Operator) {
 	// The race detector would need memory of its own.
 	cluster.Operator = env.OperatorName
 	env.Must(t, cluster.InstallManifests(t.Context()))
-	operator, err := cluster.StartOperator(t.Context(), []string{shortLease}, nil)
+	operator, err := cluster.StartOperator(t.Context(), []string{shortLease}, []string{"POD_UID=pod"})
 	env.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -194,10 +194,12 @@ func (in input) effective(one finding) severity {
 		return vc.Err != nil && (one.server == "" || vc.Server == "" || vc.Server == one.server)
 	}
 	switch {
-	case one.severity < degrade || in.cluster.installed:
+	case one.severity <= warn || in.cluster.installed:
 		return one.severity
 	case slices.ContainsFunc(in.snapshot.VCenters, isSilent):
 		return warn
+	case one.severity < degrade:
+		return one.severity
 	default:
 		return blockInstall
 	}

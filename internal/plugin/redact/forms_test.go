@@ -48,6 +48,8 @@ func forms() []form {
 		{"program --client-secret %s --v 2", "flags", `!#$%*+./<=>@^_|~;&,`},
 		{"program --password \"%s\" --v 2", "flags in quotes of a shell", ` !#$%*+./<=>@^_|~;&,`},
 		{`{"name":"DB_PASSWORD","value":"%s"}`, "variables of containers in JSON", ` !#$%*+./<=>@^_|~;&,`},
+		{"- name: DB_PASSWORD\n  value: |\n    %s", "variables of containers in YAML, a literal", `!$%*+./<=>@^_|~;&`},
+		{"- name: DB_PASSWORD\n  value:\n    %s", "variables of containers in YAML, in the next line", `!$%*+./<=>@^_|~;&`},
 		{"- name: DB_PASSWORD\n  value: %s", "variables of containers in YAML", `!$%*+./<=>@^_|~;&`},
 		{"I1126 02:13:37.063413 1 main.go:87] adminPass: %s", "names that end in Pass", `!#$%*+./<=>@^_|~;&,`},
 		{"2026-11-26 request Cookie: a=1; b=\"%s\"; c=%s", "RFC 6265", `!#$%*+./<=>@^_|~&`},

@@ -88,7 +88,7 @@ func newRules() *rules {
 			// A variable of a container in JSON.
 			{regexp.MustCompile(`(?i)(\\*"name\\*"\s*:\s*\\*"` + name + `\\*"\s*,\s*\\*"value\\*"\s*:\s*)` + quotes), "$1"},
 			// The same in YAML that was quoted.
-			{regexp.MustCompile(`(?i)(\bname:\s+[\\"']*` + name + `[\\"']*\\n\s*value:\s+)(?:[^"\\]|\\+[^n\\])+`), "$1"},
+			{regexp.MustCompile(`(?i)(\bname:\s+[\\"']*` + name + `[\\"']*\\n\s*value:(?:[\s|>+-]|\\+n)+)(?:[^"\\]|\\+[^n\\])+`), "$1"},
 			{regexp.MustCompile(`(?i)((?:^|[\s"'=\[(])--?` + name + `\s+)(?:` + quotes + `|[^\s"'\\-][^\s"]*)`), "$1"},
 		},
 		hint:    regexp.MustCompile(`(?i)pass|pwd|secret|token|key|sig|auth|cookie|credential|connection|docker|session`),

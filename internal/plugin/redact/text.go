@@ -66,10 +66,17 @@ func (r *Redactor) next(state *lineState, line string) string {
 		}
 		return bare[:indent] + lead + Hidden + end
 	}
-	if indent == state.variable && strings.HasPrefix(text, "value: ") && !isHarmless(text[len("value: "):]) {
-		r.Count++
-		state.hidden, state.variable = indent, -1
-		return bare[:indent] + "value: " + Hidden + end
+	if value, is := strings.CutPrefix(text, "value:"); is && indent == state.variable {
+		state.variable = -1
+		switch value = strings.TrimSpace(value); {
+		case value == "":
+			state.pending = indent
+			return line
+		case value[0] == '|' || value[0] == '>' || !isHarmless(value):
+			r.Count++
+			state.hidden = indent
+			return bare[:indent] + "value: " + Hidden + end
+		}
 	}
 	state.variable = -1
 	if found := r.named.FindStringSubmatchIndex(bare); found != nil {

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -76,8 +77,12 @@ func startPod(ctx context.Context, c *env.Cluster, namespace string, wanted pod,
 	}
 	environment := append(env.NoAWS(), env.HaltOnRace)
 	for _, variable := range container.Env {
-		if variable.ValueFrom != nil {
-			return nil, errors.New("nobody fills in " + variable.Name)
+		if from := variable.ValueFrom; from != nil {
+			if from.FieldRef == nil || from.FieldRef.FieldPath != "metadata.uid" {
+				return nil, errors.New("nobody fills in " + variable.Name)
+			}
+			// Each start is another pod.
+			variable.Value = string(uuid.NewUUID())
 		}
 		environment = append(environment, variable.Name+"="+variable.Value)
 	}
