@@ -36,12 +36,12 @@ func RollOut(deployment *appsv1.Deployment, what string, unready []string) strin
 	switch {
 	case state.ObservedGeneration < deployment.Generation:
 		return "waiting for the Deployment controller to see the newest version"
-	case state.UpdatedReplicas < wanted && !(rolledOut(deployment) && state.UpdatedReplicas > 0 && state.UpdatedReplicas == state.Replicas):
+	case rolledOut(deployment) && state.UpdatedReplicas > 0 && state.UpdatedReplicas == state.Replicas:
+		return ""
+	case state.UpdatedReplicas < wanted:
 		return join(fmt.Sprintf("%d of %d %s have the newest version", state.UpdatedReplicas, wanted, what), missing(deployment, what, unready))
 	case state.Replicas > state.UpdatedReplicas:
 		return fmt.Sprintf("%d %s of an older version are still there", state.Replicas-state.UpdatedReplicas, what)
-	case rolledOut(deployment):
-		return ""
 	default:
 		return missing(deployment, what, unready)
 	}

@@ -66,19 +66,10 @@ func (r *Redactor) next(state *lineState, line string) string {
 		}
 		return bare[:indent] + lead + Hidden + end
 	}
-	if value, is := strings.CutPrefix(text, "value:"); is && indent == state.variable {
-		state.variable = -1
-		switch value = strings.TrimSpace(value); {
-		case value == "":
-			state.pending = indent
-			return line
-		case value[0] == '|' || value[0] == '>' || !isHarmless(value):
-			r.Count++
-			state.hidden = indent
-			return bare[:indent] + "value: " + Hidden + end
-		}
+	if r.isVariable(state, text, indent) {
+		r.Count++
+		return bare[:indent] + "value: " + Hidden + end
 	}
-	state.variable = -1
 	if found := r.named.FindStringSubmatchIndex(bare); found != nil {
 		state.variable = found[3]
 	}
@@ -92,6 +83,24 @@ func (r *Redactor) next(state *lineState, line string) string {
 	var clean string
 	clean, state.inKey = r.keyed(line, state.inKey)
 	return clean
+}
+
+// isVariable reports whether a line is the value of the variable that the line before names, and notes where it goes on.
+func (r *Redactor) isVariable(state *lineState, text string, indent int) bool {
+	value, is := strings.CutPrefix(text, "value:")
+	is = is && indent == state.variable
+	state.variable = -1
+	switch value = strings.TrimSpace(value); {
+	case !is:
+		return false
+	case value == "":
+		state.pending = indent
+		return false
+	case value[0] == '|' || value[0] == '>' || !isHarmless(value):
+		state.hidden = indent
+		return true
+	}
+	return false
 }
 
 // goesOn reports whether a line is the value of the name or the flag in the line before.
