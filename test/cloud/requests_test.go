@@ -104,7 +104,7 @@ func TestWhatDoesNotNeedAWSWorksWithoutIt(t *testing.T) {
 	s.Set(nil)
 	s.region("")
 	nowhere := s.share("nowhere", id, point)
-	s.until("nothing said without a region", s.silent, s.ready(nowhere, ""), s.ready(down, ""))
+	s.until("the missing region is named", s.unreachable, s.ready(nowhere, ""), s.ready(down, ""))
 	s.sent(map[string]int{})
 	s.region(fakeaws.Region)
 	s.until("the region is back", s.ready(nowhere, "True/OneZone"), s.ready(down, "True/OneZone"))

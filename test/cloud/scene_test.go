@@ -278,6 +278,15 @@ func (s *scene) only(wrong ...string) func() error {
 	}
 }
 
+// unreachable checks that a condition says why AWS can't be asked.
+func (s *scene) unreachable() error {
+	states, err := s.states()
+	if err == nil && states["CloudUnreachable"] != operatorv1.ConditionTrue {
+		err = fmt.Errorf("CloudUnreachable is not True: %v", states)
+	}
+	return err
+}
+
 // silent checks that nothing is said about AWS.
 func (s *scene) silent() error {
 	states, err := s.states()
