@@ -283,18 +283,12 @@ func (s *inVCenters) isRemoved(t *testing.T) {
 	s.unregister(t)
 }
 
-// unregister does what a kubelet does when the last pod of a driver has gone. The stand-in of a devcluster does so only while it sees a pod that ends.
+// unregister waits until no node has the driver registered.
 func (s *inVCenters) unregister(t *testing.T) {
 	t.Helper()
-	ctx, nodes := context.Background(), &storagev1.CSINodeList{}
-	env.Must(t, s.cluster.Client.List(ctx, nodes))
-	for i := range nodes.Items {
-		before := nodes.Items[i].DeepCopy()
-		nodes.Items[i].Spec.Drivers = slices.DeleteFunc(nodes.Items[i].Spec.Drivers, func(one storagev1.CSINodeDriver) bool {
-			return one.Name == s.driver.Name
-		})
-		env.Must(t, s.cluster.Client.Patch(ctx, &nodes.Items[i], client.MergeFrom(before)))
-	}
+	env.Must(t, env.Await(context.Background(), "the driver registered nowhere", func() error {
+		return s.cluster.Unregister(context.Background(), s.driver.Name)
+	}))
 }
 
 func (s *inVCenters) waitsForTheOtherDriver(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -55,4 +56,21 @@ func (c *Cluster) AddWorkers(ctx context.Context, nodes int) error {
 		}
 		return nil
 	})
+}
+
+// Unregister does what a kubelet does when the last pod of a driver has gone, on all nodes. The stand-in of a devcluster does so only while it sees a
+// pod that ends. It returns an error that names nodes where the driver was still registered.
+func (c *Cluster) Unregister(ctx context.Context, driver string) error {
+	nodes := &storagev1.CSINodeList{}
+	err := c.Client.List(ctx, nodes)
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		others := slices.DeleteFunc(slices.Clone(node.Spec.Drivers), func(one storagev1.CSINodeDriver) bool { return one.Name == driver })
+		if len(others) == len(node.Spec.Drivers) {
+			continue
+		}
+		node.Spec.Drivers = others
+		err = errors.Join(err, fmt.Errorf("driver %s was registered on %s", driver, node.Name), c.Client.Update(ctx, node))
+	}
+	return err
 }

@@ -109,7 +109,7 @@ func (s *scene) clear() {
 		kind{&appsv1.DaemonSetList{}, drivers})
 	// Manila is in a namespace of its own.
 	s.empty(kind{&appsv1.DeploymentList{}, marked}, kind{&appsv1.DaemonSetList{}, marked})
-	s.unregister()
+	s.eventually("vSphere's driver is not registered", func() error { return s.Unregister(s.t.Context(), vSphere) })
 	all := client.MatchingLabels{}
 	s.empty(
 		kind{&operatorv1.ClusterCSIDriverList{}, all}, kind{&operatorv1.StorageList{}, all}, kind{&configv1.ClusterOperatorList{}, all},
@@ -117,22 +117,6 @@ func (s *scene) clear() {
 		kind{&rbacv1.ClusterRoleBindingList{}, marked}, kind{&rbacv1.RoleBindingList{}, marked}, kind{&corev1.ServiceAccountList{}, marked},
 		kind{&coordinationv1.LeaseList{}, drivers}, kind{&coordinationv1.LeaseList{}, own},
 	)
-}
-
-// unregister does what a kubelet does when the last pod of a driver has gone. The stand-in does so only while it sees a pod that ends.
-func (s *scene) unregister() {
-	s.t.Helper()
-	s.eventually("no driver is registered", func() error {
-		nodes := &storagev1.CSINodeList{}
-		err := s.Client.List(s.t.Context(), nodes)
-		for i := range nodes.Items {
-			if node := &nodes.Items[i]; len(node.Spec.Drivers) > 0 {
-				node.Spec.Drivers = nil
-				err = errors.Join(err, fmt.Errorf("drivers are registered on %s", node.Name), s.Client.Update(s.t.Context(), node))
-			}
-		}
-		return err
-	})
 }
 
 // kind is some objects of one kind.
