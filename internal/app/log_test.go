@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The kubelet starts an operator again whose log nobody reads. Another pipe replaces the standard error of this process for a while.
+// The kubelet restarts an operator whose pipe of the log is full. Another pipe replaces the standard error of this process for a while.
 func TestAnOperatorThatCanNotLogIsNotAlive(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/healthz", nil)
 	if err := logs(request); err != nil {

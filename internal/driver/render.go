@@ -26,8 +26,8 @@ const ManagedNamespace = "openshift-config-managed"
 // Dashboard is the name of the ConfigMap with the driver's dashboard.
 func (d Driver) Dashboard() string { return d.Prefix + "-dashboard" }
 
-// tokenPath is where the pods mount the ServiceAccount token for STS.
-const tokenPath = "/var/run/secrets/openshift/serviceaccount/token"
+// TokenPath is where the pods mount the ServiceAccount token for STS.
+const TokenPath = "/var/run/secrets/openshift/serviceaccount/token"
 
 // CredentialsRequestKind is the kind that asks the cloud-credential-operator for a Secret.
 func CredentialsRequestKind() schema.GroupKind {
@@ -221,7 +221,7 @@ func (d Driver) credentials(cfg Config, values manifest.Values, scheme *runtime.
 			return nil, err
 		}
 		if role := cfg.RoleARNs[request.RoleARNVariable]; role != "" {
-			typed.Spec.CloudTokenPath = tokenPath
+			typed.Spec.CloudTokenPath = TokenPath
 			typed.Spec.ProviderSpec.STSIAMRoleARN = role
 		}
 		objects = append(objects, typed)
@@ -257,7 +257,7 @@ func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]cli
 			return nil, fmt.Errorf("render %s: %w", d.Name, err)
 		}
 		// The pods of all drivers have the token there.
-		typed.Spec.CloudTokenPath = tokenPath
+		typed.Spec.CloudTokenPath = TokenPath
 		objects = append(objects, typed)
 	}
 	return objects, nil

@@ -79,6 +79,14 @@ func (f *Objects[T]) WaitForCacheSync(ctx context.Context) bool {
 	return !f.started.Load() || f.WaitForSync(ctx) == nil
 }
 
+// Has reports whether something is kept of the object of this name.
+func (f *Objects[T]) Has(name string) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	_, found := f.byName[name]
+	return found
+}
+
 // Each visits what is kept, in any order.
 func (f *Objects[T]) Each(visit func(T)) {
 	f.mutex.Lock()

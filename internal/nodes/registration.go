@@ -20,12 +20,10 @@ func (u *Updater) Unregistered(pods []corev1.Pod) (problem string, after time.Du
 	if u.Registered == nil {
 		return "", 0
 	}
-	known := map[string]bool{}
-	u.Registered.Each(func(node string) { known[node] = true })
 	var missing []string
 	for i := range pods {
 		pod := &pods[i]
-		if known[pod.Spec.NodeName] || !Serves(pod) {
+		if !Serves(pod) || u.Registered.Has(pod.Spec.NodeName) {
 			continue
 		}
 		if wait := registrationTime - u.Now().Sub(readinessSince(pod)); wait > 0 {

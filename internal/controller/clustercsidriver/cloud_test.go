@@ -68,7 +68,7 @@ func (s *trip) reconcile(t *testing.T) map[string]string {
 	return texts(written.Conditions)
 }
 
-// A cloud that does not answer is not one that lacks something. It degrades what it was asked for, and fails nothing else.
+// An outage of the cloud does not mean that the cloud lacks a service. It degrades what the operator asks it for, and fails nothing else.
 func TestACloudInTroubleDegradesAfterTwoMinutesADriverThatItHasLetBeInstalled(t *testing.T) {
 	const message = "OpenStack: log in: no connection. The last answer is of 2026-11-01T11:00:00Z"
 	trouble := func(since time.Duration) derived.CloudTrouble {

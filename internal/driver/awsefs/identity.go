@@ -33,7 +33,7 @@ func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	}
 	if role != "" {
 		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_ROLE_ARN", Value: role},
-			corev1.EnvVar{Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: "/var/run/secrets/openshift/serviceaccount/token"})
+			corev1.EnvVar{Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: driver.TokenPath})
 	}
 	return nil
 }
