@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,12 +185,14 @@ func anotherContainer(t *testing.T, s *scene) {
 	daemonSet.Spec.Template.Annotations = map[string]string{"example.com/note": "ours"}
 	env.Must(t, s.Client.Update(t.Context(), daemonSet, client.FieldOwner("kubectl-edit")))
 	env.Eventually(t, "the old driver runs", func() error {
-		live := &appsv1.DaemonSet{}
-		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), live); err != nil {
-			return err
+		// All of one answer: what was updated counts only if the change was seen.
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(daemonSet), daemonSet)
+		status := daemonSet.Status
+		if err == nil && (status.ObservedGeneration != daemonSet.Generation || status.UpdatedNumberScheduled != status.DesiredNumberScheduled) {
+			err = errors.New("not rolled out")
 		}
-		if live.Status.UpdatedNumberScheduled != live.Status.DesiredNumberScheduled {
-			return errors.New("not rolled out")
+		if err != nil {
+			return err
 		}
 		return s.runs(t.Context(), daemonSet)
 	})
