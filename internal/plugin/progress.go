@@ -88,27 +88,32 @@ func (p *Progress) End() {
 // Until asks again and again until the answer is yes; most is 0 for no limit. It ends with Unfinished when the time is over, and at once if
 // somebody interrupts it. An API server that is away for a while is waited for as well: updates of a cluster take it away.
 func (p *Plugin) Until(ctx context.Context, most time.Duration, what string, ask func(context.Context) (bool, error)) error {
-	inTime, cancel := ctx, context.CancelFunc(func() {})
-	if most > 0 {
-		inTime, cancel = context.WithTimeout(ctx, most)
-	}
+	// Not a deadline: a client would foresee it and fail early, with an error of its own.
+	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if most > 0 {
+		limit := time.AfterFunc(most, cancel)
+		defer limit.Stop()
+	}
 	ticker := time.NewTicker(p.Poll)
 	defer ticker.Stop()
 	away := ""
 	for {
 		done, err := ask(inTime)
+		var answer *ExitError
 		switch {
+		case done, errors.As(err, &answer):
+			return err
 		case ctx.Err() != nil:
 			return &ExitError{Code: Unfinished, Err: fmt.Errorf("interrupted while waiting until %s: run the command again", what)}
-		case inTime.Err() != nil && !done:
+		case inTime.Err() != nil:
 			return &ExitError{Code: Unfinished, Err: fmt.Errorf("waited %s, and still not: %s; run the command again", most, what)}
 		case isUnreachable(err):
 			if text := err.Error(); text != away {
 				_, _ = fmt.Fprintf(p.Streams.ErrOut, "the API server can't be asked, trying again: %s\n", text)
 				away = text
 			}
-		case err != nil || done:
+		case err != nil:
 			return err
 		}
 		select {

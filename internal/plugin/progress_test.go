@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 func TestProgressIsALineForEachStepInALog(t *testing.T) {
@@ -69,6 +70,33 @@ func TestWaitingEndsWithTheAnswerTheTimeOrAnInterruption(t *testing.T) {
 	broken := errors.New("refused")
 	if err := p.Until(t.Context(), time.Minute, "", func(context.Context) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Error(err)
+	}
+}
+
+func TestAClientThatForeseesTheEndOfAWaitDoesNotEndIt(t *testing.T) {
+	p := New(genericiooptions.IOStreams{})
+	p.Poll = time.Millisecond
+	limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
+	err := p.Until(t.Context(), 5*time.Millisecond, "it is there", func(ctx context.Context) (bool, error) {
+		// The first request passes. The second would have to wait for a quarter of an hour, which is longer than the whole wait.
+		return false, limiter.Wait(ctx)
+	})
+	if err == nil || err.Error() != "waited 5ms, and still not: it is there; run the command again" || Code(err) != Unfinished {
+		t.Errorf("%v, code %d", err, Code(err))
+	}
+}
+
+func TestAnAnswerCountsMoreThanTheEndOfAWait(t *testing.T) {
+	p := New(genericiooptions.IOStreams{})
+	p.Poll = time.Millisecond
+	for name, answer := range map[string]error{"yes": nil, "wrong": &ExitError{Code: Wrong, Err: errors.New("it has failed")}} {
+		err := p.Until(t.Context(), time.Millisecond, "it is there", func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return answer == nil, answer
+		})
+		if !errors.Is(err, answer) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
