@@ -213,6 +213,17 @@ func (c *creation) mountTarget(ctx context.Context, fileSystem, group string, su
 	return nil
 }
 
+// WaitError means that AWS took longer than Patience. Nothing has failed.
+type WaitError struct {
+	Patience time.Duration
+	What     string
+}
+
+// Error says what to do.
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("waited %s until %s: run it again to wait longer", e.Patience, e.What)
+}
+
 // until waits until AWS says that something is so.
 func (c *creation) until(ctx context.Context, what string, done func() (bool, error)) error {
 	for deadline := time.Now().Add(c.Patience); ; {
@@ -221,7 +232,7 @@ func (c *creation) until(ctx context.Context, what string, done func() (bool, er
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %s until %s: run it again to wait longer", c.Patience, what)
+			return &WaitError{Patience: c.Patience, What: what}
 		}
 		timer := time.NewTimer(c.Poll)
 		select {

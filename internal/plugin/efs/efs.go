@@ -3,6 +3,7 @@
 package efs
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
@@ -19,7 +21,7 @@ const long = `Delete or make what is in Amazon EFS. No cluster is asked.
 Credentials, endpoints and proxies are those of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
 
 Exit codes: 0 nothing that the cluster owns is left, or the share can be used; 1 failed; 2 wrong usage, nothing was touched;
-3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there.`
+3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there; AWS took longer than --timeout; or you interrupted.`
 
 // Command is "efs".
 func Command(p *plugin.Plugin) *cobra.Command {
@@ -29,10 +31,15 @@ func Command(p *plugin.Plugin) *cobra.Command {
 // exit gives an error its exit code.
 func exit(err error) error {
 	var wrong *efscleanup.UsageError
-	if errors.As(err, &wrong) {
+	var late *efscreate.WaitError
+	switch {
+	case errors.As(err, &wrong):
 		return &plugin.ExitError{Code: plugin.WrongUsage, Err: err}
+	case errors.As(err, &late), errors.Is(err, context.Canceled):
+		return &plugin.ExitError{Code: plugin.Unfinished, Err: err}
+	default:
+		return err
 	}
-	return err
 }
 
 // common are the flags that both commands have.

@@ -2,9 +2,12 @@ package efs
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -35,8 +38,20 @@ func TestWrongUsageIsRefusedBeforeAWSIsAsked(t *testing.T) {
 			t.Errorf("%s: %v with code %d, want %q; it prints %q", line, err, plugin.Code(err), want, out.String())
 		}
 	}
-	if failed := errors.New("AWS is away"); plugin.Code(exit(failed)) != plugin.Failed {
-		t.Error("a failure is no wrong usage")
+}
+
+func TestAnInterruptionOrALimitIsNoFailure(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		code int
+	}{
+		{errors.New("AWS is away"), plugin.Failed},
+		{fmt.Errorf("create the share: %w", &efscreate.WaitError{Patience: time.Minute, What: "it is available"}), plugin.Unfinished},
+		{fmt.Errorf("ended while waiting for AWS; run it again: %w", context.Canceled), plugin.Unfinished},
+	} {
+		if got := plugin.Code(exit(tc.err)); got != tc.code {
+			t.Errorf("%v: exit code %d, want %d", tc.err, got, tc.code)
+		}
 	}
 }
 
