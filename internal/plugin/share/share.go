@@ -64,7 +64,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	}
 	command.Flags().StringVar(&options.fileSystem, "file-system", "", "`ID` of the file system")
 	command.Flags().StringVar(&options.accessPoint, "access-point", "", "`ID` of an access point of it")
-	command.Flags().BoolVar(&options.wait, "wait", false, "wait until the PVC can be used")
+	command.Flags().BoolVar(&options.wait, "wait", false, "wait until pods can mount the PVC")
 	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "with --wait, how `long` to wait")
 	return command
 }
@@ -74,7 +74,7 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
 		Spec:       v1alpha1.SharedVolumeSpec{FileSystemID: options.fileSystem, AccessPointID: options.accessPoint},
 	}
-	where := fmt.Sprintf("SharedVolume %s in namespace %s", name, c.Namespace)
+	where := whereOf(wanted)
 	key, present := client.ObjectKeyFromObject(wanted), &v1alpha1.SharedVolume{}
 	there, err := c.Find(ctx, key, present)
 	switch {
@@ -83,6 +83,8 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	case there && present.Spec != wanted.Spec:
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists for access point %s of file system %s, and its IDs can't be changed: "+
 			"choose another name", where, present.Spec.AccessPointID, present.Spec.FileSystemID)}
+	case there && present.DeletionTimestamp != nil:
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists and is being deleted: wait until that has ended, or choose another name", where)}
 	case !there:
 		if err := createError(c.Create(ctx, wanted), where); err != nil {
 			return err
@@ -90,16 +92,7 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		_, _ = fmt.Fprintf(p.Streams.ErrOut, "created %s\n", where)
 	}
 	if options.wait {
-		err = p.Until(ctx, options.timeout, where+" is Ready", func(ctx context.Context) (bool, error) {
-			if err := c.Get(ctx, key, present); err != nil {
-				return false, fmt.Errorf("read %s: %w", where, err)
-			}
-			if present.Status.Phase == v1alpha1.Failed {
-				return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s has failed: %s", where, present.Status.Message)}
-			}
-			return present.Status.Phase == v1alpha1.Ready, nil
-		})
-		if err != nil {
+		if present, err = await(ctx, p, c, key, options.timeout); err != nil {
 			return err
 		}
 		wanted = present
@@ -108,6 +101,60 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	}
 	made := shareOf(wanted)
 	return p.Print(made, [][]string{{createdText(made)}})
+}
+
+func whereOf(sv *v1alpha1.SharedVolume) string {
+	return fmt.Sprintf("SharedVolume %s in namespace %s", sv.Name, sv.Namespace)
+}
+
+// looks is how often to look for what AWS says of a share that is Ready. The operator adds it to the first status, if it can ask AWS.
+const looks = 5
+
+// await waits until pods can mount the share.
+func await(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, key client.ObjectKey, timeout time.Duration) (*v1alpha1.SharedVolume, error) {
+	now, unasked := &v1alpha1.SharedVolume{}, 0
+	now.Namespace, now.Name = key.Namespace, key.Name
+	where := whereOf(now)
+	err := p.Until(ctx, timeout, "pods can mount "+where, func(ctx context.Context) (bool, error) {
+		now = &v1alpha1.SharedVolume{}
+		if err := c.Get(ctx, key, now); err != nil {
+			return false, fmt.Errorf("read %s: %w", where, err)
+		}
+		if problem := problemOf(now); problem != "" {
+			return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("pods can't mount %s: %s", where, problem)}
+		}
+		switch {
+		case now.Status.Phase != v1alpha1.Ready:
+			return false, nil
+		case meta.IsStatusConditionTrue(now.Status.Conditions, v1alpha1.ConditionMountable):
+			return true, nil
+		}
+		unasked++
+		return unasked == looks, nil
+	})
+	if err == nil && unasked == looks {
+		plugin.Say(p.Streams.ErrOut, "The operator has not asked AWS about file system %s: wrong IDs show when a pod mounts it. "+
+			"\"oc storage doctor\" says why.", now.Spec.FileSystemID)
+	}
+	return now, err
+}
+
+// problemOf is what keeps pods from mounting the share and has to be ended first; empty if nothing is known.
+func problemOf(sv *v1alpha1.SharedVolume) string {
+	switch {
+	case sv.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case sv.Status.Phase == v1alpha1.Failed:
+		return sv.Status.Message
+	case sv.Status.Phase != v1alpha1.Ready:
+		return ""
+	}
+	for _, kind := range []string{v1alpha1.ConditionDriverInstalled, v1alpha1.ConditionMountable} {
+		if meta.IsStatusConditionFalse(sv.Status.Conditions, kind) {
+			return meta.FindStatusCondition(sv.Status.Conditions, kind).Message
+		}
+	}
+	return ""
 }
 
 // createError says what to do about a refusal.

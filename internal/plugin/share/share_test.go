@@ -153,6 +153,48 @@ func TestAShareIsCreatedOnce(t *testing.T) {
 	}
 }
 
+func TestWaitingForAShareEndsWhenPodsCanMountItOrSomebodyHasToAct(t *testing.T) {
+	const unasked = "The operator has not asked AWS about file system " + system
+	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Message: "message of " + kind}
+	}
+	for name, tc := range map[string]struct {
+		phase      v1alpha1.Phase
+		conditions []metav1.Condition
+		deleted    bool
+		code       int
+		says       string
+	}{
+		"AWS has it": {v1alpha1.Ready, []metav1.Condition{condition("Mountable", "True"), condition("DriverInstalled", "True")}, false, 0, "name Persist"},
+		"AWS lacks it": {
+			v1alpha1.Ready, []metav1.Condition{condition("Mountable", "False")}, false, plugin.Wrong, "pods can't mount SharedVolume sv1 in namespace " +
+				"my-project: message of Mountable",
+		},
+		"no driver": {
+			v1alpha1.Ready, []metav1.Condition{condition("Mountable", "True"), condition("DriverInstalled", "False")}, false, plugin.Wrong,
+			"message of DriverInstalled",
+		},
+		"AWS was not asked":       {v1alpha1.Ready, nil, false, 0, unasked},
+		"not bound yet":           {v1alpha1.Pending, []metav1.Condition{condition("Mountable", "True")}, false, plugin.Unfinished, "still not: pods can mount"},
+		"not bound, driver later": {v1alpha1.Pending, []metav1.Condition{condition("DriverInstalled", "False")}, false, plugin.Unfinished, "still not"},
+		"on its way out":          {v1alpha1.Ready, nil, true, plugin.Wrong, "is being deleted: wait until that has ended"},
+	} {
+		sv := sharedVolume("my-project", "sv1", point, tc.phase, "")
+		if sv.Status.Conditions = tc.conditions; tc.deleted {
+			sv.DeletionTimestamp = &metav1.Time{Time: plugintest.Now()}
+		}
+		timeout := "2m"
+		if tc.code == plugin.Unfinished {
+			timeout = "5ms"
+		}
+		got := plugintest.Run(t, plugintest.Cluster(t, sv), "", Command, "share", "create", "sv1", "--file-system", system, "--access-point", point,
+			"--wait", "--timeout", timeout)
+		if got.Code != tc.code || !strings.Contains(got.Text(), tc.says) || strings.Contains(got.Text(), unasked) != (tc.says == unasked) {
+			t.Errorf("%s: %s", name, got.Text())
+		}
+	}
+}
+
 func TestAShareIsRevokedAfterItsUsersWereNamed(t *testing.T) {
 	cluster := plugintest.Cluster(t, all()...)
 	golden.CompareText(t, "revoke-no.txt", plugintest.Run(t, cluster, "", Command, "share", "revoke", "sv1").Text())
