@@ -30,7 +30,8 @@ const long = `Install the AWS EFS CSI driver: check the cluster, then create wha
 
 It says first what it will create, and asks once. Run again, it goes on where it was.
 
-Exit codes: 0 the driver is available; 3 something is missing, and nothing was done; 4 it is not available yet.`
+Exit codes: 0 the driver is available; 1 you may not read what decides, and nothing was done; 3 something is missing, and nothing was done;
+4 the driver is not available yet.`
 
 type options struct {
 	request
@@ -103,8 +104,13 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 	switch {
 	case len(lacks) > 0:
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("nothing was done: see %s above%s", strings.Join(lacks, ", "), hint)}
+	case wanted.dryRun && len(cluster.Missing()) > 0:
+		return &plugin.ExitError{Code: plugin.Failed}
 	case wanted.dryRun:
 		return nil
+	}
+	if err := cluster.RequireRights("the installation"); err != nil {
+		return err
 	}
 	if err := p.Confirm(ctx, wanted.yes, fmt.Sprintf("%d objects are applied. Go on?", len(plan.Objects))); err != nil {
 		return err

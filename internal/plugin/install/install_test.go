@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,10 +17,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/bundle"
@@ -40,9 +43,9 @@ const (
 func onAWS() []client.Object {
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	infrastructure.Status.PlatformStatus = &configv1.PlatformStatus{AWS: &configv1.AWSPlatformStatus{Region: "us-east-1"}}
-	version := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
-	version.Status.Desired.Version = "4.21.3"
-	return []client.Object{infrastructure, version, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manager.DefaultNamespace}}}
+	release := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
+	release.Status.Desired.Version = "4.21.3"
+	return []client.Object{infrastructure, release, credentials(""), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manager.DefaultNamespace}}}
 }
 
 func withSTS() []client.Object {
@@ -108,35 +111,85 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		state string
 		text  string
 	}{
-		"no Infrastructure":  {checkPlatform(seen{}), unknown, "Infrastructure cluster can't be read"},
+		"no Infrastructure":  {checkPlatform(seen{}), unknown, "the cluster has no Infrastructure"},
 		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
-		"no version":         {checkVersion(seen{}), unknown, "no version that is known"},
-		"too old":            {checkVersion(seen{minor: 14}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
-		"an old catalog":     {checkVersion(seen{minor: 17}), ok, "needs the catalog's image with opm"},
-		"new enough":         {checkVersion(seen{minor: 21}), ok, "OpenShift 4.21"},
+		"no version":         {checkVersion(seen{}), unknown, "no ClusterVersion named version"},
+		"too old":            {checkVersion(seen{version: version.MajorMinor(4, 14)}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
+		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17, which gets the catalog image with opm"},
+		"new enough":         {checkVersion(seen{version: version.MajorMinor(4, 21)}), ok, "OpenShift 4.21"},
+		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 3)}), unknown, "OpenShift 5.3 is newer than all versions"},
 		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
-		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "nobody else"},
-		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), knowsPlugins: true, plugins: []string{"a/b"}}, usual), missing, "DaemonSet a/b runs"},
-		"what a chart left":  {checkOthers(seen{csiDriver: named("Helm"), knowsPlugins: true}, usual), ok, "which somebody has left"},
-		"perhaps a chart's":  {checkOthers(seen{csiDriver: named("Helm")}, usual), unknown, "you may not list DaemonSets"},
-		"ours, without OLM":  {checkOthers(seen{csiDriver: named(awsefs.Operator)}, usual), ok, "nobody else"},
-		"a new namespace":    {checkNamespace(seen{}, usual), ok, "openshift-cluster-csi-drivers is made"},
-		"a namespace":        {checkNamespace(seen{namespace: space, groups: []string{"a"}}, usual), ok, "is there"},
+		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "no other operator runs"},
+		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), plugins: []string{"a/b"}}, usual), missing, "DaemonSet a/b runs"},
+		"what a chart left":  {checkOthers(seen{csiDriver: named("Helm")}, usual), ok, "which a predecessor left"},
+		"perhaps a chart's":  {checkOthers(seen{csiDriver: named("Helm"), denied: denied("DaemonSet")}, usual), unknown, "lack permission to read DaemonSet"},
+		"ours, without OLM":  {checkOthers(seen{csiDriver: named(awsefs.Operator)}, usual), ok, "no other operator runs"},
+		"ours, blind":        {checkOthers(seen{csiDriver: named(awsefs.Operator), denied: denied("DaemonSet")}, usual), ok, "no other operator runs"},
+		"a new namespace":    {checkNamespace(seen{}, usual), ok, "openshift-cluster-csi-drivers will be created"},
+		"a namespace":        {checkNamespace(seen{namespace: space, groups: []string{"a"}}, usual), ok, "exists"},
 		"one that goes":      {checkNamespace(seen{namespace: going}, usual), missing, "is being deleted: wait"},
 		"several groups":     {checkNamespace(seen{namespace: space, groups: []string{"a", "b"}}, usual), missing, "has several OperatorGroups, a, b"},
-		"STS without a role": {checkCredentials(seen{issuer: issuer}, usual), missing, "make them of the IAM documents"},
+		"STS without a role": {checkCredentials(seen{issuer: issuer}, usual), missing, "create them from the IAM documents"},
 		"STS":                {checkCredentials(seen{issuer: issuer}, roles), ok, "STS, with role " + role},
 		"a role without STS": {checkCredentials(seen{}, roles), missing, "the cluster does not use STS"},
-		"manual":             {checkCredentials(seen{mode: operatorv1.CloudCredentialsModeManual}, usual), unknown, "credentials mode Manual"},
-		"minted":             {checkCredentials(seen{}, usual), ok, "the cloud-credential-operator makes the Secrets"},
+		"manual":             {checkCredentials(seen{credentials: credentials(operatorv1.CloudCredentialsModeManual)}, usual), unknown, "credentials mode Manual"},
+		"minted":             {checkCredentials(seen{credentials: credentials("")}, usual), ok, "the cloud-credential-operator creates the Secrets"},
+		"by hand":            {checkCredentials(seen{}, usual), unknown, "the cluster has no CloudCredential"},
 	} {
 		if tc.check.State != tc.state || !strings.Contains(tc.check.Text, tc.text) {
 			t.Errorf("%s: %+v", name, tc.check)
 		}
 	}
-	for version, want := range map[string]int{"4.17.3": 17, "4.21.0-rc.1": 21, "5.0.0": 0, "4.x": 0, "": 0} {
-		if got := minorOf(version); got != want {
-			t.Errorf("%q is 4.%d", version, got)
+	for text, want := range map[string]string{"4.17.3": "4.17", "4.21.0-rc.1": "4.21", "5.0.0": "5.0", "4.x": "", "": ""} {
+		got := ""
+		if found := versionOf(text); found != nil {
+			got = found.String()
+		}
+		if got != want {
+			t.Errorf("%q is OpenShift %s, want %s", text, got, want)
+		}
+	}
+}
+
+func denied(kinds ...string) map[string]bool {
+	made := map[string]bool{}
+	for _, kind := range kinds {
+		made[kind] = true
+	}
+	return made
+}
+
+func credentials(mode operatorv1.CloudCredentialsMode) *operatorv1.CloudCredential {
+	return &operatorv1.CloudCredential{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: operatorv1.CloudCredentialSpec{CredentialsMode: mode},
+	}
+}
+
+// Each kind is refused alone: some check must say that it is not known, and nothing may be installed.
+func TestWhatMayNotBeReadIsNotOK(t *testing.T) {
+	for kind, check := range map[string]string{
+		"list Subscription": "OLM", "list OperatorGroup": "namespace", "list ClusterCSIDriver": "API", "get Infrastructure": "platform",
+		"get ClusterVersion": "version", "get Authentication": "credentials", "get CloudCredential": "credentials", "get CSIDriver": "other operators",
+		"get Namespace": "namespace",
+	} {
+		cluster := plugintest.Cluster(t, onAWS()...)
+		resource := strings.ToLower(strings.Fields(kind)[1]) + "s"
+		cluster.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no right")), kind)
+		dry := plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run", "-o", "json")
+		var plan Plan
+		if err := json.Unmarshal([]byte(dry.Out), &plan); err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(plan.Checks, func(one Check) bool { return one.Name == check })
+		if one := plan.Checks[at]; one.State != unknown || !strings.Contains(one.Text, "you lack permission to read "+strings.Fields(kind)[1]) {
+			t.Errorf("%s refused: %+v", kind, one)
+		}
+		if dry.Code != plugin.Failed || !strings.Contains(dry.Problems, resource) {
+			t.Errorf("%s refused: %s", kind, dry.Text())
+		}
+		done := plugintest.Run(t, cluster, "", Command, "install", "efs", "--yes")
+		if done.Code != plugin.Failed || len(cluster.Writes) > 0 || !strings.Contains(done.Err.Error(), "the installation was not done") {
+			t.Errorf("%s refused, writes %q: %s", kind, cluster.Writes, done.Text())
 		}
 	}
 }
@@ -165,14 +218,16 @@ func TestAnotherNamespaceAndRolesAreWrittenIntoTheObjects(t *testing.T) {
 }
 
 func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
-	for minor, want := range map[int]string{0: "catalog:", 15: "catalog-opm:", 20: "catalog-opm:", 21: "catalog:", 22: "catalog:"} {
-		objects, err := objectsOf(bundle.Install, seen{minor: minor}, request{namespace: manager.DefaultNamespace})
+	for release, want := range map[string]string{
+		"": "catalog:", "4.15.0": "catalog-opm:", "4.20.9": "catalog-opm:", "4.21.0-rc.1": "catalog:", "4.22.1": "catalog:", "5.0.0": "catalog:",
+	} {
+		objects, err := objectsOf(bundle.Install, seen{version: versionOf(release)}, request{namespace: manager.DefaultNamespace})
 		if err != nil {
 			t.Fatal(err)
 		}
 		image, _, _ := unstructured.NestedString(objects[0].Object, "spec", "image")
 		if len(objects) != 5 || !strings.Contains(image, "/"+want) {
-			t.Errorf("OpenShift 4.%d: %d objects, catalog %s", minor, len(objects), image)
+			t.Errorf("OpenShift %s: %d objects, catalog %s", release, len(objects), image)
 		}
 	}
 }
@@ -185,7 +240,7 @@ func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
 	other := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
 	cluster := plugintest.Cluster(t, append(onAWS(), chart, other, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name}})...)
 	text := plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text()
-	if want := "DaemonSet kube-system/efs-csi-node runs the driver for somebody else"; !strings.Contains(text, want) {
+	if want := "DaemonSet kube-system/efs-csi-node runs the driver for another owner"; !strings.Contains(text, want) {
 		t.Errorf("%q is missing:\n%s", want, text)
 	}
 }

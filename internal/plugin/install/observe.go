@@ -3,7 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"reflect"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -35,30 +36,32 @@ func groupKind() schema.GroupVersionKind {
 
 // seen is what an installation depends on.
 type seen struct {
+	// denied are the kinds that the user may not read. What is empty below for lack of a right is not known.
+	denied map[string]bool
 	// hasOLM and hasDrivers tell whether the cluster serves these APIs.
 	hasOLM, hasDrivers bool
 	infrastructure     *configv1.Infrastructure
-	// minor is that of OpenShift 4; 0 if it is not known.
-	minor int
+	// version is that of OpenShift; nil if it is not known.
+	version *version.Version
 	// issuer is that of the tokens of a cluster with STS.
 	issuer string
-	mode   operatorv1.CloudCredentialsMode
+	// credentials are nil without a cloud-credential-operator.
+	credentials *operatorv1.CloudCredential
 	// groups are the OperatorGroups of the namespace, and subscriptions those of all EFS operators, as namespace/name, with their source.
 	groups        []string
 	subscriptions map[string]string
 	// csiDriver is there if somebody runs an EFS driver, and driver is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
-	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name, if knowsPlugins.
-	plugins      []string
-	knowsPlugins bool
+	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name.
+	plugins []string
 
 	driver    *operatorv1.ClusterCSIDriver
 	namespace *corev1.Namespace
 }
 
 func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, error) {
-	found := seen{subscriptions: map[string]string{}}
-	subscriptions, err := listOf(ctx, c, subscriptionKind(), "")
+	found := seen{subscriptions: map[string]string{}, denied: map[string]bool{}}
+	subscriptions, err := found.listOf(ctx, c, subscriptionKind(), "")
 	if err != nil {
 		return found, err
 	}
@@ -70,7 +73,7 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 			found.subscriptions[one.GetNamespace()+"/"+one.GetName()] = source
 		}
 	}
-	groups, err := listOf(ctx, c, groupKind(), namespace)
+	groups, err := found.listOf(ctx, c, groupKind(), namespace)
 	if err != nil {
 		return found, err
 	}
@@ -78,9 +81,11 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 		found.groups = append(found.groups, one.GetName())
 	}
 	drivers := &operatorv1.ClusterCSIDriverList{}
-	if found.hasDrivers, err = c.FindAll(ctx, drivers); err != nil {
+	answer, err := c.LookAll(ctx, drivers)
+	if err != nil {
 		return found, err
 	}
+	found.hasDrivers = found.note("ClusterCSIDriver", answer)
 	for i := range drivers.Items {
 		if drivers.Items[i].Name == awsefs.Name {
 			found.driver = &drivers.Items[i]
@@ -95,10 +100,11 @@ func observe(ctx context.Context, c *plugin.Cluster, namespace string) (seen, er
 // findPlugins looks for DaemonSets that serve the driver's socket.
 func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	daemonSets, efs := &appsv1.DaemonSetList{}, awsefs.Driver()
-	var err error
-	if s.knowsPlugins, err = c.FindAll(ctx, daemonSets); err != nil {
+	answer, err := c.LookAll(ctx, daemonSets)
+	if err != nil {
 		return err
 	}
+	s.note("DaemonSet", answer)
 	for i := range daemonSets.Items {
 		if one := &daemonSets.Items[i]; efs.MountsSocket(one.Spec.Template.Spec.Volumes) {
 			s.plugins = append(s.plugins, one.Namespace+"/"+one.Name)
@@ -109,7 +115,7 @@ func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 
 // readCluster reads single objects. What is not there, or may not be read, stays nil.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace string) error {
-	infrastructure, version := &configv1.Infrastructure{}, &configv1.ClusterVersion{}
+	infrastructure, release := &configv1.Infrastructure{}, &configv1.ClusterVersion{}
 	authentication, credential := &configv1.Authentication{}, &operatorv1.CloudCredential{}
 	csiDriver, space := &storagev1.CSIDriver{}, &corev1.Namespace{}
 	for _, one := range []struct {
@@ -118,45 +124,63 @@ func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace str
 		keep func()
 	}{
 		{openshift.Singleton, infrastructure, func() { s.infrastructure = infrastructure }},
-		{"version", version, func() { s.minor = minorOf(version.Status.Desired.Version) }},
+		{"version", release, func() { s.version = versionOf(release.Status.Desired.Version) }},
 		{openshift.Singleton, authentication, func() { s.issuer = authentication.Spec.ServiceAccountIssuer }},
-		{openshift.Singleton, credential, func() { s.mode = credential.Spec.CredentialsMode }},
+		{openshift.Singleton, credential, func() { s.credentials = credential }},
 		{awsefs.Name, csiDriver, func() { s.csiDriver = csiDriver }},
 		{namespace, space, func() { s.namespace = space }},
 	} {
-		there, err := c.Find(ctx, client.ObjectKey{Name: one.name}, one.into)
+		answer, err := c.Look(ctx, client.ObjectKey{Name: one.name}, one.into)
 		if err != nil {
 			return err
 		}
-		if there {
+		if s.note(reflect.TypeOf(one.into).Elem().Name(), answer) {
 			one.keep()
 		}
 	}
 	return nil
 }
 
-// minorOf is 17 of 4.17.3.
-func minorOf(version string) int {
-	parts := strings.Split(version, ".")
-	if len(parts) < 2 || parts[0] != "4" {
-		return 0
+// note remembers that a kind may not be read, and reports whether it was.
+func (s *seen) note(kind string, answer plugin.Answer) bool {
+	if answer == plugin.Denied {
+		s.denied[kind] = true
 	}
-	minor, err := strconv.Atoi(parts[1])
+	return answer == plugin.Present
+}
+
+// lacks says which of the kinds may not be read; empty if all may.
+func (s *seen) lacks(kinds ...string) string {
+	var found []string
+	for _, kind := range kinds {
+		if s.denied[kind] {
+			found = append(found, kind)
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return "you lack permission to read " + strings.Join(found, " and ")
+}
+
+// versionOf is nil for a text that is no version.
+func versionOf(text string) *version.Version {
+	found, err := version.ParseSemantic(text)
 	if err != nil {
-		return 0
+		return nil
 	}
-	return minor
+	return version.MajorMinor(found.Major(), found.Minor())
 }
 
 // listOf lists objects of a kind that our scheme does not have; nil if the cluster does not serve it.
-func listOf(ctx context.Context, c *plugin.Cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
+func (s *seen) listOf(ctx context.Context, c *plugin.Cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	there, err := c.FindAll(ctx, list, client.InNamespace(namespace))
+	answer, err := c.LookAll(ctx, list, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 	}
-	if !there {
+	if !s.note(kind.Kind, answer) {
 		return nil, nil
 	}
 	return append([]unstructured.Unstructured{}, list.Items...), nil

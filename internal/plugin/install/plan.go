@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
@@ -46,8 +48,11 @@ func preflight(s seen, wanted request) []Check {
 }
 
 func checkAPI(s seen) Check {
-	if !s.hasDrivers {
-		return Check{"API", missing, "the cluster serves no ClusterCSIDriver, or you may not list them: this is for OpenShift and OKD"}
+	switch lacks := s.lacks("ClusterCSIDriver"); {
+	case lacks != "":
+		return Check{"API", unknown, lacks}
+	case !s.hasDrivers:
+		return Check{"API", missing, "the cluster serves no ClusterCSIDriver: this is for OpenShift and OKD"}
 	}
 	return Check{"API", ok, "the cluster serves ClusterCSIDriver"}
 }
@@ -55,31 +60,40 @@ func checkAPI(s seen) Check {
 func checkPlatform(s seen) Check {
 	switch {
 	case s.infrastructure == nil:
-		return Check{"platform", unknown, "Infrastructure cluster can't be read"}
+		return Check{"platform", unknown, cmp.Or(s.lacks("Infrastructure"), "the cluster has no Infrastructure named cluster")}
 	case s.infrastructure.Status.PlatformStatus == nil || s.infrastructure.Status.PlatformStatus.AWS == nil:
 		return Check{"platform", missing, "the cluster is not on AWS, and EFS is only there"}
 	}
 	return Check{"platform", ok, "AWS, region " + s.infrastructure.Status.PlatformStatus.AWS.Region}
 }
 
-// The first OpenShift that can run the operator, and the first whose OLM can serve a catalog without opm (decision 0042).
-const firstMinor, firstCatalogMinor = 15, 21
+// firstVersion is the first OpenShift that can run the operator.
+func firstVersion() *version.Version { return version.MajorMinor(4, 15) }
+
+// firstWithCatalog is the first whose OLM can serve a catalog without opm (decision 0042).
+func firstWithCatalog() *version.Version { return version.MajorMinor(4, 21) }
 
 func checkVersion(s seen) Check {
 	switch {
-	case s.minor == 0:
-		return Check{"version", unknown, "ClusterVersion version says no version that is known"}
-	case s.minor < firstMinor:
-		return Check{"version", missing, fmt.Sprintf("OpenShift 4.%d is older than 4.%d: update the cluster", s.minor, firstMinor)}
-	case s.minor < firstCatalogMinor:
-		return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d, whose OLM needs the catalog's image with opm", s.minor)}
+	case s.version == nil:
+		return Check{"version", unknown, cmp.Or(s.lacks("ClusterVersion"), "the cluster has no ClusterVersion named version, or it names no version")}
+	case s.version.LessThan(firstVersion()):
+		return Check{"version", missing, fmt.Sprintf("OpenShift %s is older than %s: update the cluster", s.version, firstVersion())}
+	case s.version.Major() > firstVersion().Major():
+		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than all versions that this plugin knows: see whether there is a newer plugin",
+			s.version)}
+	case s.version.LessThan(firstWithCatalog()):
+		return Check{"version", ok, fmt.Sprintf("OpenShift %s, which gets the catalog image with opm", s.version)}
 	}
-	return Check{"version", ok, fmt.Sprintf("OpenShift 4.%d", s.minor)}
+	return Check{"version", ok, "OpenShift " + s.version.String()}
 }
 
 func checkOLM(s seen) Check {
-	if !s.hasOLM {
-		return Check{"OLM", missing, "the cluster serves no Subscription, or you may not list them: the Operator Lifecycle Manager installs the operator"}
+	switch lacks := s.lacks("Subscription"); {
+	case lacks != "":
+		return Check{"OLM", unknown, lacks}
+	case !s.hasOLM:
+		return Check{"OLM", missing, "the cluster serves no Subscription: the Operator Lifecycle Manager, which installs the operator, is not there"}
 	}
 	return Check{"OLM", ok, "the cluster serves Subscription"}
 }
@@ -93,49 +107,61 @@ func checkOthers(s seen, wanted request) Check {
 				"docs/guide/upgrade-from-community.md, and \"oc storage migrate plan\"", name, s.subscriptions[name])}
 		}
 	}
+	lacks := s.lacks("Subscription", "CSIDriver")
 	if s.csiDriver != nil && s.csiDriver.Labels[openshift.ManagedByLabel] != awsefs.Operator && len(s.subscriptions) == 0 {
+		lacks = s.lacks("Subscription", "DaemonSet")
 		switch {
-		case !s.knowsPlugins:
-			return Check{"other operators", unknown,
-				"CSIDriver " + awsefs.Name + " is somebody else's, and you may not list DaemonSets: is there one of the driver?"}
 		case len(s.plugins) > 0:
-			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for somebody else, such as a Helm chart: see " +
+			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for another owner, such as a Helm chart: see " +
 				"docs/guide/from-the-helm-chart.md, and \"oc storage migrate plan\""}
+		case lacks == "":
+			return Check{"other operators", ok, "no other operator runs the driver; the operator adopts CSIDriver " + awsefs.Name +
+				", which a predecessor left"}
 		}
-		return Check{"other operators", ok, "nobody else runs the driver; the operator adopts CSIDriver " + awsefs.Name + ", which somebody has left"}
 	}
-	return Check{"other operators", ok, "nobody else runs the driver"}
+	if lacks != "" {
+		return Check{"other operators", unknown, lacks + ": does another operator or a Helm chart run the driver?"}
+	}
+	return Check{"other operators", ok, "no other operator runs the driver"}
 }
 
 func checkNamespace(s seen, wanted request) Check {
+	lacks := s.lacks("Namespace", "OperatorGroup")
 	switch {
-	case s.namespace == nil:
-		return Check{"namespace", ok, wanted.namespace + " is made"}
-	case s.namespace.DeletionTimestamp != nil:
-		return Check{"namespace", missing, wanted.namespace + " is being deleted: wait until it has gone"}
+	case s.namespace != nil && s.namespace.DeletionTimestamp != nil:
+		return Check{"namespace", missing, wanted.namespace + " is being deleted: wait until that has ended"}
 	case len(s.groups) > 1:
 		return Check{"namespace", missing, fmt.Sprintf("%s has several OperatorGroups, %s: OLM installs nothing there until only one is left",
 			wanted.namespace, strings.Join(s.groups, ", "))}
+	case lacks != "":
+		return Check{"namespace", unknown, lacks + ": OLM installs nothing where a second OperatorGroup is added"}
+	case s.namespace == nil:
+		return Check{"namespace", ok, wanted.namespace + " will be created"}
 	}
-	return Check{"namespace", ok, wanted.namespace + " is there"}
+	return Check{"namespace", ok, wanted.namespace + " exists"}
 }
 
 // usesSTS tells whether pods need roles: nobody mints keys.
 func (s seen) usesSTS() bool { return s.issuer != "" }
 
 func checkCredentials(s seen, wanted request) Check {
+	lacks := s.lacks("Authentication", "CloudCredential")
 	switch {
 	case s.usesSTS() && wanted.controllerRole == "":
-		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: make them of the IAM documents that \"oc storage install " +
-			"efs --iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
+		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: create them from the IAM documents that \"oc storage " +
+			"install efs --iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
 	case s.usesSTS():
 		return Check{"credentials", ok, "STS, with role " + wanted.controllerRole}
+	case lacks != "":
+		return Check{"credentials", unknown, lacks + ": does the cluster use STS, or credentials mode Manual?"}
 	case wanted.controllerRole != "" || wanted.nodeRole != "":
 		return Check{"credentials", missing, "the cluster does not use STS, so roles are of no use: leave --role-arn and --node-role-arn out"}
-	case s.mode == operatorv1.CloudCredentialsModeManual:
-		return Check{"credentials", unknown, "credentials mode Manual: make the Secrets that CredentialsRequests of the driver name yourself"}
+	case s.credentials == nil:
+		return Check{"credentials", unknown, "the cluster has no CloudCredential named cluster: create the Secrets as in docs/guide/credentials.md"}
+	case s.credentials.Spec.CredentialsMode == operatorv1.CloudCredentialsModeManual:
+		return Check{"credentials", unknown, "credentials mode Manual: create the Secrets that the driver's CredentialsRequests name yourself"}
 	}
-	return Check{"credentials", ok, "the cloud-credential-operator makes the Secrets of CredentialsRequests"}
+	return Check{"credentials", ok, "the cloud-credential-operator creates the Secrets of CredentialsRequests"}
 }
 
 // missingOf are the checks that keep the operator from being installed.
@@ -186,7 +212,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 // fileFor is the file for the version of the cluster.
 func (s seen) fileFor(folder fs.FS, file string) string {
 	older := path.Join(path.Dir(file), "before-4.21", path.Base(file))
-	if _, err := fs.Stat(folder, older); err == nil && s.minor > 0 && s.minor < firstCatalogMinor {
+	if _, err := fs.Stat(folder, older); err == nil && s.version != nil && s.version.LessThan(firstWithCatalog()) {
 		return older
 	}
 	return file
