@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,6 +148,19 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q is OpenShift %s, want %s", text, got, want)
+		}
+	}
+}
+
+// People give up before they try if a page says that their version is refused.
+func TestTheGuidesNameTheFirstVersionThatIsInstalledOn(t *testing.T) {
+	for file, sentence := range map[string]string{
+		"README.md": "You need OpenShift %s or newer", "docs/guide/install.md": "* OpenShift %s or newer,",
+		"docs/guide/plugin.md": "| `version` | OpenShift is older than %s |",
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		if want := fmt.Sprintf(sentence, firstVersion()); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say %q: %v", file, want, err)
 		}
 	}
 }
