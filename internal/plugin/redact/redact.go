@@ -34,6 +34,8 @@ type rules struct {
 	named *regexp.Regexp
 	// whole is a text that is one such setting or flag.
 	whole *regexp.Regexp
+	// reason is the beginning of an error that stands behind a colon, where a value would.
+	reason *regexp.Regexp
 }
 
 // pattern is something that is secret wherever it stands. What is in the first group stays.
@@ -98,7 +100,13 @@ func newRules() *rules {
 		leads:   regexp.MustCompile(`^(?:- |["']?[\w./-]+["']?:(?:\s|$))`),
 		named:   regexp.MustCompile(`(?i)^(\s*(?:- +)?)name:\s+["']?` + name + `["']?$`),
 		flag:    regexp.MustCompile(`(?i)^\s*- +["']?--?` + name + `["']?$`),
-		whole:   regexp.MustCompile(`(?i)^(-{0,2}` + name + `\s*[:=]\s*)\S`),
+		// As Go's os, net, net/url, crypto/x509, context and syscall write them, gRPC, and the AWS SDK v2 (Go 1.26). Each is of several
+		// words, or has a path or an address, which a password hardly has.
+		reason: regexp.MustCompile(`^(?:(?:open|stat|lstat|read|readlink|write|mkdir|remove|rename|unlink|chmod|chown) /|` +
+			`(?:Get|Head|Post|Put|Patch|Delete) \\*"https?://|(?:dial|read|write) (?:tcp|udp|unix)[46]? |lookup \S+(?: on \S+)?: |x509: |` +
+			`rpc error: code = |operation error \w+: |context (?:deadline exceeded|canceled)|` +
+			`permission denied|operation not permitted|no such file or directory|is a directory|connection refused|i/o timeout)`),
+		whole: regexp.MustCompile(`(?i)^(-{0,2}` + name + `\s*[:=]\s*)\S`),
 	}
 }
 
@@ -121,6 +129,11 @@ func (r *Redactor) Line(text string) string {
 			return out.String() + text[rest:]
 		}
 		from := rest + found[1]
+		if begin := r.reason.FindStringIndex(text[from:]); begin != nil && strings.Contains(text[rest+found[4]:from], ":") {
+			out.WriteString(text[rest : from+begin[1]])
+			rest = from + begin[1]
+			continue
+		}
 		to := r.end(text, rest+found[0], from, text[rest+found[4]:from], quotes.openAt(from))
 		out.WriteString(text[rest:from])
 		if value := text[from:to]; isHarmless(value) {
@@ -299,7 +312,8 @@ func (r *Redactor) value(value any) any {
 
 // text redacts a text of an object.
 func (r *Redactor) text(text string) string {
-	if found := r.whole.FindStringSubmatchIndex(text); found != nil && !strings.Contains(text, "\n") && !isHarmless(text[found[3]:]) {
+	if found := r.whole.FindStringSubmatchIndex(text); found != nil && !strings.Contains(text, "\n") && !isHarmless(text[found[3]:]) &&
+		!r.reason.MatchString(text[found[3]:]) {
 		r.Count++
 		return text[:found[3]] + Hidden
 	}

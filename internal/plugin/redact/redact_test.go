@@ -44,6 +44,38 @@ func TestWhatIsSecretIsRedactedAndTheRestStays(t *testing.T) {
 	}
 }
 
+// An error stands where a value would. What is secret in it goes all the same, and so does a value that only begins like one.
+func TestAnErrorBehindASecretNameStays(t *testing.T) {
+	for text, want := range map[string]string{
+		"failed to read token: open /var/run/token: no such file":                 "",
+		"token: open /var/run/secrets/token: permission denied":                   "",
+		`E1 secret: Get "https://u:pw@host/a?token=abc": EOF`:                     `E1 secret: Get "https://[redacted]host/a?token=[redacted]": EOF`,
+		`msg="get credential: dial tcp 10.0.0.1:443: connect: refused"`:           "",
+		"session token: lookup sts.amazonaws.com on 10.0.0.10:53: no such host":   "",
+		"get credentials: secret: rpc error: code = Unavailable desc = away":      "",
+		"refresh credential: operation error STS: AssumeRole, https response 403": "",
+		"token: context deadline exceeded":                                        "",
+		"password: x509: certificate signed by unknown authority":                 "",
+		"password: open":           "password: [redacted]",
+		"password: open-sesame /x": "password: [redacted]",
+		"login password=open /var": "login password=[redacted] /var",
+		"password = open /var":     "password = [redacted]",
+		"password: dial":           "password: [redacted]",
+	} {
+		if want == "" {
+			want = text
+		}
+		if got := String(text); got != want {
+			t.Errorf("%s\nbecomes %s\nwant    %s", text, got, want)
+		}
+	}
+	object := map[string]any{"message": "token: open /var/run/token: no such file", "token": "open sesame"}
+	New().Object(object)
+	if diff := cmp.Diff(map[string]any{"message": "token: open /var/run/token: no such file", "token": Hidden}, object); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestAPrivateKeyGoesAsAWhole(t *testing.T) {
 	var out bytes.Buffer
 	text := "a\nkey: -----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\nb\n-----BEGIN CERTIFICATE-----\nMIID\n" +

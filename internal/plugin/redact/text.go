@@ -131,7 +131,7 @@ func (r *Redactor) begins(state *lineState, line string, found []int) bool {
 	case line[found[4]] == '|' || line[found[4]] == '>':
 		state.hidden = column
 		return true
-	case !isHarmless(line[found[4]:found[5]]):
+	case !isHarmless(line[found[4]:found[5]]) && !r.reason.MatchString(line[found[4]:]):
 		state.hidden = column
 	}
 	return false
