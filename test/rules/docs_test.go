@@ -52,3 +52,22 @@ func TestTheCommandsOfTheReadmeApplyNothingWithoutARelease(t *testing.T) {
 		}
 	}
 }
+
+// mkdocs-material 9.8.1 stores the first choice that fits in the browser. If that is light or dark, the site follows the system no more.
+func TestTheSiteFollowsTheColoursOfTheSystem(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "hack/docs/mkdocs.yml"))
+	env.Must(t, err)
+	_, palette, _ := strings.Cut(string(text), "\n  palette:\n")
+	palette, _, _ = strings.Cut(palette, "\nplugins:")
+	choices := strings.Split(palette, "    - media: ")[1:]
+	if len(choices) != 3 || !strings.HasPrefix(choices[0], `"(prefers-color-scheme)"`) {
+		t.Errorf("the first of %d choices is %q", len(choices), choices[0])
+	}
+	for _, one := range choices {
+		if !strings.Contains(one, "toggle:") {
+			t.Errorf("no button leads on from %s", one)
+		}
+	}
+}
