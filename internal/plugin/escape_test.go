@@ -51,7 +51,18 @@ func TestWhateverIsPrintedSteersNoTerminal(t *testing.T) {
 	if text := errOut.String(); strings.Contains(text, "\x1b[2J") || strings.Contains(text, "x\ny") || !strings.Contains(text, "\r\x1b[K") {
 		t.Errorf("progress %q", text)
 	}
-	if p.IsTerminal() {
-		t.Error("a buffer is a terminal")
+	if p.HasColours() {
+		t.Error("a buffer has colours")
+	}
+}
+
+func TestColoursAreLeftOutWhereTheUserForbidsThem(t *testing.T) {
+	for _, tc := range []struct {
+		forbidden, terminal string
+		want                bool
+	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "", true}, {"", "dumb", false}} {
+		if got := allowsColours(tc.forbidden, tc.terminal); got != tc.want {
+			t.Errorf("NO_COLOR=%q TERM=%q: %t", tc.forbidden, tc.terminal, got)
+		}
 	}
 }

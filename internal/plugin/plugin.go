@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -83,11 +84,18 @@ All commands read with your own rights. What you may not read is named at the en
 Exit codes: 0 all is well, or done; 1 failed: the cluster or the cloud could not be asked; 2 wrong usage, nothing was done;
 3 something is wrong, and was named; 4 not done yet: run the command again.`
 
-// IsTerminal reports whether people read the output: only then there are colours and progress that overwrites itself.
-func (p *Plugin) IsTerminal() bool { return isTerminal(p.Streams.Out) }
+// HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
+func (p *Plugin) HasColours() bool {
+	return isTerminal(p.Streams.Out) && allowsColours(os.Getenv("NO_COLOR"), os.Getenv("TERM"))
+}
+
+// allowsColours follows https://no-color.org, and terminals that know no colours.
+func allowsColours(forbidden, terminal string) bool { return forbidden == "" && terminal != "dumb" }
 
 // ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
-func (p *Plugin) ShowsProgress() bool { return isTerminal(p.Streams.ErrOut) }
+func (p *Plugin) ShowsProgress() bool {
+	return isTerminal(p.Streams.ErrOut) && os.Getenv("TERM") != "dumb"
+}
 
 func isTerminal(stream io.Writer) bool {
 	file, ok := stream.(interface{ Fd() uintptr })

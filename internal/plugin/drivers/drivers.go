@@ -75,7 +75,7 @@ func (c *command) run(ctx context.Context) error {
 	for _, failure := range found.Failures {
 		report.NotRead = append(report.NotRead, failure.Error())
 	}
-	if err := c.Print(report, table(report.Drivers, c.IsTerminal())); err != nil {
+	if err := c.Print(report, table(report.Drivers, c.HasColours())); err != nil {
 		return err
 	}
 	if c.Output == plugin.Table {
