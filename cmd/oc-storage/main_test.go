@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -25,6 +26,11 @@ func TestEveryCommandHasHelpAndNamesItselfAsItIsCalled(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
+	streams := genericiooptions.IOStreams{Out: &out, ErrOut: io.Discard}
+	if err := run(t.Context(), []string{"oc-storage", "__complete", "share", "re"}, streams); err != nil || !strings.HasPrefix(out.String(), "revoke\t") {
+		t.Errorf("completion: %v, %q", err, out.String())
+	}
+	out.Reset()
 	err := run(t.Context(), []string{"oc-storage.exe", "nothing"}, genericiooptions.IOStreams{Out: &out, ErrOut: &out})
 	if err == nil || err.Error() != "oc storage nothing: there is no such command; -h lists them" || plugin.Code(err) != plugin.WrongUsage {
 		t.Error(err)

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,10 +83,36 @@ func TestAnArchiveHasTheProgramUnderBothNames(t *testing.T) {
 				suffix = ".exe"
 			}
 			want := map[string]string{"LICENSE": "-rw-r--r-- 1980 license", "oc-storage" + suffix: program, "kubectl-storage" + suffix: program}
-			if diff := cmp.Diff(want, unpacked(t, name, archive)); diff != "" {
+			found := unpacked(t, name, archive)
+			for _, script := range []string{"oc_complete-storage", "kubectl_complete-storage"} {
+				if text, there := found[script]; there == (platform.OS == "windows") || there && !strings.HasPrefix(text, "-rwxr-xr-x 1980 #!/bin/sh\n") {
+					t.Errorf("%s is %q", script, text)
+				}
+				delete(found, script)
+			}
+			if diff := cmp.Diff(want, found); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		})
+	}
+}
+
+// oc and kubectl start the scripts with what is typed, an empty last word included.
+func TestCompletionAsksTheProgramBesideIt(t *testing.T) {
+	archive, err := artifact.Plugin(release.Platforms()[0], []byte("#!/bin/sh\necho \"$0 $# $*\"\n"), nil)
+	must(t, err)
+	folder := t.TempDir()
+	for name, text := range unpacked(t, "", archive) {
+		_, content, _ := strings.Cut(text, " 1980 ")
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700)) //nolint:gosec // They are programs.
+	}
+	for _, program := range []string{"oc", "kubectl"} {
+		script := exec.CommandContext(t.Context(), filepath.Join(folder, program+"_complete-storage"), "share", "")
+		script.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH")}
+		printed, err := script.Output()
+		if want := filepath.Join(folder, program+"-storage") + " 3 __complete share \n"; err != nil || string(printed) != want {
+			t.Errorf("%v, %q, want %q", err, printed, want)
+		}
 	}
 }
 

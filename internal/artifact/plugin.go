@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/csi-operators/csi-operators/internal/release"
 )
@@ -24,9 +25,25 @@ func Names(p release.Platform) []string {
 	return names
 }
 
+// completions are the programs that complete arguments, by their names: kubectl looks for kubectl_complete-NAME, and oc for oc_complete-NAME
+// (kubectl v1.36.3, pkg/cmd/plugin/plugin_completion.go). Windows starts no scripts.
+func completions(p release.Platform) []File {
+	if p.OS == "windows" {
+		return nil
+	}
+	var files []File
+	for _, name := range Names(p) {
+		files = append(files, File{
+			Name: strings.Replace(name, "-", "_complete-", 1), Mode: ModeProgram,
+			Content: []byte("#!/bin/sh\n# Completes the arguments of the plugin: keep it beside " + name + ".\nexec " + name + " __complete \"$@\" 2>/dev/null\n"),
+		})
+	}
+	return files
+}
+
 // Plugin packs the program for a platform as people download it.
 func Plugin(p release.Platform, binary, license []byte) ([]byte, error) {
-	files := []File{{Name: "LICENSE", Mode: ModeFile, Content: license}}
+	files := append(completions(p), File{Name: "LICENSE", Mode: ModeFile, Content: license})
 	for _, name := range Names(p) {
 		files = append(files, File{Name: name, Mode: ModeProgram, Content: binary})
 	}

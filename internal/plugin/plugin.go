@@ -60,6 +60,8 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 			return nil
 		},
 	}
+	// Its scripts are for a program "storage", which nobody types. Releases have programs by which oc and kubectl complete.
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(p.Streams.In)
 	root.SetOut(p.Streams.Out)
 	root.SetErr(p.Streams.ErrOut)
