@@ -77,10 +77,13 @@ func (p *Progress) Step(step Step) {
 		step.Done, step.Total, step.What)
 }
 
-// End leaves the bar behind.
+// End leaves the bar behind, and below it what unfinished work waits for: the bar has no room for that.
 func (p *Progress) End() {
 	if p.open {
 		_, _ = fmt.Fprintln(p.out)
+	}
+	if last := p.last; p.open && last.Done < last.Total && last.State != "" && !last.Problem {
+		_, _ = fmt.Fprintf(p.out, "%s: %s\n", Printable(last.What), Printable(last.State))
 	}
 	p.open = false
 }

@@ -46,6 +46,13 @@ func TestProgressIsABarOnATerminal(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("it prints\n%q, want\n%q", out.String(), want)
 	}
+	out.Reset()
+	now = now.Add(time.Second)
+	bar.Step(Step{Total: 3, What: "OLM looks for the operator", State: "UpgradePending"})
+	bar.End()
+	if want := "] 0/3 OLM looks for the operator\nOLM looks for the operator: UpgradePending\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("it prints\n%q, want\n%q at the end", out.String(), want)
+	}
 }
 
 func TestWaitingEndsWithTheAnswerTheTimeOrAnInterruption(t *testing.T) {
