@@ -23,6 +23,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/iam"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -30,8 +31,8 @@ const long = `Install the AWS EFS CSI driver: check the cluster, then create wha
 
 It says first what it will create, and asks once. Run again, it goes on where it was.
 
-Exit codes: 0 the driver is available; 1 you may not read what decides, and nothing was done; 3 something is missing, and nothing was done;
-4 the driver is not available yet.`
+Exit codes: 0 the driver is available; 1 you may not read what decides, and nothing was done; 3 something is missing, and nothing was done, or
+something is wrong with the driver; 4 the driver is not available yet.`
 
 type options struct {
 	request
@@ -156,7 +157,8 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 // progress is how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
-	available                    bool
+	// degraded is a driver that works, where nothing is under way any more and something is wrong.
+	available, degraded bool
 }
 
 // Steps on the way to a driver.
@@ -204,9 +206,12 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	if _, err = cluster.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr); err != nil {
 		return found, err
 	}
-	found.message = ""
-	if condition := status.Find(cr.Status.Conditions, status.Available); condition != nil {
-		found.available, found.message = condition.Status == operatorv1.ConditionTrue, condition.Message
+	// Available alone is also True while pods wait for credentials, or of an earlier installation.
+	driver := survey.Driver{CR: cr}
+	found.message = driver.HeldUp()
+	progressing := status.Find(cr.Status.Conditions, status.Progressing)
+	if cr.Status.ObservedGeneration == cr.Generation && (progressing == nil || progressing.Status != operatorv1.ConditionTrue) {
+		found.available, found.degraded = driver.State() == survey.Available, driver.State() == survey.Degraded
 	}
 	return found, nil
 }
@@ -220,6 +225,9 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 			return false, err
 		}
 		bar.Step(now.step())
+		if now.degraded {
+			return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("the driver is installed, and something is wrong: %s", now.message)}
+		}
 		return now.available, nil
 	})
 	bar.End()

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -246,13 +245,18 @@ func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
-	chart := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "efs-csi-node"}}
-	chart.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+// chart is the DaemonSet of a Helm chart.
+func chart(namespace string) *appsv1.DaemonSet {
+	made := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "efs-csi-node"}}
+	made.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/efs.csi.aws.com/"},
 	}}}
+	return made
+}
+
+func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
 	other := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
-	cluster := plugintest.Cluster(t, append(onAWS(), chart, other, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name}})...)
+	cluster := plugintest.Cluster(t, append(onAWS(), chart("kube-system"), other, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name}})...)
 	text := plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text()
 	if want := "DaemonSet kube-system/efs-csi-node runs the driver for another owner"; !strings.Contains(text, want) {
 		t.Errorf("%q is missing:\n%s", want, text)
@@ -292,10 +296,24 @@ func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
 			cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: operatorv1.ConditionFalse, Message: "the pods start"}}
 			c.Objects = append(c.Objects, cr)
 		case 7:
-			cr.Status.Conditions[0].Status = operatorv1.ConditionTrue
+			cr.Generation, cr.Status.ObservedGeneration = 2, 2
+			cr.Status.Conditions = []operatorv1.OperatorCondition{
+				{Type: "Available", Status: operatorv1.ConditionTrue},
+				{Type: "Progressing", Status: operatorv1.ConditionTrue, Message: "waiting for Secret aws-efs-cloud-credentials"},
+			}
+		case 9:
+			cr.Status.Conditions[1].Status, cr.Status.ObservedGeneration = operatorv1.ConditionFalse, 1
+		case 11:
+			cr.Status.ObservedGeneration = 2
 		}
 	}
 	golden.CompareText(t, "install-watch.txt", plugintest.Run(t, watched, "", Command, "install", "efs", "--watch", "--yes").Text())
+	cr.Status.Conditions = append(cr.Status.Conditions, operatorv1.OperatorCondition{Type: "Degraded", Status: operatorv1.ConditionTrue, Message: "no key"})
+	watched.after = func(*canned.Cluster, int) {}
+	wrong := plugintest.Run(t, watched, "", Command, "install", "efs", "--watch", "--yes")
+	if wrong.Code != plugin.Wrong || wrong.Err.Error() != "the driver is installed, and something is wrong: no key" {
+		t.Error(wrong.Text())
+	}
 	never := plugintest.Cluster(t, onAWS()...)
 	golden.CompareText(t, "install-late.txt", plugintest.Run(t, never, "", Command, "install", "efs", "--watch", "--yes", "--timeout", "5ms").Text())
 }
@@ -341,47 +359,4 @@ func TestTheDocumentsForRolesAreThoseOfTheGuide(t *testing.T) {
 	if none.Code != plugin.Wrong || !strings.Contains(none.Err.Error(), "no roles are needed") {
 		t.Error(none.Text())
 	}
-}
-
-func used() []client.Object {
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
-	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: awsefs.Name}
-	pv.Spec.ClaimRef, pv.Status.Phase = &corev1.ObjectReference{Namespace: "my-project", Name: "data"}, corev1.VolumeBound
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "my-project", Name: "web-0"}}
-	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-	}}}
-	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
-	cr.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Progressing", Status: operatorv1.ConditionTrue, Message: "removing the driver"}}
-	return []client.Object{pv, cr, subscription(manager.DefaultNamespace, awsefs.Operator, "csi-operators", "efs.v1"), pod}
-}
-
-func TestWhatIsInTheWayOfAnUninstallationIsSaidFirst(t *testing.T) {
-	uninstall := func(cluster client.Client, answer string, line ...string) string {
-		make := func(p *plugin.Plugin) *cobra.Command { return UninstallCommand(p) }
-		return plugintest.Run(t, cluster, answer, make, append([]string{"uninstall", "efs"}, line...)...).Text()
-	}
-	cluster := plugintest.Cluster(t, used()...)
-	golden.CompareText(t, "uninstall-used.txt", uninstall(cluster, "y\n"))
-	cluster.Objects = cluster.Objects[:3]
-	golden.CompareText(t, "uninstall-no.txt", uninstall(cluster, "n\n"))
-	if len(cluster.Writes) > 0 {
-		t.Errorf("it writes %q", cluster.Writes)
-	}
-	golden.CompareText(t, "uninstall-late.txt", uninstall(cluster, "y\n", "--timeout", "5ms"))
-	// A person has decided: a new status changes nothing of that.
-	if diff := cmp.Diff([]string{"delete ClusterCSIDriver efs.csi.aws.com, whatever it has become"}, cluster.Writes); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
-	going := &changing{Cluster: cluster}
-	going.after = func(c *canned.Cluster, reads int) {
-		if reads == 5 {
-			c.Objects = slices.Delete(c.Objects, 1, 2)
-		}
-	}
-	golden.CompareText(t, "uninstall.txt", uninstall(going, "y\n"))
-	golden.CompareText(t, "uninstall-nothing.txt", uninstall(plugintest.Cluster(t), ""))
-	cluster.Refuse(errors.New("denied"), "delete")
-	cluster.Objects = append(cluster.Objects, used()[1])
-	golden.CompareText(t, "uninstall-denied.txt", uninstall(cluster, "", "--yes"))
 }

@@ -60,9 +60,18 @@ type Remains struct {
 	Users []string `json:"users"`
 	// Volumes are the PersistentVolumes, which stay.
 	Volumes []string `json:"volumes"`
+	// Others are DaemonSets of other owners that run the driver, as namespace/name.
+	Others []string `json:"others,omitempty"`
 	// Subscription and CSV are the operator's, which stay; empty if there are none.
 	Subscription string `json:"subscription,omitempty"`
 	CSV          string `json:"csv,omitempty"`
+}
+
+// pluginsOf are the DaemonSets that run the driver.
+func pluginsOf(ctx context.Context, c *plugin.Cluster) ([]string, error) {
+	found := seen{denied: map[string]bool{}}
+	err := found.findPlugins(ctx, c)
+	return found.plugins, err
 }
 
 func remainsOf(ctx context.Context, c *plugin.Cluster, namespace string) (Remains, error) {
@@ -71,6 +80,9 @@ func remainsOf(ctx context.Context, c *plugin.Cluster, namespace string) (Remain
 		return Remains{}, err
 	}
 	found := Remains{Users: volume.Pods(users)}
+	if found.Others, err = pluginsOf(ctx, c); err != nil {
+		return found, err
+	}
 	if found.Volumes, err = volume.OfDriver(ctx, c.Lenient(), awsefs.Name); err != nil {
 		return found, err
 	}
@@ -94,7 +106,7 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 	if err != nil {
 		return err
 	}
-	if err := c.RequireRights("uninstalling"); err != nil {
+	if err := c.RequireRights("the uninstallation"); err != nil {
 		return err
 	}
 	if there {
@@ -110,10 +122,14 @@ func uninstall(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, wanted 
 			return err
 		}
 	}
+	// Those of the operator are deleted by now.
+	if remains.Others, err = pluginsOf(ctx, c); err != nil {
+		return err
+	}
 	return p.Print(remains, remains.rows())
 }
 
-// remove deletes the very object, and waits until it has gone.
+// remove deletes the very object, and waits for the end of the deletion.
 func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operatorv1.ClusterCSIDriver, timeout time.Duration) error {
 	if cr.DeletionTimestamp == nil {
 		uid := cr.UID
@@ -123,12 +139,16 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 	}
 	bar := p.Progress()
 	defer bar.End()
-	return p.Until(ctx, timeout, "ClusterCSIDriver "+cr.Name+" has gone", func(ctx context.Context) (bool, error) {
+	return p.Until(ctx, timeout, "ClusterCSIDriver "+cr.Name+" is deleted", func(ctx context.Context) (bool, error) {
 		now := &operatorv1.ClusterCSIDriver{}
-		there, err := c.Find(ctx, client.ObjectKey{Name: cr.Name}, now)
+		answer, err := c.Look(ctx, client.ObjectKey{Name: cr.Name}, now)
 		if err != nil {
 			return false, err
 		}
+		if !answer.Known() {
+			return false, fmt.Errorf("you lack permission to read ClusterCSIDriver %s by now, so the command can't tell when it is deleted", cr.Name)
+		}
+		there := answer == plugin.Present
 		step := plugin.Step{Total: 1, What: "the operator removes the driver", State: removalMessage(now)}
 		if !there {
 			step.Done, step.What, step.State = 1, "the driver is uninstalled", ""
@@ -149,7 +169,10 @@ func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 
 // rows say what is left, and how it goes.
 func (r Remains) rows() [][]string {
-	rows := [][]string{{"The driver is not installed any more. This is left:"}}
+	rows := [][]string{{"The operator's driver is not installed any more. This is left:"}}
+	for _, other := range r.Others {
+		rows = append(rows, []string{"  DaemonSet " + other + ", which runs the driver for another owner"})
+	}
 	if r.Subscription != "" {
 		namespace, name, _ := strings.Cut(r.Subscription, "/")
 		rows = append(rows, []string{fmt.Sprintf("  the operator: oc -n %s delete subscriptions.operators.coreos.com %s", namespace, name)})
@@ -161,7 +184,7 @@ func (r Remains) rows() [][]string {
 		rows = append(rows, []string{fmt.Sprintf("  %d PersistentVolumes: \"oc storage leftovers\" lists those without a claim", len(r.Volumes))})
 	}
 	if len(rows) == 1 {
-		return [][]string{{"The driver is not installed any more, and nothing is left."}}
+		return [][]string{{"The operator's driver is not installed any more, and nothing is left."}}
 	}
 	return rows
 }
