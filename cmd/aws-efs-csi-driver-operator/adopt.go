@@ -58,7 +58,7 @@ func parseAdopt(args []string) (adoptOptions, error) {
 	dryRun := flags.Bool("dry-run", false, "print what would be done; the operator itself does it when the ClusterCSIDriver is created")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "`file` with the API server and credentials; default: as for start")
 	flags.StringVar(&options.Namespace, "namespace", "",
-		"`namespace` where the operator is, or will be, installed; default: that of the predecessor's DaemonSet")
+		"`namespace` where the operator is, or will be, installed; default: where it is installed, else that of the predecessor's DaemonSet")
 	flags.StringVar(&options.folder, "must-gather", "", "`folder` of \"oc adm must-gather\" or \"oc adm inspect\" to read instead of a cluster")
 	flags.StringVar(&options.output, "o", "text", "`format`, text or json")
 	if err := flags.Parse(args); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
-// Plan is what the operator would do in a namespace; the namespace is by default that of the predecessor's DaemonSet. Lookup is the
-// operator's environment.
+// Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is. Lookup is
+// the operator's environment.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace, lookup)
 	if err != nil {
@@ -51,7 +51,7 @@ func previewer(
 	controller.Live, controller.Now = controller.Client, time.Now
 	moves.Client, moves.Live, moves.Now = controller.Client, controller.Client, time.Now
 	if controller.Namespace = namespace; controller.Namespace == "" {
-		controller.Namespace, err = moves.OldNamespace(ctx)
+		controller.Namespace, err = moves.OperatorNamespace(ctx)
 	}
 	if controller.Namespace == "" {
 		controller.Namespace = manager.DefaultNamespace

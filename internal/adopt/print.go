@@ -32,9 +32,10 @@ func Print(out io.Writer, driver string, plan migration.Plan) error {
 		}
 		say("%s\t%s %s\t%s\n", object.Action, object.Kind, name, object.Note)
 	}
-	if len(plan.Nodes) == 0 {
+	switch {
+	case len(plan.Nodes) == 0 && plan.Blocker == "":
 		say("\nNo node has a pod of a predecessor.\n")
-	} else {
+	case len(plan.Nodes) > 0:
 		say("\nNode pods that are replaced, %d at a time at most, in this order:\n\nNODE\tOLD POD\tWHEN\tUSED BY\n", plan.AtOnce)
 	}
 	for _, node := range plan.Nodes {

@@ -31,8 +31,9 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 		}
 		if running != nil {
 			m.ran, m.clear = true, ""
-			state.Blocker, state.SharesStatus = m.whileRunning(predecessor, running), predecessor.Operator == m.Driver.Operator
-			return nil
+			state.SharesStatus = predecessor.Operator == m.Driver.Operator
+			state.Blocker, err = m.whileRunning(ctx, predecessor, running)
+			return err
 		}
 	}
 	if ours != nil {
@@ -54,19 +55,28 @@ func (m *Migration) findBlocker(ctx context.Context, cr *operatorv1.ClusterCSIDr
 }
 
 // whileRunning says what a predecessor that runs keeps from being done.
-func (m *Migration) whileRunning(predecessor *Predecessor, running *appsv1.Deployment) string {
+func (m *Migration) whileRunning(ctx context.Context, predecessor *Predecessor, running *appsv1.Deployment) (string, error) {
 	if predecessor.Operator == m.Driver.Operator {
+		all, err := predecessor.deployments(ctx)
+		if err != nil {
+			return "", err
+		}
+		if !slices.ContainsFunc(all, func(one appsv1.Deployment) bool { return predecessor.isSelf(&one) }) {
+			return fmt.Sprintf("waiting for the end of Deployment %s/%s, which would change the driver back. It is OpenShift's operator, or another copy "+
+				"of this one: delete the Subscription of package %s in its namespace, and then the ClusterServiceVersion, or, if there are none, the "+
+				"Deployment", running.Namespace, running.Name, predecessor.Package), nil
+		}
 		// It may be another one of this operator, which says the same. Two messages would be written in turns for ever.
 		both := []string{running.Namespace + "/" + running.Name, m.Namespace + "/" + m.Driver.Operator}
 		slices.Sort(both)
 		return fmt.Sprintf("Deployments %s would undo each other's work; what is installed goes on "+
 			"running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package %s in its "+
 			"namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this ClusterCSIDriver",
-			strings.Join(both, " and "), predecessor.Package)
+			strings.Join(both, " and "), predecessor.Package), nil
 	}
 	return fmt.Sprintf("waiting for the end of Deployment %s/%s, %s, which would change the "+
 		"driver back: it replaces node pods at once, also where pods use volumes. To go on, %s. Delete neither SharedVolumes nor their "+
-		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running))
+		"CustomResourceDefinition", running.Namespace, running.Name, predecessor.Title, predecessor.howToStop(running)), nil
 }
 
 // findPods looks in the cluster for pods beside which nothing may be installed: of operators whose Deployment has gone, and on the nodes.
@@ -141,8 +151,8 @@ func (m *Migration) strays(ctx context.Context, state State) (string, error) {
 		text += fmt.Sprintf(". To let this operator replace them one by one, bind ClusterRole %s to its ServiceAccount %s/%s in namespace %s, "+
 			"which the cluster-storage-operator does when it starts", m.Driver.NamespaceRole(), m.Namespace, m.Driver.Operator, namespace)
 	case namespace != "":
-		text += fmt.Sprintf(". Install this operator into namespace %s, where it takes their DaemonSet over; or delete that when no pod uses "+
-			"EFS volumes", namespace)
+		text += fmt.Sprintf(". Only an operator in their namespace can replace them one by one: install it into namespace %s, and not into %s. Or "+
+			"drain the nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods", namespace, m.Namespace)
 	}
 	return text, nil
 }

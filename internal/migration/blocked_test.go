@@ -56,6 +56,10 @@ func TestAnOperatorThatRunsIsInTheWay(t *testing.T) {
 				"what is installed goes on running. To go on, remove one of them, which may be OpenShift's operator: delete the Subscription of package " +
 				"aws-efs-csi-driver-operator in its namespace, and then the ClusterServiceVersion, or, if there are none, the Deployment. Keep this " +
 				"ClusterCSIDriver"},
+		"OpenShift's, before this one is installed": {objects: []client.Object{operatorOf("a", openshift)}, shares: true,
+			want: "waiting for the end of Deployment a/aws-efs-csi-driver-operator, which would change the driver back. It is OpenShift's operator, or " +
+				"another copy of this one: delete the Subscription of package aws-efs-csi-driver-operator in its namespace, and then the " +
+				"ClusterServiceVersion, or, if there are none, the Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMove(t, awsefs.Driver(), tc.objects...)
@@ -132,6 +136,8 @@ func TestTheLastPodsOfAnOperatorAreInTheWay(t *testing.T) {
 // Two node pods on a node would take each other's sockets.
 func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 	const waiting = "waiting for the end of 1 node pods of a predecessor, as two on a node would take each other's sockets: "
+	const elsewhere = ". Only an operator in their namespace can replace them one by one: install it into namespace other, and not into " + here +
+		". Or drain the nodes where pods use volumes of the driver, and then delete the DaemonSet of these node pods"
 	plain := nodePod("other", "p", "efs-csi-node", "node-1")
 	plain.Spec.Volumes = nil
 	finished := nodePod("other", "p", "efs-csi-node", "node-1")
@@ -143,11 +149,11 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 		"none": {},
 		"in another namespace": {
 			[]client.Object{nodePod("other", "p", "efs-csi-node", "node-1")},
-			waiting + "other/p. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no pod uses EFS volumes",
+			waiting + "other/p" + elsewhere,
 		},
 		"in another namespace, of OpenShift's operator": {
 			[]client.Object{nodePod("other", "p", "aws-efs-csi-driver-node", "node-1")},
-			waiting + "other/p. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no pod uses EFS volumes",
+			waiting + "other/p" + elsewhere,
 		},
 		"of a chart": {
 			[]client.Object{charted("kube-system")},
@@ -174,8 +180,7 @@ func TestNodePodsOfOthersAreInTheWay(t *testing.T) {
 				nodePod("other", "c", "efs-csi-node", "node-4"), nodePod("other", "b", "efs-csi-node", "node-5"), nodePod("other", "a", "efs-csi-node", "node-6"),
 			},
 			"waiting for the end of 6 node pods of a predecessor, as two on a node would take each other's sockets: other/a, other/b, other/c, " +
-				"other/d, other/e and 1 more. Install this operator into namespace other, where it takes their DaemonSet over; or delete that when no " +
-				"pod uses EFS volumes",
+				"other/d, other/e and 1 more" + elsewhere,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

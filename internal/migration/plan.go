@@ -80,17 +80,25 @@ func (m *Migration) Plan(ctx context.Context, state State, objects []client.Obje
 		Namespace: m.Namespace, Blocker: state.Blocker, Kept: InheritedNotes(state.Inherited),
 		Objects: []PlannedObject{}, Nodes: []PlannedNode{},
 	}
-	if err := m.previewChanges(ctx, objects, &plan); err != nil {
+	charted, err := m.isCharted(ctx)
+	if err != nil {
+		return plan, err
+	}
+	if err := m.previewChanges(ctx, objects, charted, &plan); err != nil {
 		return plan, err
 	}
 	if err := m.previewLeftovers(ctx, state, &plan); err != nil {
 		return plan, err
 	}
 	plan.Sort()
+	if charted {
+		// Nobody replaces its pods one by one.
+		return plan, nil
+	}
 	return plan, m.previewNodes(ctx, state, &plan)
 }
 
-func (m *Migration) previewChanges(ctx context.Context, objects []client.Object, plan *Plan) error {
+func (m *Migration) previewChanges(ctx context.Context, objects []client.Object, charted bool, plan *Plan) error {
 	changes := m.applier.Preview(ctx, objects)
 	if err := changes.With(apply.Failed).Err(); err != nil {
 		return err
@@ -98,6 +106,8 @@ func (m *Migration) previewChanges(ctx context.Context, objects []client.Object,
 	for _, change := range changes {
 		action, note := PlanKeep, ""
 		switch {
+		case charted && change.Subject.Kind == "DaemonSet":
+			action, note = PlanCreate, "when the DaemonSet of the Helm release is deleted: its selector can't be changed"
 		case change.Action == apply.Created:
 			action = PlanCreate
 		case change.Adopted:
@@ -215,15 +225,43 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OldNamespace is where pods of predecessors run the driver; empty if there are none, or in several namespaces.
-func (m *Migration) OldNamespace(ctx context.Context) (string, error) {
+// OperatorNamespace is where this operator is installed, or else has to be: it adopts node pods of a predecessor only in their namespace. It is empty if
+// neither is found, or if node pods are in several namespaces.
+func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
+	deployments := &appsv1.DeploymentList{}
+	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {
+		return "", fmt.Errorf("look for Deployment %s: %w", m.Driver.Operator, err)
+	}
+	var installed *appsv1.Deployment
+	for i := range deployments.Items {
+		// OpenShift's operator has the same name.
+		if one := &deployments.Items[i]; yields(one) && (installed == nil || comesBefore(one, installed)) {
+			installed = one
+		}
+	}
+	if installed != nil {
+		return installed.Namespace, nil
+	}
 	plugins, err := m.plugins(ctx)
 	found := map[string]bool{}
 	for i := range plugins {
-		found[plugins[i].Namespace] = true
+		// Those of a Helm release can't be adopted anywhere.
+		if plugins[i].Labels[releaseLabel] == "" {
+			found[plugins[i].Namespace] = true
+		}
 	}
 	if names := slices.Collect(maps.Keys(found)); len(names) == 1 {
 		return names[0], err
 	}
 	return "", err
+}
+
+// isCharted reports whether the DaemonSet of the driver's name is that of a Helm release, whose selector can't be changed.
+func (m *Migration) isCharted(ctx context.Context) (bool, error) {
+	existing := &appsv1.DaemonSet{}
+	err := m.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Driver.DaemonSet}, existing)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read DaemonSet %s: %w", m.Driver.DaemonSet, err)
+	}
+	return existing.Spec.Selector != nil && existing.Spec.Selector.MatchLabels[releaseLabel] != "", nil
 }

@@ -3,10 +3,13 @@ package migration
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -126,17 +129,39 @@ func TestAPlanThatCantBeMadeIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceOfAPredecessorIsFoundByItsNodePods(t *testing.T) {
+func TestTheNamespaceOfAPlanIsThatOfTheOperatorOrOfThePredecessorsNodePods(t *testing.T) {
+	pod := nodePod("a", "p", "efs-csi-node", "node-1")
+	older, installed, younger := operatorOf(here, openshift), operatorOf("b", openshift), operatorOf("c", openshift)
+	younger.CreationTimestamp = metav1.NewTime(began.Add(time.Hour))
+	for _, copied := range []*appsv1.Deployment{installed, younger} {
+		copied.Spec.Template.Annotations = map[string]string{YieldsAnnotation: "true"}
+	}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
-		"none":    {nil, ""},
-		"one":     {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("a", "q", "efs-csi-node", "node-2")}, "a"},
-		"several": {[]client.Object{nodePod("a", "p", "efs-csi-node", "node-1"), nodePod("b", "q", "efs-csi-node", "node-2")}, ""},
+		"none":                       {nil, ""},
+		"one":                        {[]client.Object{pod, nodePod("a", "q", "efs-csi-node", "node-2")}, "a"},
+		"several":                    {[]client.Object{pod, nodePod("b", "q", "efs-csi-node", "node-2")}, ""},
+		"of a chart":                 {[]client.Object{charted("kube-system")}, ""},
+		"this operator elsewhere":    {[]client.Object{pod, installed}, "b"},
+		"two copies":                 {[]client.Object{pod, younger, installed}, "b"},
+		"OpenShift's, which is none": {[]client.Object{pod, older}, "a"},
 	} {
-		if got, err := newMove(t, awsefs.Driver(), tc.objects...).OldNamespace(t.Context()); err != nil || got != tc.want {
+		if got, err := newMove(t, awsefs.Driver(), tc.objects...).OperatorNamespace(t.Context()); err != nil || got != tc.want {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestAPlanDoesNotAdoptTheDaemonSetOfAChart(t *testing.T) {
+	for selector, want := range map[string]string{"": PlanAdopt, "efs": PlanCreate} {
+		chart := daemonSetOf(here, "efs-csi-node")
+		chart.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "efs-csi-node", releaseLabel: selector}}
+		m := newMove(t, awsefs.Driver(), chart)
+		plan, err := m.Plan(t.Context(), State{}, []client.Object{daemonSetOf(here, "efs-csi-node")})
+		if err != nil || len(plan.Objects) != 1 || plan.Objects[0].Action != want || plan.Objects[0].Kind != "DaemonSet" {
+			t.Errorf("selector %q: %+v, %v; want %s", selector, plan.Objects, err, want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type options struct {
 
 func (o *options) add(command *cobra.Command) {
 	command.Flags().StringVar(&o.namespace, "operator-namespace", "",
-		"`namespace` where the operator is, or will be, installed; default: that of the predecessor's DaemonSet")
+		"`namespace` where the operator is, or will be, installed; default: where it is installed, else that of the predecessor's DaemonSet")
 }
 
 func planCommand(p *plugin.Plugin) *cobra.Command {
@@ -76,7 +76,12 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 		if source, err = adopt.FromCluster(cluster, d); err != nil {
 			return plan, false, err
 		}
-		installed, err = cluster.Find(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
+		var answer plugin.Answer
+		answer, err = cluster.Look(ctx, client.ObjectKey{Name: d.Name}, &operatorv1.ClusterCSIDriver{})
+		installed = answer == plugin.Present
+		if err == nil {
+			err = cluster.RequireRights("the plan")
+		}
 	}
 	if err != nil {
 		return plan, false, err
@@ -146,7 +151,7 @@ func statusCommand(p *plugin.Plugin) *cobra.Command {
 	var wanted options
 	command := &cobra.Command{
 		Use: "status", Short: "See how far a migration is, and what it waits for", Args: plugin.NoArgs,
-		Long: "See how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something is in the way; 4 it goes on, or has not begun.",
+		Long: "See how far a migration is, and what it waits for.\n\nExit codes: 0 done; 3 something is in the way; 4 not done yet, or not begun.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			plan, installed, err := planOf(command.Context(), p, wanted)
 			if err != nil {

@@ -28,6 +28,18 @@ func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {
 	}
 }
 
+// README's way: this operator is installed into its usual namespace, and the community's driver runs in another one.
+func TestAPlanForAnInstalledOperatorSaysThatNodePodsCanOnlyBeReplacedFromTheirNamespace(t *testing.T) {
+	golden.CompareText(t, "plan-elsewhere.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command,
+		"migrate", "plan", "--must-gather", "testdata/elsewhere").Text())
+}
+
+func TestAChartIsNotAdopted(t *testing.T) {
+	golden.CompareText(t, "plan-chart.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command, "migrate", "plan", "--must-gather", "testdata/chart").Text())
+	golden.CompareText(t, "plan-chart-in-the-namespace.txt", plugintest.Run(t, plugintest.Cluster(t), "", Command,
+		"migrate", "plan", "--must-gather", "testdata/chart", "--operator-namespace", "kube-system").Text())
+}
+
 // A cluster that can't be asked what an account may do is no cluster for a plan.
 func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
 	scheme, err := manager.Scheme()
