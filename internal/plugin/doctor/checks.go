@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -161,7 +162,7 @@ func thirdParty(f *facts) []Finding {
 			return nil
 		}
 		found := &Finding{
-			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageThirdParty),
+			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageOfHolder(d, holder)),
 			Cause: fmt.Sprintf("A third-party driver, of %s, has the name %s.", clip(holder), d.Name),
 			Do:    "Leave it, or uninstall it before you create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
 			topic: topicOf("thirdparty", d.Name), level: ofOperator,
@@ -173,6 +174,18 @@ func thirdParty(f *facts) []Finding {
 		}
 		return found
 	})
+}
+
+// pageOfHolder says how a driver of another owner is replaced.
+func pageOfHolder(d survey.Driver, holder string) page {
+	switch {
+	case d.Name != efs.DriverName:
+		return pageStorage
+	case strings.HasPrefix(holder, survey.HelmRelease):
+		return pageChart
+	default:
+		return pageOther
+	}
 }
 
 func notRequested(f *facts) []Finding {

@@ -15,7 +15,7 @@ const (
 	pageCredentials   page = "docs/guide/credentials.md"
 	pageClassRights   page = "docs/guide/credentials.md#storageclasses-that-name-a-secret"
 	pageRollout       page = "docs/guide/node-rollout.md"
-	pageThirdParty    page = "docs/contribute/third-party-drivers.md"
+	pageChart         page = "docs/guide/from-the-helm-chart.md"
 	pageDefault       page = "docs/guide/cluster-storage.md#the-default-storageclass"
 	pageStorage       page = "docs/guide/cluster-storage.md#troubleshooting"
 	pageOther         page = "docs/guide/upgrade-from-community.md"

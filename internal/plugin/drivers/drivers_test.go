@@ -226,6 +226,16 @@ func TestAnOperatorOutsideOfTheClusterIsSeenByItsLease(t *testing.T) {
 	}
 }
 
+func TestTheDriverOfAChartLeadsToThePageAboutCharts(t *testing.T) {
+	chart := &storagev1.CSIDriver{ObjectMeta: named("", efs)}
+	chart.Annotations = map[string]string{"meta.helm.sh/release-name": "efs", "meta.helm.sh/release-namespace": "kube-system"}
+	driver := survey.Driver{Name: efs, CSIDriver: chart, Known: &survey.Known{Operator: "aws-efs-csi-driver-operator"}}
+	got := rowOf(driver, survey.Survey{CRs: plugin.Present}).HeldUp
+	if want := "Helm release kube-system/efs runs the driver: see docs/guide/from-the-helm-chart.md"; got != want {
+		t.Errorf("held up by %q, want %q", got, want)
+	}
+}
+
 func TestAnAPIServerThatIsAwayIsAFailure(t *testing.T) {
 	c, cluster, _, _ := set(t)
 	cluster.Refuse(errors.New("connection refused"))

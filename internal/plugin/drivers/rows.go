@@ -7,6 +7,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -62,6 +63,8 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	case row.State == survey.ThirdParty && !found.CRs.Known():
 		// Whoever may not read ClusterCSIDrivers can't tell a third-party driver.
 		row.State = "Unknown"
+	case row.State == survey.ThirdParty && driver.Name == awsefs.Name && strings.HasPrefix(driver.Holder(), survey.HelmRelease):
+		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
 	case row.State == survey.NoReport:
 		row.HeldUp = cmp.Or(row.HeldUp, "no operator has reported in its ClusterCSIDriver")
 	case row.State == survey.NotRequested:

@@ -83,6 +83,9 @@ func (d Driver) State() State {
 	}
 }
 
+// HelmRelease begins the name of a holder that is a release of Helm.
+const HelmRelease = "Helm release "
+
 // Holder is who has made the CSIDriver, if that is nobody who would keep it for a ClusterCSIDriver; empty if it is, or if nobody can tell.
 func (d Driver) Holder() string {
 	if d.CSIDriver == nil || d.Known == nil {
@@ -94,7 +97,7 @@ func (d Driver) Holder() string {
 	case manager == d.Known.Operator, openshift.IsManaged(d.CSIDriver.Annotations):
 		return ""
 	case d.CSIDriver.Annotations["meta.helm.sh/release-name"] != "":
-		return "Helm release " + d.CSIDriver.Annotations["meta.helm.sh/release-namespace"] + "/" + d.CSIDriver.Annotations["meta.helm.sh/release-name"]
+		return HelmRelease + d.CSIDriver.Annotations["meta.helm.sh/release-namespace"] + "/" + d.CSIDriver.Annotations["meta.helm.sh/release-name"]
 	case manager != "":
 		return manager
 	case d.CR != nil && d.State() != Unavailable && d.State() != NoReport:
