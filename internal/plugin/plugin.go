@@ -81,10 +81,10 @@ func (p *Plugin) Root(name, version string, commands ...*cobra.Command) *cobra.C
 
 const long = `See, check and set up the CSI drivers of a cluster.
 
-All commands read with your own rights. What you may not read is named at the end, with the right that is missing.
+All commands read with your own permissions. What you may not read is named at the end.
 
-Exit codes: 0 all is well, or done; 1 failed: the cluster or the cloud could not be asked; 2 wrong usage, nothing was done;
-3 something is wrong, and was named; 4 not done yet: run the command again.`
+Exit codes: 0 all is well, or done; 1 the cluster or the cloud could not be asked, or you lack permission to read what decides;
+2 wrong usage, nothing was done; 3 something is wrong, and the command printed what; 4 not done yet: run the command again.`
 
 // HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
 func (p *Plugin) HasColours() bool {

@@ -85,7 +85,11 @@ func (s State) rows() [][]string {
 	}
 	rows = append(rows, []string{""}, []string{"NODE", "OLD POD", "USED BY"})
 	for _, node := range s.Waiting {
-		rows = append(rows, []string{node.Name, node.Pod, status.Shorten(node.UsedBy)})
+		users := status.Shorten(node.UsedBy)
+		if s.UsersUnknown && users == "" {
+			users = "unknown"
+		}
+		rows = append(rows, []string{node.Name, node.Pod, users})
 	}
 	return rows
 }
@@ -157,7 +161,11 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 // questionOf says whom it concerns.
 func questionOf(state State) string {
 	pods := state.concerned()
-	if len(pods) == 0 {
+	switch {
+	case state.UsersUnknown:
+		return fmt.Sprintf("%d nodes have an old node pod. You lack permission to see which pods use volumes there: their mounts stall for a moment. "+
+			"Replace the node pods now?", len(state.Waiting))
+	case len(pods) == 0:
 		return fmt.Sprintf("%d nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?", len(state.Waiting))
 	}
 	return fmt.Sprintf("%d nodes have an old node pod. Mounts of %d pods stall for a moment: %s. Replace the node pods now?",

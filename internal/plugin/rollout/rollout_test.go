@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,6 +107,11 @@ func TestTheStatusSaysWhatTheRollOutWaitsFor(t *testing.T) {
 	golden.CompareText(t, "status-no-right.txt", plugintest.Run(t, waiting, "", Command, "rollout", "status").Text())
 	waiting.Refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")), "list Pod")
 	golden.CompareText(t, "status-hidden.txt", plugintest.Run(t, waiting, "", Command, "rollout", "status").Text())
+	unseen := plugintest.Cluster(t)
+	unseen.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", errors.New("no")), "list DaemonSet")
+	if got := plugintest.Run(t, unseen, "", Command, "rollout", "status"); got.Code != plugin.Failed || !strings.Contains(got.Out, "you lack permission to list") {
+		t.Error(got.Text())
+	}
 	waiting.Refuse(errors.New("the API is away"))
 	if got := plugintest.Run(t, waiting, "", Command, "rollout", "status"); got.Code != plugin.Failed {
 		t.Error(got.Text())
@@ -156,6 +162,11 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 	}
 	idle := State{Waiting: []Node{{Name: "a"}}}
 	if got, want := questionOf(idle), "1 nodes have an old node pod, and no pod uses a volume there. Replace the node pods now?"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	idle.UsersUnknown = true
+	if got, want := questionOf(idle), "1 nodes have an old node pod. You lack permission to see which pods use volumes there: their mounts stall for a "+
+		"moment. Replace the node pods now?"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	settled := installed(t, map[string]int{"a": 7}, driverWith(""))

@@ -26,8 +26,8 @@ type seen struct {
 	// outdated are the pods that are still to be replaced, and users the pods that use volumes, by node.
 	outdated map[string]*corev1.Pod
 	users    map[string][]string
-	// hidden means that the user may not see the node pods.
-	hidden bool
+	// hidden means that the user may not see the node pods or their DaemonSet, usersHidden that users may be missing.
+	hidden, usersHidden bool
 }
 
 func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, error) {
@@ -40,10 +40,11 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 	if there {
 		found.cr = cr
 	}
+	before := len(c.Missing())
 	if found.daemonSet, err = c.FindDaemonSet(ctx, d.DaemonSet); err != nil || found.daemonSet == nil {
+		found.hidden = len(c.Missing()) > before
 		return found, err
 	}
-	before := len(c.Missing())
 	found.outdated, err = nodes.Outdated(ctx, c.Lenient(), found.daemonSet)
 	switch {
 	case len(c.Missing()) > before:
@@ -53,6 +54,7 @@ func observe(ctx context.Context, c *plugin.Cluster, d driver.Driver) (seen, err
 		return found, err
 	}
 	users, err := volume.Users(ctx, c.Lenient(), d.Name)
+	found.usersHidden = len(c.Missing()) > before
 	found.users = map[string][]string{}
 	for _, user := range users {
 		found.users[user.Node] = append(found.users[user.Node], user.Pod)
@@ -73,6 +75,8 @@ type State struct {
 	Message string `json:"message"`
 	// Now means that nodes in use do not wait any more.
 	Now bool `json:"now"`
+	// UsersUnknown means that pods may use volumes on more nodes than Waiting says, because you may not see all of them.
+	UsersUnknown bool `json:"usersUnknown,omitempty"`
 	// Waiting are the nodes with an old pod.
 	Waiting []Node `json:"waiting"`
 	// Missing are the rights without which this may not be all.
@@ -97,9 +101,13 @@ const (
 
 // stateOf is pure.
 func stateOf(d driver.Driver, s seen) State {
-	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}}
-	if s.daemonSet == nil {
-		made.Message = fmt.Sprintf("no DaemonSet %s was found: the driver is not installed, or you may not see it", d.DaemonSet)
+	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}, UsersUnknown: s.usersHidden}
+	switch {
+	case s.daemonSet == nil && s.hidden:
+		made.Phase, made.Message = unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"
+		return made
+	case s.daemonSet == nil:
+		made.Message = fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
 		return made
 	}
 	made.Number, made.Nodes = nodes.NumberOf(s.daemonSet), int(s.daemonSet.Status.DesiredNumberScheduled)
