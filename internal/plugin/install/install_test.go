@@ -117,7 +117,8 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		"too old":            {checkVersion(seen{version: version.MajorMinor(4, 14)}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
 		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17, which gets the catalog image with opm"},
 		"new enough":         {checkVersion(seen{version: version.MajorMinor(4, 21)}), ok, "OpenShift 4.21"},
-		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 3)}), unknown, "OpenShift 5.3 is newer than all versions"},
+		"the next major":     {checkVersion(seen{version: version.MajorMinor(5, 0)}), ok, "OpenShift 5.0"},
+		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 3)}), unknown, "OpenShift 5.3 is newer than 5.2, the last version"},
 		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
 		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "no other operator runs"},
 		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), plugins: []string{"a/b"}}, usual), missing, "DaemonSet a/b runs"},
@@ -161,6 +162,13 @@ func TestTheGuidesNameTheFirstVersionThatIsInstalledOn(t *testing.T) {
 		if want := fmt.Sprintf(sentence, firstVersion()); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s does not say %q: %v", file, want, err)
 		}
+	}
+}
+
+func TestTheLastVersionIsThatOfTheBundle(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manifests", "clusterserviceversion.yaml"))
+	if want := fmt.Sprintf(`{"type": "olm.maxOpenShiftVersion", "value": "%s"}`, lastVersion()); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("the bundle does not have %s: %v", want, err)
 	}
 }
 

@@ -70,6 +70,9 @@ func checkPlatform(s seen) Check {
 // firstVersion is the first OpenShift that can run the operator.
 func firstVersion() *version.Version { return version.MajorMinor(4, 15) }
 
+// lastVersion is olm.maxOpenShiftVersion of the bundle: OLM updates no cluster beyond it.
+func lastVersion() *version.Version { return version.MajorMinor(5, 2) }
+
 // firstWithCatalog is the first whose OLM can serve a catalog without opm (decision 0042).
 func firstWithCatalog() *version.Version { return version.MajorMinor(4, 21) }
 
@@ -79,9 +82,9 @@ func checkVersion(s seen) Check {
 		return Check{"version", unknown, cmp.Or(s.lacks("ClusterVersion"), "the cluster has no ClusterVersion named version, or it names no version")}
 	case s.version.LessThan(firstVersion()):
 		return Check{"version", missing, fmt.Sprintf("OpenShift %s is older than %s: update the cluster", s.version, firstVersion())}
-	case s.version.Major() > firstVersion().Major():
-		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than all versions that this plugin knows: see whether there is a newer plugin",
-			s.version)}
+	case lastVersion().LessThan(s.version):
+		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than %s, the last version that this plugin knows: see whether there is a "+
+			"newer plugin", s.version, lastVersion())}
 	case s.version.LessThan(firstWithCatalog()):
 		return Check{"version", ok, fmt.Sprintf("OpenShift %s, which gets the catalog image with opm", s.version)}
 	}
