@@ -33,7 +33,7 @@ func (m *Migration) replacePods(ctx context.Context, state State, daemonSet *app
 		last.Changes, last.Again = nil, status.MinRequeue(last.Again, wait)
 		return last, nil
 	}
-	fleet, err := m.survey(ctx, daemonSet, int(daemonSet.Status.DesiredNumberScheduled))
+	fleet, err := m.survey(ctx, daemonSet, nodes.Wanted(daemonSet))
 	if err != nil {
 		return Moved{}, err
 	}

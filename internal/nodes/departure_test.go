@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,6 +90,50 @@ func TestARolloutEndsWithoutANodeThatLeft(t *testing.T) {
 	}
 }
 
+// A node that gets a taint, or loses a label, after its node pod was deleted gets no pod any more.
+func TestARolloutEndsWithoutANodeThatIsNotWanted(t *testing.T) {
+	for name, prepare := range map[string]func(*operated){
+		"the canary": func(*operated) {},
+		"idle":       func(o *operated) { o.replaced(true, "d") },
+		"in use":     func(o *operated) { o.use("a"); o.replaced(true, "c", "d") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := operate("a", "b", "c", "d")
+			prepare(o)
+			o.use("b")
+			o.deletes(t, 0, "a")
+			o.gone("a")
+			// While no controller looks after the DaemonSet, its status is an old one.
+			state := &o.in.DaemonSet.Status
+			state.CurrentNumberScheduled = state.DesiredNumberScheduled
+			o.deletes(t, 2*slowAfter, "")
+			state.DesiredNumberScheduled--
+			state.CurrentNumberScheduled--
+			var made Progress
+			for passes := 0; passes < 9 && !made.Ended; passes++ {
+				var deleted string
+				if deleted, made = o.pass(t, time.Minute); deleted != "" {
+					o.replaced(true, strings.Fields(deleted)...)
+				}
+			}
+			if !made.Ended {
+				t.Errorf("it goes on: %s: %s", made.Reason, made.Message)
+			}
+		})
+	}
+}
+
+// A node that gets a taint keeps its pod, which does not stand for the one that a wanted node lacks.
+func TestPodsOfNodesThatAreNotWantedDoNotHideWhatIsMissing(t *testing.T) {
+	o := operate("a", "b", "c", "d", "e")
+	o.replaced(true, "e")
+	o.gone("a")
+	o.in.DaemonSet.Status.DesiredNumberScheduled, o.in.DaemonSet.Status.NumberMisscheduled = 4, 1
+	if made := o.deletes(t, 0, ""); !strings.HasPrefix(made.Message, "1 of 5 nodes have the new node pod; 3 idle nodes wait") {
+		t.Error(made.Message)
+	}
+}
+
 // A node that left has no part in the numbers: neither is its pod missing, nor may another node do without one in its place.
 func TestANodeThatLeftIsNotCounted(t *testing.T) {
 	var names []string
@@ -128,11 +173,26 @@ func TestAMigrationLeavesOutNodesThatLeft(t *testing.T) {
 	}
 }
 
+// A migration remembers no node: what the DaemonSet does not want is not missing.
+func TestAMigrationLeavesOutNodesThatAreNotWanted(t *testing.T) {
+	o := operate("a", "b", "c")
+	o.gone("a")
+	r := &Replacer{Client: o.cluster, Live: o.cluster, Driver: fleetDriver, IsOld: func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "b" }, Now: o.Now}
+	for desired, stalled := range map[int]bool{3: true, 2: false} {
+		fleet, err := r.Survey(t.Context(), []corev1.Pod{plugin("b", "old", true), plugin("c", "new", true)}, nil, desired)
+		if err != nil || fleet.IsStalled() != stalled || len(fleet.Next(false)) == 0 != stalled {
+			t.Errorf("with %d nodes wanted it is stalled: %v, and %v follow: %v", desired, fleet.IsStalled(), fleet.Next(false), err)
+		}
+	}
+}
+
 // churn is a cluster in which nodes come and go during a roll-out.
 type churn struct {
 	*operated
 	random *rand.Rand
 	left   []string
+	// unwanted are the nodes on which the DaemonSet makes no pod.
+	unwanted map[string]bool
 	// pause is how long nothing looks after the cluster.
 	pause time.Duration
 }
@@ -164,6 +224,7 @@ func (c *churn) happen() {
 		pod := nodes[node]
 		switch soon := c.random.IntN(2) == 0; {
 		case !soon:
+		case pod == nil && c.unwanted[node]:
 		case pod == nil:
 			c.cluster.Objects = append(c.cluster.Objects, c.pod(node, "2", "new", false))
 		case pod.DeletionTimestamp != nil:
@@ -184,18 +245,25 @@ func (c *churn) happen() {
 	}
 }
 
-// surprise lets a node leave or join, the latter often under the name of one that left.
+// surprise lets a node leave or join, the latter often under the name of one that left, or get or lose a taint.
 func (c *churn) surprise() {
-	for _, node := range slices.Sorted(maps.Keys(c.nodes())) {
-		if c.random.IntN(20) == 0 {
+	nodes := c.nodes()
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		switch c.random.IntN(20) {
+		case 0:
 			c.leave(node)
 			c.left = append(c.left, node)
+		case 1:
+			if c.unwanted[node] = !c.unwanted[node]; !c.unwanted[node] && nodes[node] == nil {
+				c.replaced(false, node)
+			}
 		}
 	}
 	if len(c.left) > 0 && c.random.IntN(3) == 0 {
 		node := c.left[c.random.IntN(len(c.left))]
 		c.left = slices.DeleteFunc(c.left, func(name string) bool { return name == node })
 		c.collect(node)
+		delete(c.unwanted, node)
 		c.join(node)
 		c.replaced(false, node)
 	}
@@ -203,10 +271,20 @@ func (c *churn) surprise() {
 
 // step passes once, and checks how many nodes are without a node pod that serves.
 func (c *churn) step(t *testing.T) (bool, error) {
-	c.in.DaemonSet.Status.UpdatedNumberScheduled = 0
-	for _, pod := range c.nodes() {
+	state := &c.in.DaemonSet.Status
+	*state = appsv1.DaemonSetStatus{ObservedGeneration: state.ObservedGeneration}
+	for node, pod := range c.nodes() {
+		switch {
+		case !c.unwanted[node]:
+			state.DesiredNumberScheduled++
+			if pod != nil {
+				state.CurrentNumberScheduled++
+			}
+		case pod != nil:
+			state.NumberMisscheduled++
+		}
 		if pod != nil && pod.DeletionTimestamp == nil && pod.Labels[templateLabel] == "2" {
-			c.in.DaemonSet.Status.UpdatedNumberScheduled++
+			state.UpdatedNumberScheduled++
 		}
 	}
 	deleted, made := c.pass(t, c.pause)
@@ -218,9 +296,9 @@ func (c *churn) step(t *testing.T) (bool, error) {
 		}
 	}
 	missing, all := 0, 0
-	for _, pod := range c.nodes() {
+	for node, pod := range c.nodes() {
 		all++
-		if pod == nil || !Serves(pod) {
+		if !c.unwanted[node] && (pod == nil || !Serves(pod)) {
 			missing++
 		}
 	}
@@ -237,7 +315,7 @@ func TestRolloutsEndWhateverNodesComeAndGo(t *testing.T) {
 		for i := range 1 + random.IntN(24) {
 			names = append(names, fmt.Sprintf("n%02d", i))
 		}
-		c := &churn{operated: operate(names...), random: random, pause: 15 * time.Second}
+		c := &churn{operated: operate(names...), random: random, unwanted: map[string]bool{}, pause: 15 * time.Second}
 		if random.IntN(4) == 0 {
 			c.in.Policy = driver.WhenDrained
 			c.replaced(true, names[0])

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,7 +18,7 @@ import (
 
 // Fleet is the plugins of all nodes, and who uses them.
 type Fleet struct {
-	// Desired is the number of nodes that are to have a plugin.
+	// Desired is the number of nodes that are to have a plugin, or have one although they are to have none.
 	Desired int
 	// Old is the pod of a predecessor on a node, and Outdated one of ours that an earlier version of the DaemonSet made. Neither is
 	// being deleted. Unscheduled are old pods without a node.
@@ -32,6 +33,12 @@ type Fleet struct {
 	Down    map[string]bool
 	// Users are the pods that use volumes, by node.
 	Users map[string][]string
+}
+
+// Wanted is how many nodes are to have a pod of a DaemonSet, or have one although they are to have none: a node that got a taint keeps its pod,
+// which must not stand for the pod that another node lacks.
+func Wanted(daemonSet *appsv1.DaemonSet) int {
+	return int(daemonSet.Status.DesiredNumberScheduled + daemonSet.Status.NumberMisscheduled)
 }
 
 // newFleet sorts pods by their nodes. What is on nodes that are down is left out.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ const (
 	startTime = 40 * time.Second
 	// canaryPatience is how long a canary may take before it counts as failed.
 	canaryPatience = 2 * time.Minute
-	// slowAfter is how long a new pod may take before nodes in use do not wait for it.
+	// slowAfter is how long a new pod may take before nodes in use do not wait for it. A node without any pod may be unwanted by then.
 	slowAfter = 5 * time.Minute
 	// brokenAfter is how long an outdated pod must not have served before it counts as broken on a node in use: a short outage is not that.
 	brokenAfter = 2 * time.Minute
@@ -51,7 +52,7 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 	maps.DeleteFunc(u.replaced, func(node string, _ *replacement) bool { return healths[node] == departed })
 	pods = withoutDeparted(pods, healths)
 	made := Plan{
-		Fleet:  newFleet(pods, nil, healths, int(in.DaemonSet.Status.DesiredNumberScheduled), func(*corev1.Pod) bool { return false }),
+		Fleet:  newFleet(pods, nil, healths, Wanted(in.DaemonSet), func(*corev1.Pod) bool { return false }),
 		Policy: in.Policy, Now: in.ReplaceNow != "" && in.ReplaceNow == NumberOf(in.DaemonSet), Proven: u.round.proven, Cordoned: u.survey.cordoned,
 		Starting: map[string]string{}, Slow: map[string]bool{}, Faulty: map[string]bool{}, Recent: map[string]bool{},
 		Away: map[string]*corev1.Pod{},
@@ -69,14 +70,21 @@ func (u *Updater) plan(ctx context.Context, in Input, pods []corev1.Pod, outdate
 		}
 	}
 	u.sort(&made, pods)
-	u.await(&made)
+	u.await(&made, in.DaemonSet.Status)
 	return made, pods, u.settle(ctx, &made)
 }
 
-// await adds the nodes that have no pod after this process deleted theirs: a pod that is left of a departed node must not hide that.
-func (u *Updater) await(plan *Plan) {
+// await adds the nodes that have no pod after this process deleted theirs: a pod that is left of a departed node must not hide that. It forgets
+// a node that the DaemonSet no longer wants, such as one that got a taint: after some time, all that are wanted have a pod without it. The status
+// of the DaemonSet says so, and the pods are counted as well, because the status is an old one while no controller looks after the DaemonSet.
+func (u *Updater) await(plan *Plan, state appsv1.DaemonSetStatus) {
+	complete := state.CurrentNumberScheduled >= state.DesiredNumberScheduled && plan.without() == 0
 	for node, replaced := range u.replaced {
-		if replaced.served.IsZero() && !plan.Occupied[node] && !plan.Down[node] {
+		switch {
+		case !replaced.served.IsZero() || plan.Occupied[node] || plan.Down[node]:
+		case complete && u.Now().Sub(replaced.at) >= slowAfter:
+			delete(u.replaced, node)
+		default:
 			plan.Occupied[node], plan.Starting[node] = true, "no pod yet"
 		}
 	}
