@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -102,9 +103,11 @@ func stripPVC(object any) (any, error) {
 	return object, nil
 }
 
-// stripOwners keeps the references to SharedVolumes. A patch of a PVC adds a reference to those that it has, and does not name them.
+// stripOwners keeps the references to SharedVolumes, first to one that the PVC is named after: other references must not hide it. A patch of a PVC
+// adds a reference to those that it has, and does not name them.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	owners := ownersOf(pvc)
+	slices.SortStableFunc(owners, func(a, b metav1.OwnerReference) int { return cmp.Compare(namesake(pvc, b), namesake(pvc, a)) })
 	var kept []metav1.OwnerReference
 	for _, ref := range owners[:min(len(owners), mostOwners)] {
 		kept = append(kept, metav1.OwnerReference{
@@ -112,6 +115,14 @@ func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 		})
 	}
 	return kept
+}
+
+// namesake is 1 for an owner that a PVC is named after.
+func namesake(pvc *corev1.PersistentVolumeClaim, ref metav1.OwnerReference) int {
+	if pvc.Name == pvcName(ref.Name) {
+		return 1
+	}
+	return 0
 }
 
 func stripMetadata(of *metav1.ObjectMeta) {

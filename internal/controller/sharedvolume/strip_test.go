@@ -139,6 +139,24 @@ func TestWhatNobodyReadsIsNotKept(t *testing.T) {
 	}
 }
 
+// The author of a PVC gives it as many owners as he likes. They don't hide the SharedVolume that made it, whose name may be a long one.
+func TestAPVCKeepsItsOwnerAmongMany(t *testing.T) {
+	for _, name := range []string{"sv1", strings.Repeat("long", 62)} {
+		sv := owner("ns", name)
+		pvc := newPVC(sv, "pv")
+		var others []metav1.OwnerReference
+		for i := range 9 {
+			others = append(others, metav1.OwnerReference{
+				APIVersion: v1alpha1.GroupVersion().String(), Kind: kind, Name: fmt.Sprint("other", i), UID: types.UID(fmt.Sprint(i)),
+			})
+		}
+		pvc.OwnerReferences = slices.Concat(others, pvc.OwnerReferences)
+		if kept := keep(t, stripPVC, pvc); !isPVCOf(kept, sv) || len(kept.OwnerReferences) != mostOwners {
+			t.Errorf("%.9s: the owners are %+v", name, kept.OwnerReferences)
+		}
+	}
+}
+
 // Labels that follow from the rest of an object take no room, and are there again for whoever reads it.
 func TestUsualLabelsAreOneMapForAll(t *testing.T) {
 	long := strings.Repeat("x", 240)
