@@ -219,19 +219,24 @@ func dropHostPorts(_ Config, pods Pods) error {
 	return nil
 }
 
-// startTries is how often a container is asked whether it has started: every second where the connection is refused, as the images of its sidecars
-// may be pulled meanwhile and one of them answers the probe; less often where the driver hangs, as each try takes up to its timeout.
-const startTries = 150
+// startTime is how long a container may take to start, in seconds: the images of its sidecars may be pulled meanwhile, and one of them answers the
+// probe.
+const startTime = 150
 
 // addStartupProbes makes a pod ready as soon as it is. A readiness probe alone that comes too early is repeated after its whole period. The kubelet
 // asks for readiness at once after the startup probe, and for liveness from then on (kubernetes v1.36.3, pkg/kubelet/prober/prober_manager.go
 // UpdatePodStatus, worker.go doProbe).
+//
+// A try that is refused takes the period. One that hangs takes its timeout, and the next one follows at once (worker.go run). With half of the
+// timeout as the period, a driver that hangs gets no more than twice the time.
 func addStartupProbes(_ Config, pods Pods) error {
 	for i := range pods.Spec.Containers {
 		container := &pods.Spec.Containers[i]
 		if ready := container.ReadinessProbe; ready != nil {
+			period := (max(1, ready.TimeoutSeconds) + 1) / 2
 			container.StartupProbe = &corev1.Probe{
-				ProbeHandler: *ready.ProbeHandler.DeepCopy(), PeriodSeconds: 1, TimeoutSeconds: ready.TimeoutSeconds, FailureThreshold: startTries,
+				ProbeHandler:  *ready.ProbeHandler.DeepCopy(),
+				PeriodSeconds: period, TimeoutSeconds: ready.TimeoutSeconds, FailureThreshold: startTime / period,
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
 	})
 }
 
-// A pod is ready a second or two after it serves, may take its time to start, and is killed only for what lasts. The driver must not give up
+// A pod is ready a few seconds after it serves, may take its time to start, and is killed only for what lasts, or if it hangs when it starts. The driver must not give up
 // before the liveness probe that asks it does.
 func TestPodsAreReadyAsSoonAsTheyServe(t *testing.T) {
 	looked := 0
@@ -141,7 +141,10 @@ func TestPodsAreReadyAsSoonAsTheyServe(t *testing.T) {
 			if start == nil || alive == nil {
 				t.Fatalf("%s: startup probe %v, liveness probe %v", where, start, alive)
 			}
-			if start.PeriodSeconds > 2 || start.InitialDelaySeconds > 0 || ready.InitialDelaySeconds > 0 || start.PeriodSeconds*start.FailureThreshold < 120 {
+			// A try takes the period if it is refused, and the timeout if the driver hangs.
+			refused, hanging := start.PeriodSeconds*start.FailureThreshold, max(start.PeriodSeconds, start.TimeoutSeconds)*start.FailureThreshold
+			if start.PeriodSeconds > max(2, start.TimeoutSeconds/2) || start.InitialDelaySeconds > 0 || ready.InitialDelaySeconds > 0 || refused < 120 ||
+				hanging > 300 {
 				t.Errorf("%s starts by %v, ready by %v", where, start, ready)
 			}
 			least := int32(50)
