@@ -6,8 +6,8 @@ const (
 	// AllowedAnnotation on a Namespace limits its SharedVolumes to a list, separated by commas: "fs-ID" for all access points
 	// of a file system, "fs-ID/fsap-ID" for one, "*" for everything. An empty list allows nothing.
 	AllowedAnnotation = "aws-efs.managed.openshift.io/allowed-shares"
-	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow" everything; all else, such as
-	// "Deny", nothing. Without it, DefaultAnnotation counts.
+	// UnlistedAnnotation on the ClusterCSIDriver says what namespaces without a list may use: "Allow" everything, "Deny" nothing. Without it,
+	// DefaultAnnotation counts. Any other value changes nothing.
 	UnlistedAnnotation = "aws-efs.managed.openshift.io/unlisted-namespaces"
 	// DefaultAnnotation on the policy of SharedVolumes remembers what was decided when this operator first served SharedVolumes in this
 	// cluster: "Deny" in a new installation, "Allow" where namespaces without a list have used SharedVolumes before. It lives as long as
@@ -50,11 +50,12 @@ func (l Limits) Denied(wanted Share) string {
 	}
 }
 
-// IsClosed reports whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default.
-func IsClosed(annotations map[string]string, byDefault string) bool {
+// IsClosed reports whether namespaces without a list may use nothing, by the annotations of a ClusterCSIDriver and the default. It is known unless
+// the value of the annotation is an unknown one.
+func IsClosed(annotations map[string]string, byDefault string) (closed, known bool) {
 	value, set := annotations[UnlistedAnnotation]
 	if !set {
 		value = byDefault
 	}
-	return value != UnlistedAllow
+	return value != UnlistedAllow, !set || value == UnlistedAllow || value == UnlistedDeny
 }

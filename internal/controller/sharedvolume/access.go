@@ -39,7 +39,9 @@ func (r *Reconciler) unlistedClosed(ctx context.Context) (bool, error) {
 	if !r.Policies {
 		cr := &operatorv1.ClusterCSIDriver{}
 		_, err := get(ctx, r.Client, client.ObjectKey{Name: efs.DriverName}, cr, shared)
-		return efs.IsClosed(cr.Annotations, unlistedAllow), err
+		// What held before an unknown value is not remembered: it opens nothing.
+		closed, _ := efs.IsClosed(cr.Annotations, unlistedAllow)
+		return closed, err
 	}
 	decided := &admissionv1.ValidatingAdmissionPolicy{}
 	there, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, decided, shared)

@@ -57,9 +57,11 @@ type AdmissionReconciler struct {
 	// decided is what namespaces without a list may use if nobody says, decidedFor the CRD that this holds for.
 	decided    string
 	decidedFor types.UID
-	open       prometheus.Gauge
-	applier    *apply.Applier
-	writer     *status.Writer
+	// closed means that they may use nothing.
+	closed  bool
+	open    prometheus.Gauge
+	applier *apply.Applier
+	writer  *status.Writer
 }
 
 // Reconcile looks at the CRD and the policies.
@@ -127,20 +129,27 @@ func (r *AdmissionReconciler) applyPolicies(ctx context.Context, crd *unstructur
 	if err != nil {
 		return err
 	}
-	if closed {
+	if r.closed = closed; closed {
 		// Before the other one: a reader of that one knows what was decided.
 		return r.applier.Set(ctx, append(unlisted, objects...)).Err()
 	}
 	return errors.Join(r.applier.Set(ctx, objects).Err(), r.remove(ctx, unlisted))
 }
 
-// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again.
+// isClosed reports whether namespaces without a list may use nothing. Without a ClusterCSIDriver nobody has said that they may again. While the
+// value of the annotation is unknown, what held before stays, also if somebody deletes the policy.
 func (r *AdmissionReconciler) isClosed(ctx context.Context, cr *operatorv1.ClusterCSIDriver, byDefault string) (bool, error) {
 	if cr != nil {
-		return efs.IsClosed(cr.Annotations, byDefault), nil
+		if closed, known := efs.IsClosed(cr.Annotations, byDefault); known {
+			return closed, nil
+		}
 	}
 	closed, err := get(ctx, r.Client, client.ObjectKey{Name: unlistedPolicy}, &admissionv1.ValidatingAdmissionPolicy{})
-	return closed || byDefault != unlistedAllow, err
+	if err != nil || closed || cr == nil {
+		return closed || byDefault != unlistedAllow, err
+	}
+	wasOpen, err := get(ctx, r.Client, client.ObjectKey{Name: crdName}, &admissionv1.ValidatingAdmissionPolicy{})
+	return r.closed || !wasOpen && byDefault != unlistedAllow, err
 }
 
 func (r *AdmissionReconciler) remove(ctx context.Context, objects []client.Object) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,6 +129,68 @@ func TestThePoliciesFollowWhatNamespacesWithoutAListMayUse(t *testing.T) {
 				t.Errorf("decided %s for %s", r.decided, r.decidedFor)
 			}
 		})
+	}
+}
+
+// A typo neither opens what is closed nor closes what is open, whatever the default is, and the administrator can read it.
+func TestAnUnknownValueChangesNothing(t *testing.T) {
+	for _, byDefault := range []string{"Allow", "Deny"} {
+		for _, before := range []string{"Allow", "Deny"} {
+			r, c := admission(t, driverCR(before), policyOf(crdName, byDefault), served(true, false))
+			pass := func(value string) {
+				c.Objects = slices.DeleteFunc(c.Objects, func(object client.Object) bool { return object.GetName() == efs.DriverName })
+				c.Objects, c.Writes, c.Bodies = append(c.Objects, driverCR(value)), nil, nil
+				if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(before)
+			says := "everything, as before"
+			if before == "Deny" {
+				says = "nothing, as before"
+			}
+			pass("Dney")
+			closed, body := slices.Contains(c.Writes, closePolicy), strings.Join(c.Bodies, " ")
+			if closed != (before == "Deny") || !strings.Contains(body, "SettingUnknown") || !strings.Contains(body, says) {
+				t.Errorf("%s, by default %s: closed %v, and it says %s", before, byDefault, closed, body)
+			}
+			// Somebody has deleted the policy that closes.
+			if pass("Deny "); slices.Contains(c.Writes, closePolicy) != closed {
+				t.Errorf("%s, by default %s: wrote %q", before, byDefault, c.Writes)
+			}
+			pass(before)
+			if slices.Contains(c.Writes, closePolicy) != (before == "Deny") {
+				t.Errorf("%s, by default %s: wrote %q", before, byDefault, c.Writes)
+			}
+		}
+	}
+}
+
+// Another process knows what the cluster shows. A cluster without policies opens nothing for a typo.
+func TestAnUnknownValueIsReadAfterARestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		objects  []client.Object
+		policies bool
+		closed   bool
+	}{
+		"it was open":        {[]client.Object{policyOf(crdName, "Deny")}, true, false},
+		"it was closed":      {[]client.Object{policyOf(crdName, "Allow"), policyOf(unlistedPolicy, "")}, true, true},
+		"a new installation": {nil, true, true},
+		"volumes were bound": {[]client.Object{boundVolume(corev1.VolumeBound)}, true, false},
+		"there is no policy": {nil, false, true},
+	} {
+		r, c := admission(t, append(tc.objects, driverCR("Dney"), served(true, false))...)
+		r.Policies = tc.policies
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		says := "may use everything, as before. Set it"
+		if tc.closed {
+			says = "may use nothing"
+		}
+		if closed := slices.Contains(c.Writes, closePolicy); closed != (tc.closed && tc.policies) || !strings.Contains(strings.Join(c.Bodies, " "), says) {
+			t.Errorf("%s: closed %v: %s", name, closed, c.Bodies)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 const (
 	conditionOpen     = "SharedVolumesOpen"
 	conditionOutdated = "SharedVolumeDefinitionOutdated"
+	conditionUnknown  = "SharedVolumesSettingUnknown"
 )
 
 // exposure is how far namespaces without a list are open.
@@ -31,6 +32,8 @@ type exposure struct {
 	// closed means that they may use nothing. Said means that the ClusterCSIDriver says so or the contrary; policies that the API server
 	// has admission policies.
 	closed, said, policies bool
+	// unknown is the value of the annotation if it is an unknown one.
+	unknown *string
 	// lists is the number of namespaces with a list.
 	lists int
 }
@@ -57,6 +60,23 @@ func (e exposure) condition(prefix string) *operatorv1.OperatorCondition {
 	default:
 		return nil
 	}
+	return &found
+}
+
+// mistyped reports a setting that has no effect; nil if there is none.
+func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
+	if e.unknown == nil {
+		return nil
+	}
+	stays := "everything, as before"
+	switch {
+	case e.closed && e.policies:
+		stays = "nothing, as before"
+	case e.closed:
+		stays = "nothing"
+	}
+	found := status.Condition(prefix+conditionUnknown, true, "UnknownValue", fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown value %q: "+
+		"namespaces without a list may use %s. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown), stays, unlistedAllow, unlistedDeny))
 	return &found
 }
 
@@ -88,7 +108,7 @@ func (r *AdmissionReconciler) report(
 		return 0, nil
 	}
 	var wanted []operatorv1.OperatorCondition
-	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd))} {
+	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), found.mistyped(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd))} {
 		if condition != nil {
 			wanted = append(wanted, *condition)
 		}
@@ -107,8 +127,11 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 	}
 	found.closed = byDefault != unlistedAllow
 	if cr != nil {
-		_, found.said = cr.Annotations[UnlistedAnnotation]
-		found.closed = efs.IsClosed(cr.Annotations, byDefault)
+		value, said := cr.Annotations[UnlistedAnnotation]
+		closed, known := efs.IsClosed(cr.Annotations, byDefault)
+		if found.said, found.closed = said, closed; !known {
+			found.unknown, found.closed = &value, r.closed || !r.Policies
+		}
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(namespaceMetadata().GroupVersionKind())
@@ -125,5 +148,5 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 
 // ownConditions are the types of the conditions about SharedVolumes.
 func ownConditions(prefix string) []string {
-	return []string{prefix + conditionOutdated, prefix + conditionOpen}
+	return []string{prefix + conditionOutdated, prefix + conditionOpen, prefix + conditionUnknown}
 }

@@ -40,14 +40,17 @@ func TestANewInstallationDeniesAndNobodyIsCutOff(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		set, byDefault string
-		want           bool
-	}{{"", "Allow", false}, {"", "Deny", true}, {"Allow", "Deny", false}, {"Deny", "Allow", true}, {"allow", "Allow", true}, {"x", "Allow", true}} {
+		closed, known  bool
+	}{
+		{"", "Allow", false, true}, {"", "Deny", true, true}, {"Allow", "Deny", false, true}, {"Deny", "Allow", true, true}, {"allow", "Allow", true, false},
+		{"x", "Allow", true, false},
+	} {
 		annotations := map[string]string{}
 		if tc.set != "" {
 			annotations[UnlistedAnnotation] = tc.set
 		}
-		if got := efs.IsClosed(annotations, tc.byDefault); got != tc.want {
-			t.Errorf("%q with default %s: closed %v", tc.set, tc.byDefault, got)
+		if closed, known := efs.IsClosed(annotations, tc.byDefault); closed != tc.closed || known != tc.known {
+			t.Errorf("%q with default %s: closed %v, known %v", tc.set, tc.byDefault, closed, known)
 		}
 	}
 }

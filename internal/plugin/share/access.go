@@ -71,14 +71,18 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 		annotations = r.driver.Annotations
 	}
 	value, set := annotations[efs.UnlistedAnnotation]
+	closed, known := efs.IsClosed(annotations, efs.UnlistedAllow)
 	says := fmt.Sprintf("annotation %s=%s of ClusterCSIDriver %s says", efs.UnlistedAnnotation, value, efs.DriverName)
+	if !known {
+		says = fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown value %q", efs.UnlistedAnnotation, efs.DriverName, value)
+	}
 	switch {
 	case r.hidden:
 		found.unknown = "the namespace has no list, and you may not read ValidatingAdmissionPolicy " + efs.UnlistedPolicy + ", which would deny all"
 		return found
 	case r.policy == nil:
 		// Clusters before Kubernetes 1.30 have no such policies: the operator alone decides.
-		if found.limits.Closed = efs.IsClosed(annotations, efs.UnlistedAllow); !set {
+		if found.limits.Closed = closed; !set {
 			says = "the cluster has no policy for SharedVolumes, and nobody has set annotation " + efs.UnlistedAnnotation
 		}
 	default:

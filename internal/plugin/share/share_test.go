@@ -110,6 +110,8 @@ func TestWhoDecidesAboutNamespacesWithoutAList(t *testing.T) {
 			"=Allow of ClusterCSIDriver efs.csi.aws.com says"}},
 		"closed": {rules{policy: served, closed: true, driver: driver("Deny")}, access{limits: efs.Limits{Closed: true}, why: none + "nothing: annotation " +
 			efs.UnlistedAnnotation + "=Deny of ClusterCSIDriver efs.csi.aws.com says"}},
+		"a typo": {rules{policy: served, driver: driver("Dney")}, access{why: none + "everything: annotation " + efs.UnlistedAnnotation +
+			` of ClusterCSIDriver efs.csi.aws.com has the unknown value "Dney"`}},
 		"hidden": {rules{hidden: true}, access{unknown: "the namespace has no list, and you may not read ValidatingAdmissionPolicy " +
 			efs.UnlistedPolicy + ", which would deny all"}},
 	} {
