@@ -212,7 +212,7 @@ func notRequested(f *facts) []Finding {
 			Severity: Error, Object: crOf(name), Page: string(pageInstall),
 			Cause:   fmt.Sprintf("Driver %s is not installed, although %s: its ClusterCSIDriver does not exist.", name, why),
 			Do:      "Create ClusterCSIDriver " + name + ".",
-			Command: `oc create -f - <<<'{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"` + name + `"}}'`,
+			Command: toCopy(`oc create -f - <<<'{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"%s"}}'`, name),
 			topic:   topicOf("request", name), level: ofRequest, effects: ofDriver(name), general: f.subject != nil,
 		})
 	}
@@ -247,7 +247,7 @@ func management(f *facts) []Finding {
 		if d.CR == nil {
 			return nil
 		}
-		manage := "oc patch clustercsidriver " + d.Name + ` --type=merge -p '{"spec":{"managementState":"Managed"}}'`
+		manage := toCopy(`oc patch clustercsidriver %s --type=merge -p '{"spec":{"managementState":"Managed"}}'`, d.Name)
 		switch d.State() {
 		case survey.Removed:
 			found := &Finding{
@@ -312,7 +312,7 @@ func logCommand(d survey.Driver) string {
 	if len(d.Operators) == 0 {
 		return "oc get deployments -A"
 	}
-	return fmt.Sprintf("oc -n %s logs deployment/%s", d.Operators[0].Namespace, d.Operators[0].Name)
+	return toCopy("oc -n %s logs deployment/%s", d.Operators[0].Namespace, d.Operators[0].Name)
 }
 
 func defaultClasses(f *facts) []Finding {

@@ -1,8 +1,11 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
@@ -29,5 +32,36 @@ func TestAReportShowsWhatTenantsWroteAsData(t *testing.T) {
 	}
 	if !strings.Contains(shown, plugin.Printable("\x1b[2Jgone\u202e")) {
 		t.Errorf("what was said is lost: %s", shown)
+	}
+}
+
+// A tenant writes the node of a pod and the annotations of a PVC.
+func TestACommandForAnEventHasOnlyNamesThatKubernetesAllows(t *testing.T) {
+	words := []string{"NAMESPACE", "NODE", "SYSTEM", "ZONE", "DRIVER", "CLASS"}
+	named := 0
+	for _, one := range slices.Concat(symptoms(), ofOpenStack(), ofVSphere()) {
+		var good, hostile []string
+		names := false
+		for _, word := range words {
+			good, hostile = append(good, word, "a-1"), append(hostile, word, "$(id)")
+			names = names || strings.Contains(one.command, word)
+		}
+		if got := fillCommand(one.command, hostile); names && got != "" || !names && got != one.command {
+			t.Errorf("%s: %q", one.command, got)
+		}
+		if got := fillCommand(one.command, good); got == "" || names && !strings.Contains(got, "a-1") {
+			t.Errorf("%s: %q", one.command, got)
+		}
+		if names {
+			named++
+		}
+	}
+	if named < 5 {
+		t.Errorf("%d commands have names", named)
+	}
+	f := waiting("efs.csi.aws.com", "driver name efs.csi.aws.com not found in the list of registered CSI drivers")
+	f.subject.pod = &corev1.Pod{Spec: corev1.PodSpec{NodeName: "$(id)"}}
+	if all := events(f); len(all) != 1 || !strings.Contains(all[0].Cause, "$(id)") || all[0].Command != "" {
+		t.Errorf("%+v", all)
 	}
 }

@@ -37,8 +37,10 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	if node := f.findNode(s.nodeOf()); node != nil {
 		zone = node.Labels[corev1.LabelTopologyZone]
 	}
-	fill := strings.NewReplacer("NAMESPACE", s.namespace, "NODE", s.nodeOf(), "SYSTEM", share.FileSystem, "ZONE", zone, "DRIVER", driver,
-		"CLASS", about.className)
+	names := []string{
+		"NAMESPACE", s.namespace, "NODE", s.nodeOf(), "SYSTEM", share.FileSystem, "ZONE", zone, "DRIVER", driver, "CLASS", about.className,
+	}
+	fill := strings.NewReplacer(names...)
 	object := one.InvolvedObject.Kind + " " + one.InvolvedObject.Namespace + "/" + one.InvolvedObject.Name
 	found := &Finding{Severity: Error, Object: object, Said: clip(one.Reason + ": " + one.Message), level: ofEvent}
 	lower := strings.ToLower(one.Message)
@@ -52,7 +54,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 		if strings.Contains(symptom.topic, "SYSTEM") && share.FileSystem == "" {
 			continue
 		}
-		found.Cause, found.Do, found.Command, found.Page = fill.Replace(symptom.cause), symptom.do, fill.Replace(symptom.command), string(symptom.page)
+		found.Cause, found.Do, found.Command, found.Page = fill.Replace(symptom.cause), symptom.do, fillCommand(symptom.command, names), string(symptom.page)
 		found.topic = fill.Replace(symptom.topic)
 		found.effects = symptom.effects
 		if symptom.creation {
@@ -61,6 +63,16 @@ func (f *facts) event(one *corev1.Event) *Finding {
 		return found
 	}
 	return f.rawEvent(one, found, fill)
+}
+
+// fillCommand replaces words of a command by names: words and names take turns. It is empty if one of the names can't be part of a command.
+func fillCommand(command string, names []string) string {
+	for pair := range slices.Chunk(names, 2) {
+		if strings.Contains(command, pair[0]) && toCopy("%s", pair[1]) == "" {
+			return ""
+		}
+	}
+	return strings.NewReplacer(names...).Replace(command)
 }
 
 // rawEvent is an event of which nothing more is known than its reason.

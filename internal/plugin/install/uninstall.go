@@ -175,9 +175,9 @@ func (r Remains) rows() [][]string {
 	}
 	if r.Subscription != "" {
 		namespace, name, _ := strings.Cut(r.Subscription, "/")
-		rows = append(rows, []string{fmt.Sprintf("  the operator: oc -n %s delete subscriptions.operators.coreos.com %s", namespace, name)})
+		rows = append(rows, []string{"  the operator: " + plugin.ToCopy("oc -n %s delete subscriptions.operators.coreos.com %s", namespace, name)})
 		if r.CSV != "" {
-			rows = append(rows, []string{fmt.Sprintf("  its program: oc -n %s delete clusterserviceversion %s", namespace, r.CSV)})
+			rows = append(rows, []string{"  its program: " + plugin.ToCopy("oc -n %s delete clusterserviceversion %s", namespace, r.CSV)})
 		}
 	}
 	if len(r.Volumes) > 0 {

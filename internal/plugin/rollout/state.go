@@ -125,8 +125,8 @@ func stateOf(d driver.Driver, s seen) State {
 	switch {
 	case s.daemonSet.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType:
 		made.Phase = byKubernetes
-		made.Message = fmt.Sprintf("Kubernetes replaces the node pods itself, whoever uses volumes: oc -n %s rollout status daemonset/%s",
-			s.daemonSet.Namespace, s.daemonSet.Name)
+		made.Message = "Kubernetes replaces the node pods itself, whoever uses volumes: " +
+			plugin.ToCopy("oc -n %s rollout status daemonset/%s", s.daemonSet.Namespace, s.daemonSet.Name)
 	case s.hidden:
 		made.Phase, made.Done = unknown, 0
 		made.Message = fmt.Sprintf("you may not see the node pods in namespace %s: ask an administrator for the missing rights", s.daemonSet.Namespace)
