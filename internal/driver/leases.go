@@ -1,8 +1,8 @@
 package driver
 
 import (
-	"regexp"
 	"slices"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,13 +14,26 @@ import (
 // external-resizer v2.3.0 cmd/csi-resizer/main.go, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go; csi-lib-utils v0.24.0
 // leaderelection/leader_election.go sanitizeName).
 func LeaseOf(sidecar, driver string) string {
-	prefix, elects := map[string]string{
-		"provisioner": "", "attacher": "external-attacher-leader-", "resizer": "external-resizer-", "snapshotter": "external-snapshotter-leader-",
-	}[sidecar]
-	if !elects {
+	var prefix string
+	switch sidecar {
+	case "provisioner":
+	case "attacher":
+		prefix = "external-attacher-leader-"
+	case "resizer":
+		prefix = "external-resizer-"
+	case "snapshotter":
+		prefix = "external-snapshotter-leader-"
+	default:
 		return ""
 	}
-	return prefix + regexp.MustCompile("[^a-zA-Z0-9-]").ReplaceAllString(driver, "-")
+	return prefix + strings.Map(func(letter rune) rune {
+		switch {
+		case letter >= 'a' && letter <= 'z', letter >= 'A' && letter <= 'Z', letter >= '0' && letter <= '9':
+			return letter
+		default:
+			return '-'
+		}
+	}, driver)
 }
 
 // Leases are the Leases that the driver's containers make. They belong to nothing, so that they would stay for ever.

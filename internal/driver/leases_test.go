@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,5 +23,18 @@ func TestLeasesAreThoseOfTheSidecarsThatElectALeader(t *testing.T) {
 		"csi/external-snapshotter-leader-csi-vsphere-vmware-com csi/vsphere-syncer")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("leases (-want +got):\n%s", diff)
+	}
+}
+
+// It is asked for each sidecar in each removal and each role. The pattern is that of the sidecars.
+func TestALeaseIsNamedAsTheSidecarsDoAndAtNoCost(t *testing.T) {
+	for _, name := range []string{"efs.csi.aws.com", "A-z.0_9/ä\xff ", ""} {
+		want := regexp.MustCompile("[^a-zA-Z0-9-]").ReplaceAllString(name, "-")
+		if got := driver.LeaseOf("provisioner", name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if allocations := testing.AllocsPerRun(100, func() { driver.LeaseOf("attacher", "efs.csi.aws.com") }); allocations > 2 {
+		t.Errorf("%v allocations", allocations)
 	}
 }
