@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,8 @@ type Options struct {
 	FIPS bool
 	// RootCAs are certificates in PEM that are trusted besides those of the system.
 	RootCAs []byte
+	// Wrap, if set, puts something between the SDK and its HTTP client, which sees all requests and answers.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Config has the credentials and the HTTP client of a program that uses the SDK itself; nil for the SDK's default chain.
 	Config *sdk.Config
 	// RequestsPerMinute is the most that is sent, repeated ones included; 0 for DefaultRequestsPerMinute.
@@ -81,6 +84,9 @@ func New(ctx context.Context, options Options) (*Client, error) {
 		return nil, err
 	}
 	settings.Region = options.Region
+	if options.Wrap != nil {
+		settings.HTTPClient = doer{options.Wrap(tripper{settings.HTTPClient})}
+	}
 	retryer := c.retryer(options)
 	settings.Retryer = func() sdk.Retryer { return retryer }
 	settings.RetryMaxAttempts = 0
@@ -90,6 +96,16 @@ func New(ctx context.Context, options Options) (*Client, error) {
 	c.efs, c.ec2, c.sts = efs.NewFromConfig(settings, options.efs), ec2.NewFromConfig(settings, options.ec2), sts.NewFromConfig(settings, options.sts)
 	return c, nil
 }
+
+// tripper and doer are the same with two names: one request, and its answer.
+type (
+	tripper struct{ sdk.HTTPClient }
+	doer    struct{ http.RoundTripper }
+)
+
+func (t tripper) RoundTrip(request *http.Request) (*http.Response, error) { return t.Do(request) }
+
+func (d doer) Do(request *http.Request) (*http.Response, error) { return d.RoundTrip(request) }
 
 // Region is where the client works.
 func (c *Client) Region() string { return c.region }

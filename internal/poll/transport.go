@@ -11,17 +11,26 @@ import (
 	"time"
 )
 
-// ErrCutOff is what the end of an answer is that came too early, ErrTooLong what it is if there are too many bytes. ErrTooMuch is the same for all
-// answers of a round.
+// ErrCutOff is what the end of an answer is that came too early, and an io.ErrUnexpectedEOF as well. ErrTooLong is what it is if there are too many
+// bytes. ErrTooMuch is the same for all answers of a round.
 var (
-	ErrCutOff  = errors.New("the answer is cut off")
+	ErrCutOff  = error(cutOff{})
 	ErrTooLong = errors.New("the answer is too long")
 	ErrTooMuch = errors.New("the answers of one poll are too long together")
 )
 
+type cutOff struct{}
+
+// Error says that the end is missing.
+func (cutOff) Error() string { return "the answer is cut off" }
+
+// Is makes it an io.ErrUnexpectedEOF: the client of AWS repeats such a request.
+func (cutOff) Is(target error) bool { return target == io.ErrUnexpectedEOF } //nolint:errorlint // It is asked for one level.
+
 // Budget is how many requests may be made in any minute, and how long the answers of a round may be. It outlives clients, so that new credentials
 // make no new budget.
 type Budget struct {
+	// Limit bounds the requests of a minute; 0 bounds nothing.
 	Limit int
 	// MaxRound bounds what is answered after Begin, in bytes; 0 bounds nothing.
 	MaxRound int
@@ -63,6 +72,9 @@ func (e *SpentError) Error() string {
 
 // spend takes one request. The error is a *SpentError.
 func (b *Budget) spend() error {
+	if b.Limit == 0 {
+		return nil
+	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	now, kept := b.Now(), b.spent[:0]
@@ -85,7 +97,7 @@ type Transport struct {
 	// MaxAnswer bounds an answer, in bytes. One that is longer ends with ErrTooLong, one that breaks with ErrCutOff, and one that the round has no
 	// room for with ErrTooMuch.
 	MaxAnswer int
-	// Count is told of each request: 0 if there was no answer, else the status.
+	// Count, if set, is told of each request: 0 if there was no answer, else the status.
 	Count func(status int)
 }
 
@@ -96,12 +108,18 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := t.Next.RoundTrip(request)
 	if err != nil {
-		t.Count(0)
+		t.count(0)
 		return nil, err //nolint:wrapcheck // The client makes a sentence of it, and needs its type.
 	}
-	t.Count(response.StatusCode)
+	t.count(response.StatusCode)
 	response.Body = &bounded{ReadCloser: response.Body, left: t.MaxAnswer, budget: t.Budget}
 	return response, nil
+}
+
+func (t *Transport) count(status int) {
+	if t.Count != nil {
+		t.Count(status)
+	}
 }
 
 // bounded ends with an error where an answer is too long, or where the connection breaks.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/poll"
 )
 
 // place is where the cluster is in AWS, and what it calls itself there.
@@ -82,7 +84,7 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	if r.connection.madeOf == madeOf {
 		return r.connection.cloud, nil
 	}
-	options := aws.Options{Region: place.region, Endpoints: place.endpoints}
+	options := aws.Options{Region: place.region, Endpoints: place.endpoints, Wrap: r.bound}
 	if bundle.Data[driver.TrustedCAKey] != "" {
 		if err := r.Live.Get(ctx, key, bundle); err != nil {
 			return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
@@ -96,6 +98,19 @@ func (r *Reconciler) connect(ctx context.Context, place place) (Cloud, error) {
 	next.madeOf = madeOf
 	r.keep(next)
 	return next.cloud, nil
+}
+
+const (
+	// maxAnswer bounds an answer, in bytes. A page of AWS has 100 objects, of up to 80 kB with all tags.
+	maxAnswer = 16 << 20
+	// DefaultMaxRound bounds all answers of a poll. An access point takes about 1 kB, and a file system has 10,000 at most.
+	DefaultMaxRound = 128 << 20
+)
+
+// bound counts and bounds what AWS answers, or whoever answers in its place.
+func (r *Reconciler) bound(next http.RoundTripper) http.RoundTripper {
+	r.answers.MaxRound = cmp.Or(r.MaxRound, DefaultMaxRound)
+	return &poll.Transport{Next: next, Budget: &r.answers, MaxAnswer: maxAnswer}
 }
 
 // open reads the Secret and makes a client. What can't be used is no error: it changes with the Secret or the bundle.

@@ -25,6 +25,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/poll"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -64,6 +65,8 @@ type Reconciler struct {
 	Region string
 	// Limit is how many access points a file system can have.
 	Limit int
+	// MaxRound bounds all answers of a poll, in bytes; 0 for DefaultMaxRound.
+	MaxRound int
 	// Off keeps the operator from looking at AWS, as without credentials.
 	Off bool
 	// Connect makes a client for AWS. It sends nothing.
@@ -89,8 +92,9 @@ type Reconciler struct {
 	first     chan struct{}
 	firstOnce sync.Once
 
-	// connection is how AWS is reached at present.
+	// connection is how AWS is reached at present. answers counts what AWS answers in a poll, or to a batch of tags.
 	connection connection
+	answers    poll.Budget
 	// renewed is true until SharedVolumes have got the change of what is known.
 	renewed bool
 	// schedule says when the next poll is due. seen is what the last one found, denied what the credentials may not do.
@@ -230,6 +234,7 @@ func (r *Reconciler) forget() {
 func (r *Reconciler) pollNow(ctx context.Context, cloud Cloud, used uses, place place) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
+	r.answers.Begin()
 	owner := ""
 	if place.infraID != "" {
 		owner = r.OwnerTag(place.infraID)

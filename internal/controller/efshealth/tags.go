@@ -142,6 +142,7 @@ func (r *Reconciler) tagSome(ctx context.Context, cloud Cloud, work []change) ta
 		return left
 	}
 	tried := work[:min(batch, len(work))]
+	r.answers.Begin()
 	done, goesOn := r.tagEach(ctx, cloud, tried)
 	left.outdated -= done
 	more := goesOn && len(work) > len(tried) && !t.failed[work[len(tried)].id]
