@@ -110,6 +110,26 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysAvailable":     "True AsExpected: manual mode: Secret storage-system/disk-keys is there",
 			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
 		}},
+		"a setting that a Secret of two keys can't serve": {func(c *scene) {
+			manual(c)
+			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id", "key"}}
+			c.driver.Credentials[0].FileSetting, c.driver.Credentials[1].FileSetting = "DELETE_DIRECTORIES", "NODE_IAM"
+			c.cfg.Settings = map[string]string{"DELETE_DIRECTORIES": "true", "NODE_IAM": "true"}
+		}, map[string]string{
+			"KeysAvailable": "True CredentialsFileMissing: manual mode: Secret storage-system/disk-keys is there, but DELETE_DIRECTORIES=true has no " +
+				"effect with it: mounts of the controller pods have the role of the instance. The mount helper reads keys from a file only, so add key " +
+				"credentials to the Secret, with a configuration file of AWS, or set ROLEARN to an IAM role in the operator's environment",
+			"KeysProgressing":   "False CredentialsFileMissing",
+			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there",
+		}},
+		"a role beside a Secret of two keys": {func(c *scene) {
+			manual(c)
+			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id", "key"}}
+			c.driver.Credentials[0].FileSetting = "DELETE_DIRECTORIES"
+			c.cfg.Settings, c.cfg.RoleARNs = map[string]string{"DELETE_DIRECTORIES": "true"}, map[string]string{"ROLEARN": "arn:aws:iam::1:role/a"}
+			c.found.Requests[request].Status.Provisioned = true
+		}, map[string]string{"KeysAvailable": "True AsExpected: STS with role arn:aws:iam::1:role/a: Secret storage-system/disk-keys is there",
+			"NodeKeysAvailable": "True AsExpected: manual mode: Secret storage-system/disk-node-keys is there"}},
 		"manual mode with roles": {func(c *scene) {
 			manual(c)
 			c.cfg.RoleARNs = map[string]string{"ROLEARN": "arn:aws:iam::1:role/a", "NODE_ROLEARN": "arn:aws:iam::1:role/b"}

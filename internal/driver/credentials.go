@@ -26,6 +26,16 @@ type Credentials struct {
 	// Keys are alternatives: the Secret must have all keys of one of them. An alternative without keys is any Secret that has some: what they
 	// are called is known to Driver.Derived only.
 	Keys [][]string
+	// FileSetting, if set, is the setting that lets pods mount with the Secret's file of credentials: the two keys alone are of no use for that.
+	FileSetting string
+}
+
+// CredentialsFile is the key of a Secret with a configuration file of AWS.
+const CredentialsFile = "credentials"
+
+// LacksFile tells whether a setting asks for a file that a Secret with these keys does not have. A role needs none.
+func (c Credentials) LacksFile(cfg Config, keys []string) bool {
+	return c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true" && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
 }
 
 // Usable tells whether a Secret with these keys is of use.

@@ -75,10 +75,12 @@ func Driver() driver.Driver {
 			{
 				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: controllerSecret,
 				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: controllerRole, Keys: secretKeys(),
+				FileSetting: deleteRootDir,
 			},
 			{
 				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: nodeSecret,
 				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: nodeRole, Optional: true, Keys: secretKeys(),
+				FileSetting: nodeIAMMounts,
 			},
 		},
 		Settings:     settings(),
@@ -95,5 +97,5 @@ func Driver() driver.Driver {
 
 // secretKeys are what the AWS SDK can work with: a configuration file, or an access key.
 func secretKeys() [][]string {
-	return [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}}
+	return [][]string{{driver.CredentialsFile}, {"aws_access_key_id", "aws_secret_access_key"}}
 }

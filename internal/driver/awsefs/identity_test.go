@@ -54,6 +54,19 @@ func TestPodsThatMountWithIAMHaveTheirIdentityAndItsRights(t *testing.T) {
 	}
 }
 
+// Where pods mount with their identity, keys must be in a file, and else a condition says so.
+func TestASecretOfTwoKeysServesNoMounts(t *testing.T) {
+	keys := []string{"aws_access_key_id", "aws_secret_access_key"}
+	for _, credentials := range Driver().Credentials {
+		usual, asked, assumed := config(t, func(*driver.Config) {}), config(t, both), config(t, both)
+		assumed.RoleARNs = map[string]string{"ROLEARN": "arn", "NODE_ROLEARN": "arn"}
+		if credentials.LacksFile(usual, keys) || !credentials.LacksFile(asked, keys) || credentials.LacksFile(assumed, keys) ||
+			credentials.LacksFile(asked, append(keys, driver.CredentialsFile)) {
+			t.Errorf("%s", credentials.Secret)
+		}
+	}
+}
+
 func both(cfg *driver.Config) {
 	cfg.Settings[deleteRootDir], cfg.Settings[nodeIAMMounts] = "true", "true"
 }
