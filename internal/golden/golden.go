@@ -8,6 +8,9 @@
 package golden
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,7 +33,8 @@ func Compare(t *testing.T, name string, objects []client.Object) {
 	CompareText(t, name+".yaml", text)
 }
 
-// CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff.
+// CompareVariant fails the test if the difference of objects from base differs from testdata/<name>.diff. A variant that changes nothing has
+// no file.
 func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	t.Helper()
 	whole := marshal(t, objects)
@@ -68,26 +72,45 @@ func export(t *testing.T, name, text string) {
 	}
 }
 
-// CompareText fails the test if a text differs from a file in testdata.
+// CompareText fails the test if a text differs from a file in testdata. An empty text has no file.
 func CompareText(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE") == "1" {
-		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+		if err := update(file, got); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	want, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && got == "":
+		return
+	case err != nil:
 		t.Fatalf("%v: run UPDATE=1 go test on this package and review the new file", err)
+	case len(want) == 0:
+		t.Fatalf("%s is empty: remove it, or run UPDATE=1 go test on this package", file)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s differs (-want +got); if this is meant, run UPDATE=1 go test on this package and review:\n%s", file, diff)
 	}
+}
+
+// update writes the file of a text, and removes that of an empty one.
+func update(file, text string) error {
+	if text == "" {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("golden file: %w", err)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return fmt.Errorf("folder of a golden file: %w", err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("golden file: %w", err)
+	}
+	return nil
 }
 
 // marshal writes a YAML stream without what an object holds only in memory.
