@@ -212,3 +212,46 @@ func TestPodsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
 		}
 	}
 }
+
+// A sidecar can do no more than it uses, whether or not the controller is privileged. The registrar is of the SELinux type of privileged
+// containers: else it could neither call the plugin nor make its socket in the kubelet's folder.
+func TestSidecarsHaveGivenUpWhatTheyDoNotUse(t *testing.T) {
+	for _, isPrivileged := range []bool{false, true} {
+		d := several()
+		d.PrivilegedController = isPrivileged
+		looked, types := 0, []string{}
+		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
+			for _, container := range pods.Spec.Containers {
+				if container.Name == driver.Container {
+					continue
+				}
+				looked++
+				with := container.SecurityContext
+				if with.SELinuxOptions != nil {
+					types = append(types, container.Name+" "+with.SELinuxOptions.Type)
+				}
+				no, yes := false, true
+				want := &corev1.SecurityContext{
+					AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					SELinuxOptions: with.SELinuxOptions, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				}
+				if !isPrivileged && pods.Workload == driver.Controller {
+					// The whole pod has it.
+					want.SeccompProfile = nil
+				}
+				if diff := cmp.Diff(want, with); diff != "" {
+					t.Errorf("privileged controller %t: container %s (-want +got):\n%s", isPrivileged, container.Name, diff)
+				}
+			}
+			return nil
+		})
+		for _, object := range golden.Render(t, d, nil) {
+			if err := look(d, driver.Config{}, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]string{"csi-node-driver-registrar spc_t"}, types); looked != 13 || diff != "" {
+			t.Errorf("%d containers, SELinux types (-want +got):\n%s", looked, diff)
+		}
+	}
+}

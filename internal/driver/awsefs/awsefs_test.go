@@ -214,11 +214,10 @@ func TestTheControllerIsPrivilegedOnlyToDeleteDirectories(t *testing.T) {
 	}
 }
 
-// The registrar makes a socket in a folder of kubelet's, which SELinux lets only privileged containers do.
-func TestOnNodesThePluginAndTheRegistrarArePrivileged(t *testing.T) {
+func TestOnNodesOnlyThePluginIsPrivileged(t *testing.T) {
 	for _, object := range render(t, config(t, nil)) {
 		if daemonSet, isDaemonSet := object.(*appsv1.DaemonSet); isDaemonSet {
-			if got, want := privileged(t, daemonSet.Spec.Template.Spec), "csi-driver csi-node-driver-registrar"; got != want {
+			if got, want := privileged(t, daemonSet.Spec.Template.Spec), "csi-driver"; got != want {
 				t.Errorf("privileged are %s, want %s", got, want)
 			}
 		}
