@@ -98,7 +98,7 @@ func TestDoctorNamesTheCauseInABrokenClusterAndNothingElse(t *testing.T) {
 
 func (s *scene) noOperator() {
 	s.Drop(s.standin)
-	s.Until("named", s.causes(nil, "No operator looks after driver "+efs))
+	s.Until("named", s.causes(nil, "The cluster shows no operator of driver "+efs))
 	again := s.standin.DeepCopy()
 	again.ResourceVersion, again.UID = "", ""
 	env.Must(s.T, s.Client.Create(s.T.Context(), again))

@@ -107,10 +107,13 @@ func operatorMissing(f *facts) []Finding {
 			return nil
 		}
 		found := Finding{
-			Severity: Error, Object: crOf(d.Name), Page: string(pageInstall),
-			Cause: fmt.Sprintf("No operator looks after driver %s: Deployment %s does not exist.", d.Name, d.Known.Operator),
-			Do:    "Install the operator.", Command: "oc get subscriptions -A",
-			topic: topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
+			Severity: Error, Object: crOf(d.Name), Page: installPage(d.Name),
+			Cause: fmt.Sprintf("The cluster shows no operator of driver %s: Deployment %s does not exist, and no Lease shows one outside of the cluster.",
+				d.Name, d.Known.Operator),
+			// Without its Lease, nothing tells an operator outside of the cluster from none.
+			Do:      "Install the operator, or start the one outside of the cluster with --leader-elect=true, so that it holds its Lease.",
+			Command: "oc get subscriptions -A",
+			topic:   topicOf("operator", d.Name), level: ofOperator, effects: append(ofDriver(d.Name), topicOf("removal", d.Name)),
 		}
 		if d.LeaseHolder != "" {
 			return &Finding{
@@ -131,6 +134,14 @@ func operatorMissing(f *facts) []Finding {
 		}
 		return &found
 	})
+}
+
+// installPage is the guide of a driver that administrators install.
+func installPage(driver string) string {
+	if driver == efs.DriverName {
+		return string(pageInstall)
+	}
+	return string(pageThirdParty)
 }
 
 func operatorDown(f *facts) []Finding {
@@ -209,7 +220,7 @@ func notRequested(f *facts) []Finding {
 			continue
 		}
 		all = append(all, Finding{
-			Severity: Error, Object: crOf(name), Page: string(pageInstall),
+			Severity: Error, Object: crOf(name), Page: installPage(name),
 			Cause:   fmt.Sprintf("Driver %s is not installed, although %s: its ClusterCSIDriver does not exist.", name, why),
 			Do:      "Create ClusterCSIDriver " + name + ".",
 			Command: toCopy(`oc create -f - <<<'{"apiVersion":"operator.openshift.io/v1","kind":"ClusterCSIDriver","metadata":{"name":"%s"}}'`, name),

@@ -50,14 +50,14 @@ func broken() map[string]situation {
 		"no-operator": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.says(condition(prefix+"DriverNodeServiceControllerDegraded", "True", "RolloutStuck", "no progress"))
-		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
 		"cluster-operator": {func(s *scene) { s.add(storage()) }, nil, 3, []string{
 			"ClusterOperator storage reports Degraded=True with reason SnapshotControllerDegraded.",
 		}},
 		"cluster-operator-sums-up": {func(s *scene) {
 			s.add(storage())
 			drop[*appsv1.Deployment](s, operator)
-		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
 		"operator-scaled-down": {func(s *scene) {
 			change(s, operator, func(d *appsv1.Deployment) {
 				zero := int32(0)
@@ -244,7 +244,7 @@ func broken() map[string]situation {
 		"shared-quota": {func(s *scene) { s.share("Failed", is("Ready", "False", "QuotaExceeded", "no room")) }, []string{"sv", "sv1"}, 3,
 			[]string{"The quota of the namespace has no room for the PVC of the SharedVolume."}},
 		"shared-without-operator": {func(s *scene) { s.share("Pending"); drop[*appsv1.Deployment](s, operator) }, []string{"sv", "sv1"}, 3,
-			[]string{"No operator looks after driver efs.csi.aws.com"}},
+			[]string{"The cluster shows no operator of driver efs.csi.aws.com"}},
 		"no-rights": {func(s *scene) {
 			s.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "group.example", Resource: "things"}, "", errors.New("no")))
 		}, nil, 1, nil},

@@ -3,8 +3,10 @@ package doctor
 import (
 	"errors"
 	"strings"
+	"testing"
 	"time"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
 // unseen are situations in which whoever asks, or the operator, sees little: developers, operators that are no Deployment, AWS out of reach.
@@ -26,12 +31,12 @@ func unseen() map[string]situation {
 		"operator-outside-has-ended": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1800))
-		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
 		"operator-lease-unseen": {func(s *scene) {
 			drop[*appsv1.Deployment](s, operator)
 			s.add(leaseOf(1999))
 			s.Refuse(apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "x", errors.New("no")), "get Lease")
-		}, nil, 3, []string{"No operator looks after driver efs.csi.aws.com"}},
+		}, nil, 3, []string{"The cluster shows no operator of driver efs.csi.aws.com"}},
 		"operator-outside-not-requested": {func(s *scene) {
 			s.Objects = []client.Object{leaseOf(1999)}
 		}, nil, 3, []string{"Driver efs.csi.aws.com is not installed, although its operator runs"}},
@@ -86,4 +91,19 @@ func leaseOf(renewed int64) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: named(home, operator+"-lock"), Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &metav1.MicroTime{Time: time.Unix(renewed, 0)},
 	}}
+}
+
+// An operator outside of the cluster that holds no Lease can't be told from none, and the guide of EFS helps with EFS alone.
+func TestAnOperatorThatHoldsNoLeaseIsNotSaidToBeMissing(t *testing.T) {
+	for name, page := range map[string]page{"efs.csi.aws.com": pageInstall, "smb.csi.k8s.io": pageThirdParty} {
+		f := &facts{}
+		f.Operators, f.Drivers = plugin.Present, []survey.Driver{{
+			Name: name, Known: &survey.Known{Operator: "the-operator"}, CR: &operatorv1.ClusterCSIDriver{},
+		}}
+		found := operatorMissing(f)
+		if len(found) != 1 || found[0].Page != string(page) || !strings.Contains(found[0].Do, "with --leader-elect=true") ||
+			!strings.HasPrefix(found[0].Cause, "The cluster shows no operator of driver "+name) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
 }
