@@ -32,12 +32,16 @@ type file struct {
 // literals are the strings of the Go files in some folders of a repository. Tests and what is generated do not count, nor do import paths.
 func literals(root string, folders ...string) ([]literal, error) {
 	var found []literal
+	third, err := thirdParty(root)
+	if err != nil {
+		return nil, err
+	}
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, entry fs.DirEntry, err error) error {
 			switch name := entry.Name(); {
 			case err != nil:
 				return err
-			case entry.IsDir() && (name == "testdata" || name == "golden"):
+			case entry.IsDir() && (name == "testdata" || name == "golden" || third[path]):
 				return filepath.SkipDir
 			case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "zz_"):
 				return nil
@@ -54,6 +58,19 @@ func literals(root string, folders ...string) ([]literal, error) {
 		}
 	}
 	return found, nil
+}
+
+// thirdParty are the folders of drivers with a package of their own, below packages/. Their vendors document them.
+func thirdParty(root string) (map[string]bool, error) {
+	packages, err := filepath.Glob(filepath.Join(root, "packages", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("packages of third-party drivers: %w", err)
+	}
+	folders := map[string]bool{}
+	for _, one := range packages {
+		folders[filepath.Join(root, "internal", "driver", filepath.Base(one))] = true
+	}
+	return folders, nil
 }
 
 // literals are the strings of a file.

@@ -95,10 +95,13 @@ func TestStringsKnowTheirPlace(t *testing.T) {
 	files := map[string]string{
 		"code/a.go": "package a\n\nimport \"fmt\"\n\nconst eventGone = \"Gone\"\nconst p problem = \"Bad\"\n" +
 			"func f() { r.Eventf(o, nil, kind, \"Said\", \"Act\"); fmt.Println(\"text\", \"more\") }\n",
-		"code/a_test.go":       "package a\n\nconst a = \"Test\"\n",
-		"code/testdata/b.go":   "package a\n\nconst b = \"Data\"\n",
-		"code/golden/c.go":     "package a\n\nconst c = \"Golden\"\n",
-		"code/zz_generated.go": "package a\n\nconst d = \"Generated\"\n",
+		"code/a_test.go":     "package a\n\nconst a = \"Test\"\n",
+		"code/testdata/b.go": "package a\n\nconst b = \"Data\"\n",
+		"code/golden/c.go":   "package a\n\nconst c = \"Golden\"\n",
+		// What the driver of a vendor reports, the vendor documents.
+		"internal/driver/vendor/v.go":         "package a\n\nconst v = \"Vendor\"\n",
+		"packages/vendor/config/package.yaml": "driver: vendor.example.com\nname: vendor\ntitle: Vendor\nnamespace: drivers\n",
+		"code/zz_generated.go":                "package a\n\nconst d = \"Generated\"\n",
 	}
 	for name, text := range files {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -109,9 +112,14 @@ func TestStringsKnowTheirPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := literals(root, "code")
+	found, err := literals(root, "code", "internal")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"vendor.example.com": true, "efs.csi.aws.com": false} {
+		if third, err := isThirdParty(root, name); err != nil || third != want {
+			t.Errorf("%s is a third-party driver: %t, error %v", name, third, err)
+		}
 	}
 	want := []literal{
 		{value: "Gone", place: "code/a.go:5", constant: "eventGone"},

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/olm"
 )
 
 // subject is one thing that the page must tell.
@@ -87,6 +91,11 @@ func variables(root string) (names, error) {
 		}
 	}
 	for _, d := range drivers.All() {
+		if third, err := isThirdParty(root, d.Name); err != nil {
+			return nil, err
+		} else if third {
+			continue
+		}
 		place := "driver " + d.Name
 		for _, name := range d.Images() {
 			add(name, place)
@@ -104,6 +113,24 @@ func variables(root string) (names, error) {
 		}
 	}
 	return asked, nil
+}
+
+// isThirdParty reports whether a driver has a package of its own, below packages/.
+func isThirdParty(root, driver string) (bool, error) {
+	packages, err := filepath.Glob(filepath.Join(root, "packages", "*"))
+	if err != nil {
+		return false, fmt.Errorf("packages of third-party drivers: %w", err)
+	}
+	for _, folder := range packages {
+		described, err := olm.PackageOf(os.DirFS(folder))
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", folder, err)
+		}
+		if described.Driver == driver {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // keys are the annotations, labels and finalizers that operators read or write.
