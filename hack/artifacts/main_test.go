@@ -36,7 +36,10 @@ func pinned(t *testing.T) string {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		must(t, err)
 		if name == release.ImagesFile {
-			text = regexp.MustCompile(`(?m)^( +image: .*)$`).ReplaceAll(text, []byte("$1\n    digest: sha256:"+strings.Repeat("0", 64)))
+			text = regexp.MustCompile(`(?m)^ +image: .*:(.+)$`).ReplaceAll(text, []byte("$0\n    digest: $1@sha256:"+strings.Repeat("0", 64)))
+			version, err := os.ReadFile(filepath.Join(root, release.VersionFile))
+			must(t, err)
+			text = bytes.ReplaceAll(text, []byte("digest: v${VERSION}"), append([]byte("digest: v"), bytes.TrimSpace(version)...))
 		}
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o750))
 		must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))

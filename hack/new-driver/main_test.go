@@ -198,7 +198,8 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	}
 	// A release names its images by their digests.
 	const images = "packages/smb/images/images.yaml"
-	pinned := regexp.MustCompile(`(?m)^    image: .*:v.*$`).ReplaceAllString(after[images], "$0\n    digest: sha256:"+strings.Repeat("0", 64))
+	pinned := regexp.MustCompile(`(?m)^    image: .*:(v.*)$`).ReplaceAllString(after[images], "$0\n    digest: $1@sha256:"+strings.Repeat("0", 64))
+	pinned = strings.ReplaceAll(pinned, "digest: v${VERSION}", "digest: v0.1.0")
 	if err := os.WriteFile(filepath.Join(root, images), []byte(pinned), 0o600); err != nil {
 		t.Fatal(err)
 	}

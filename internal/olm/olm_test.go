@@ -1,6 +1,8 @@
 package olm_test
 
 import (
+	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -75,7 +77,10 @@ func pinned(t *testing.T) string {
 	text, err := os.ReadFile(name)
 	must(t, err)
 	text = regexp.MustCompile(`(?m)^ +digest: .*\n`).ReplaceAll(text, nil)
-	text = regexp.MustCompile(`(?m)^( +image: .*)$`).ReplaceAll(text, []byte("$1\n    digest: "+digest))
+	version, err := os.ReadFile(filepath.Join(folder, release.VersionFile))
+	must(t, err)
+	text = regexp.MustCompile(`(?m)^ +image: .*:(.+)$`).ReplaceAll(text, []byte("$0\n    digest: $1@"+digest))
+	text = bytes.ReplaceAll(text, []byte("digest: v${VERSION}@"), fmt.Appendf(nil, "digest: v%s@", bytes.TrimSpace(version)))
 	must(t, os.WriteFile(name, text, 0o600))
 	must(t, olm.Make(folder))
 	return folder

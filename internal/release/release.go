@@ -34,7 +34,8 @@ type Image struct {
 	Name string `json:"name"`
 	// Image is the pull spec, with a tag.
 	Image string `json:"image"`
-	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag.
+	// Digest, "sha256:" and 64 hexadecimal digits, wins over the tag. The file has the tag before it, "v1.0.0@sha256:...": a digest that was not
+	// looked up again when the tag was raised is refused.
 	Digest string `json:"digest,omitempty"`
 	// Own says that the image is built for each release.
 	Own bool `json:"-"`
@@ -84,9 +85,12 @@ func Parse(text []byte, version semver.Version) (Release, error) {
 	if err := list.check(); err != nil {
 		return found, err
 	}
-	found.Images, found.Packaging = expand(list.Images, found.Version), expand(list.Packaging, found.Version)
-	found.Payload, found.Bases = expand(list.Payload, found.Version), list.Bases
-	return found, nil
+	var problems [4]error
+	found.Images, problems[0] = expand(list.Images, found.Version)
+	found.Packaging, problems[1] = expand(list.Packaging, found.Version)
+	found.Payload, problems[2] = expand(list.Payload, found.Version)
+	found.Bases, problems[3] = expand(list.Bases, found.Version)
+	return found, errors.Join(problems[:]...)
 }
 
 // ParseVersion reads the version of a release: three numbers and nothing else. Versions with suffixes are made from it.
@@ -142,21 +146,38 @@ func (i Image) check() error {
 		return fmt.Errorf("image: %q is not a pull spec with registry, repository and tag", i.Image)
 	case strings.HasSuffix(i.Image, ":latest"):
 		return fmt.Errorf("image: %q changes under a release: name a version", i.Image)
-	case i.Digest != "" && !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(i.Digest):
-		return fmt.Errorf("digest: %q is not sha256: and 64 hexadecimal digits", i.Digest)
+	case i.Digest != "" && !regexp.MustCompile(`^[A-Za-z0-9_.-]+@sha256:[0-9a-f]{64}$`).MatchString(i.Digest):
+		return fmt.Errorf("digest: %q is not the tag of the image, @sha256: and 64 hexadecimal digits", i.Digest)
 	default:
 		return nil
 	}
 }
 
-func expand(images []Image, version semver.Version) []Image {
+// expand fills in the version, and refuses digests of other tags.
+func expand(images []Image, version semver.Version) ([]Image, error) {
 	var found []Image
+	var problems []error
 	for _, image := range images {
 		image.Own = strings.Contains(image.Image, "${VERSION}")
 		image.Image = strings.ReplaceAll(image.Image, "${VERSION}", version.String())
+		if image.Digest != "" {
+			tag, digest, _ := strings.Cut(image.Digest, "@")
+			if tag != image.tag() {
+				problems = append(problems, fmt.Errorf("%s: %s: digest: it is that of tag %s, and the image has tag %s: write %s",
+					ImagesFile, image.Name, tag, image.tag(), image.lookUp()))
+			}
+			image.Digest = digest
+		}
 		found = append(found, image)
 	}
-	return found
+	return found, errors.Join(problems...)
+}
+
+func (i Image) tag() string { return i.Image[strings.LastIndex(i.Image, ":")+1:] }
+
+// lookUp says how the field is made.
+func (i Image) lookUp() string {
+	return fmt.Sprintf("%s@, and what \"skopeo inspect --format '{{.Digest}}' docker://%s\" prints", i.tag(), i.Image)
 }
 
 // PullSpec is what a pod or a mirror names: by digest if there is one, else by tag.
@@ -172,8 +193,8 @@ func (r Release) CheckDigests() error {
 	var problems []error
 	for _, image := range slices.Concat(r.Images, r.Bases) {
 		if image.Digest == "" {
-			problems = append(problems, fmt.Errorf("%s: %s: digest: version %s can't be released without it: \"skopeo inspect docker://%s\" tells it",
-				ImagesFile, image.Name, r.Version, image.Image))
+			problems = append(problems, fmt.Errorf("%s: %s: digest: version %s can't be released without it: write %s",
+				ImagesFile, image.Name, r.Version, image.lookUp()))
 		}
 	}
 	return errors.Join(problems...)

@@ -14,7 +14,7 @@ import (
 
 const images = `images:
   - {name: operator, image: "example.com/a/operator:v${VERSION}"}
-  - {name: driver, image: "example.com:5000/driver:v1", digest: "sha256:` + digest + `", variable: DRIVER_IMAGE}
+  - {name: driver, image: "example.com:5000/driver:v1", digest: "v1@sha256:` + digest + `", variable: DRIVER_IMAGE}
 packaging:
   - {name: bundle, image: "example.com/a/bundle:v${VERSION}"}
 payload:
@@ -53,17 +53,22 @@ func TestAReleaseKnowsItsImages(t *testing.T) {
 
 func TestWhatIsWrongWithAReleaseIsNamed(t *testing.T) {
 	for name, example := range map[string]struct{ version, from, to, want string }{
-		"no version":           {version: "", want: `VERSION: "" is not a version`},
-		"version with suffix":  {version: "5.1.0-rc1", want: "a release has no suffix"},
-		"version of two parts": {version: "5.1", want: `"5.1" is not a version`},
-		"misspelt field":       {from: "variable:", to: "varialbe:", want: "varialbe"},
-		"no name":              {from: "name: driver, ", want: "images[1].name: it is missing"},
-		"same name":            {from: "name: bundle", to: "name: driver", want: "packaging[0].name: a second image is named driver"},
-		"same name in payload": {from: "name: program", to: "name: bundle", want: "payload[0].name: a second image is named bundle"},
-		"no tag":               {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
-		"latest":               {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
-		"short digest":         {from: digest, to: "0123", want: "images[1] (driver): digest:"},
-		"an argument":          {from: "variable:", to: "argument:", want: "images[1].argument: each base has one, and no other image"},
+		"no version":               {version: "", want: `VERSION: "" is not a version`},
+		"version with suffix":      {version: "5.1.0-rc1", want: "a release has no suffix"},
+		"version of two parts":     {version: "5.1", want: `"5.1" is not a version`},
+		"misspelt field":           {from: "variable:", to: "varialbe:", want: "varialbe"},
+		"no name":                  {from: "name: driver, ", want: "images[1].name: it is missing"},
+		"same name":                {from: "name: bundle", to: "name: driver", want: "packaging[0].name: a second image is named driver"},
+		"same name in payload":     {from: "name: program", to: "name: bundle", want: "payload[0].name: a second image is named bundle"},
+		"no tag":                   {from: "driver:v1", to: "driver", want: "images[1] (driver): image:"},
+		"latest":                   {from: "driver:v1", to: "driver:latest", want: "changes under a release"},
+		"short digest":             {from: digest, to: "0123", want: "images[1] (driver): digest:"},
+		"a digest without its tag": {from: `"v1@sha`, to: `"sha`, want: "images[1] (driver): digest:"},
+		"a digest of an older tag": {
+			from: "driver:v1", to: "driver:v2", want: `images/images.yaml: driver: digest: it is that of tag v1, and the image has tag v2: write v2@, ` +
+				`and what "skopeo inspect --format '{{.Digest}}' docker://example.com:5000/driver:v2" prints`,
+		},
+		"an argument": {from: "variable:", to: "argument:", want: "images[1].argument: each base has one, and no other image"},
 		"same variable": {
 			from: `operator:v${VERSION}"`, to: `operator:v${VERSION}", variable: DRIVER_IMAGE`, want: "images[1].variable: a second image has DRIVER_IMAGE",
 		},
