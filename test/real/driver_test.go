@@ -21,8 +21,8 @@ func TestTheDriverFollowsTheSpecification(t *testing.T) {
 	folder, err := os.MkdirTemp(suite.folder, "")
 	env.Must(t, err)
 	var capabilities []string
-	for _, profile := range profiles() {
-		capabilities = append(capabilities, profile.capabilities...)
+	for _, profile := range suite.profiles {
+		capabilities = append(capabilities, profile.Capabilities...)
 	}
 	slices.Sort(capabilities)
 	socket := filepath.Join(folder, "csi.sock")

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func parseLists() ([]accepted, error) {
 	if err := yaml.UnmarshalStrict(flagLists, &lists); err != nil {
 		return nil, fmt.Errorf("testdata/flags.yaml: %w", err)
 	}
+	for _, profile := range suite.profiles {
+		lists = append(lists, profile.Programs...)
+	}
 	return lists, nil
 }
 
@@ -51,13 +55,20 @@ func parseLists() ([]accepted, error) {
 func listOf(lists []accepted, folder, container string) (accepted, bool) {
 	for _, list := range lists {
 		for _, name := range list.Containers {
-			suffix, any := strings.CutPrefix(name, "*")
-			if name == container || name == folder+" "+container || any && strings.HasSuffix(container, suffix) {
+			// The patterns are those of testdata/flags.yaml, and valid.
+			if matches, _ := path.Match(name, container); matches || name == folder+" "+container {
 				return list, true
 			}
 		}
 	}
 	return accepted{}, false
+}
+
+// own says that the containers are those of one driver.
+func (a *accepted) own(folder string) {
+	for i := range a.Containers {
+		a.Containers[i] = folder + " " + a.Containers[i]
+	}
 }
 
 // check names the program and each of the arguments that it would refuse, or that do nothing.
@@ -144,7 +155,8 @@ func TestProgramsWithoutModulesKnowTheirFlags(t *testing.T) {
 				list, found := listOf(lists, folder, container.Name)
 				if !found {
 					if !slices.Contains(released(), container.Name) {
-						t.Errorf("%s: container %s: there is no list of what its program accepts", v, container.Name)
+						t.Errorf("%s: container %s: there is no list of what its program accepts: add one to programs in %s", v, container.Name,
+							profileFile(folder))
 					}
 					continue
 				}
@@ -152,7 +164,8 @@ func TestProgramsWithoutModulesKnowTheirFlags(t *testing.T) {
 				for _, problem := range append(list.check(container.Args), list.checkEnvironment(container.Env)...) {
 					if key := folder + container.Name + problem.Error(); !said[key] {
 						said[key] = true
-						t.Errorf("%s: container %s: %v", v, container.Name, problem)
+						t.Errorf("%s: container %s: %v: change the assets, or what the program accepts in %s or in testdata/flags.yaml", v, container.Name,
+							problem, profileFile(folder))
 					}
 				}
 			}

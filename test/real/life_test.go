@@ -39,16 +39,16 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 				// Its classes follow from what the cloud has: the base knows of no cloud.
 				v = suite.variants[folder][at]
 			}
-			profile := profiles()[folder]
-			node := joinedNode(t, v.driverName(), profile.topologyKey)
+			profile := suite.profiles[folder]
+			node := joinedNode(t, v.driverName(), profile.TopologyKey)
 			mark := now(t)
-			controller, plugin := deploy(t, v, profile.at(node.Name, node.Labels[profile.topologyKey]))
+			controller, plugin := deploy(t, v, profile.at(node.Name, node.Labels[profile.TopologyKey]))
 			env.Must(t, controller.await(t.Context(), "leases", controller.leads))
 			for _, metrics := range controller.metrics(t) {
 				metrics.check(t, controller)
 			}
 			l := &life{
-				pod: controller, node: node.Name, can: profile.capabilities, class: v.first("StorageClass"), namespace: "life-" + folder,
+				pod: controller, node: node.Name, can: profile.Capabilities, class: v.first("StorageClass"), namespace: "life-" + folder,
 			}
 			if l.class == "" {
 				l.class = administratorsClass(t, v.driverName())
@@ -67,7 +67,7 @@ func TestVolumesLiveUnderTheRenderedRoles(t *testing.T) {
 // administratorsClass makes a StorageClass for a driver that brings none.
 func administratorsClass(t *testing.T, driver string) string {
 	t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "administrators"}, Provisioner: driver}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "administrators"}, Provisioner: driver, AllowVolumeExpansion: new(true)}
 	env.Must(t, suite.cluster.Client.Create(t.Context(), class))
 	t.Cleanup(func() {
 		if err := suite.cluster.Client.Delete(context.Background(), class); err != nil {

@@ -23,6 +23,8 @@ var suite struct {
 	folder string
 	// variants are what each driver renders in each configuration, by the driver's folder and the name of the variant.
 	variants map[string][]*variant
+	// profiles are what the drivers say about themselves, by their folders.
+	profiles map[string]driverProfile
 }
 
 func TestMain(m *testing.M) {
@@ -43,6 +45,9 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 	defer release()
 	if suite.variants, err = readVariants(ctx); err != nil {
+		return 1, err
+	}
+	if suite.profiles, err = readProfiles(suite.variants); err != nil {
 		return 1, err
 	}
 	if suite.folder, err = os.MkdirTemp("", "real-"); err != nil {

@@ -157,7 +157,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 			endpoint = variable.Value
 		}
 	}
-	if endpoint == "" || profile.byVariable == slices.Contains(container.Args, "--endpoint=$(CSI_ENDPOINT)") {
+	if endpoint == "" || profile.ByVariable == slices.Contains(container.Args, "--endpoint=$(CSI_ENDPOINT)") {
 		return errors.New("--endpoint=$(CSI_ENDPOINT) does not say where to listen")
 	}
 	socket, err := p.onDisk(container, endpoint)
@@ -170,7 +170,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 	}
 	args := []string{
 		"--endpoint=" + socket, "--name=" + p.v.driverName(), "--node=" + profile.node,
-		"--capabilities=" + strings.Join(profile.capabilities, ","), "--topology=" + profile.topology(),
+		"--capabilities=" + strings.Join(profile.Capabilities, ","), "--topology=" + profile.topology(),
 		// So that the snapshotter has something to report, twice.
 		"--stumbles=2",
 	}
@@ -183,7 +183,7 @@ func (p *pod) startDriver(ctx context.Context, container corev1.Container, profi
 			return p.serveMetrics(ctx, address)
 		}
 	}
-	return p.serveFixed(ctx, profile.ports)
+	return p.serveFixed(ctx, profile.Ports)
 }
 
 // serveFixed answers at ports of metrics that no flag names, if a proxy of the pod asks there.

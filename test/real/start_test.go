@@ -23,11 +23,7 @@ import (
 func TestEveryVariantStarts(t *testing.T) {
 	random := env.Dice(t)
 	for _, folder := range slices.Sorted(maps.Keys(suite.variants)) {
-		profile, known := profiles()[folder]
-		if !known {
-			t.Errorf("driver %s has no profile: add what its controller service can do, from its source", folder)
-			continue
-		}
+		profile := suite.profiles[folder]
 		different, err := groups(suite.variants[folder])
 		env.Must(t, err)
 		for i, group := range different {
@@ -186,10 +182,10 @@ func user(v *variant, account string) string {
 
 // topology says to the driver where all volumes are.
 func (p driverProfile) topology() string {
-	if p.topologyKey == "" {
+	if p.TopologyKey == "" {
 		return ""
 	}
-	return p.topologyKey + "=" + p.zone
+	return p.TopologyKey + "=" + p.zone
 }
 
 // at is the profile of a driver that runs on a node of a zone.
@@ -219,7 +215,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 				spec.Containers[i].Args = append(spec.Containers[i].Args, "--workers=100")
 			}
 		}
-		p, err := startPod(t.Context(), base, without(spec, proxyName), profiles()["awsebs"].at("a", "b"))
+		p, err := startPod(t.Context(), base, without(spec, proxyName), suite.profiles["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
 		t.Cleanup(p.kill)
@@ -231,7 +227,7 @@ func TestAFailureNamesTheProgramAndWhatItLacks(t *testing.T) {
 	t.Run("verb", func(t *testing.T) {
 		// The first thing that a sidecar wants is its Lease.
 		mark := now(t)
-		p, err := startPod(t.Context(), base, without(base.deployment.Spec.Template.Spec, proxyName), profiles()["awsebs"].at("a", "b"))
+		p, err := startPod(t.Context(), base, without(base.deployment.Spec.Template.Spec, proxyName), suite.profiles["awsebs"].at("a", "b"))
 		env.Must(t, err)
 		t.Cleanup(func() { p.report(t) })
 		t.Cleanup(p.kill)
