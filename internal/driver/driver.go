@@ -65,7 +65,8 @@ type Driver struct {
 	ShortPrefix string
 	// ConditionPrefix starts the condition types that other tools read, for instance "AWSEFS".
 	ConditionPrefix string
-	// Platform is where the driver runs. Its node pods share the nodes with those of all drivers of the same platform.
+	// Platform is where the driver runs; empty is every platform. Its node pods share the nodes with those of all drivers of the same platform,
+	// and of every platform.
 	Platform configv1.PlatformType
 	// Namespace, if set, is where the driver runs; else it runs where its operator does. It is there before the operator is.
 	Namespace string

@@ -1,0 +1,30 @@
+package driver
+
+import (
+	"regexp"
+	"strconv"
+)
+
+// HostPorts are the ports of the node that the pods listen on, on loopback or not, each with one of the containers that name it. Pods with a
+// network of their own have none.
+func (p Pods) HostPorts() map[int]string {
+	ports := map[int]string{}
+	if !p.Spec.HostNetwork {
+		return ports
+	}
+	// An argument names the port of its own container, or that of the container whose metrics a proxy serves.
+	address := regexp.MustCompile(`=(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?:(\d+)/?$`)
+	for _, container := range p.Spec.Containers {
+		for _, port := range container.Ports {
+			ports[int(port.ContainerPort)] = container.Name
+		}
+		for _, argument := range container.Args {
+			if found := address.FindStringSubmatch(argument); found != nil {
+				if number, err := strconv.Atoi(found[1]); err == nil {
+					ports[number] = container.Name
+				}
+			}
+		}
+	}
+	return ports
+}
