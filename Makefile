@@ -136,12 +136,23 @@ bundle: tools generate iam ## Write what OLM installs from into bundle/, and ref
 manifests: tools ## Write what the cluster-version operator applies into manifests/, of the catalogue and the drivers.
 	go run ./hack/payload
 
+# The roles are written when they are complete.
 .PHONY: package
 package: tools ## Write the OLM bundle of a driver that hack/new-driver has made with --delivery olm: NAME=folder in packages/.
+	@test -f 'packages/$(NAME)/config/package.yaml' || \
+		{ echo 'packages/$(NAME)/config/package.yaml is missing: NAME is one of $(notdir $(PACKAGES))' >&2; exit 1; }
 	@mkdir -p packages/$(NAME)/config/rbac
-	go run ./cmd/csi-driver-operator rights --namespace openshift-cluster-csi-drivers \
-		--driver "$$(sed -n 's/^driver: //p' packages/$(NAME)/config/package.yaml)" > packages/$(NAME)/config/rbac/role.yaml
+	@roles=$$(go run ./cmd/csi-driver-operator rights --namespace openshift-cluster-csi-drivers \
+		--driver "$$(sed -n 's/^driver: //p' packages/$(NAME)/config/package.yaml)") && \
+		printf '%s\n' "$$roles" > packages/$(NAME)/config/rbac/role.yaml
 	go run ./hack/bundle -root packages/$(NAME)
+
+PACKAGES = $(patsubst %/config/package.yaml,%,$(wildcard packages/*/config/package.yaml))
+
+.PHONY: packages $(addprefix package/,$(notdir $(PACKAGES)))
+packages: $(addprefix package/,$(notdir $(PACKAGES))) ## Write the OLM bundles of all drivers in packages/.
+$(addprefix package/,$(notdir $(PACKAGES))):
+	@$(MAKE) --no-print-directory package NAME=$(@F)
 
 .PHONY: iam
 # The account and the issuer are those that the guide's commands have: whoever follows it replaces them.
@@ -178,14 +189,15 @@ release-artifacts: tools ## Build what people download into bin/release. DRAFT=1
 shipped: tools
 	@go run ./hack/images -compile -arch "$$(go env GOARCH)"
 
+GENERATED = config internal api bundle manifests packages docs/guide/iam
 .PHONY: verify
-verify: tools bundle manifests ## Regenerate what is generated and fail if it differs from what is committed.
+verify: tools bundle manifests packages ## Regenerate what is generated and fail if it differs from what is committed.
 	go mod tidy -diff
 	cd devcluster && go mod tidy -diff
 	cd test/real/csidriver && go mod tidy -diff
-	@changes=$$(git status --porcelain -- config internal api bundle manifests docs/guide/iam); if [ -n "$$changes" ]; then \
-		printf 'these files are not as "make bundle manifests" makes them; commit them:\n%s\n' "$$changes"; \
-		git diff -- config internal api bundle manifests docs/guide/iam; exit 1; fi
+	@changes=$$(git status --porcelain -- $(GENERATED)); if [ -n "$$changes" ]; then \
+		printf 'these files are not as "make bundle manifests packages" makes them; commit them:\n%s\n' "$$changes"; \
+		git diff -- $(GENERATED); exit 1; fi
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.

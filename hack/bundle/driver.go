@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,22 +25,32 @@ const (
 )
 
 // checkDriver holds the tree of a third-party driver against the operator of this repository: the name is one that a ClusterCSIDriver may have,
-// the roles are what the operator needs, and the images are what it gives to pods. It does nothing for this repository itself.
-func checkDriver(ctx context.Context, root string) error {
+// the roles are what the operator needs, and the images are what it gives to pods. It does nothing for this repository itself. What is wrong and
+// stops only a release is written to warnings, unless it is one.
+func checkDriver(ctx context.Context, root string, isRelease bool, warnings io.Writer) error {
 	tree := os.DirFS(root)
-	driver, err := olm.DriverOf(tree)
-	if err != nil || driver == "" {
+	found, err := olm.PackageOf(tree)
+	if err != nil || found.Driver == "" {
 		return err
 	}
-	if err := olm.CheckDriverName(ctx, ".", driver); err != nil {
-		return fmt.Errorf("%s: driver: %w", olm.PackageFile, err)
+	if err := olm.CheckDriverName(ctx, ".", found.Driver); err != nil {
+		err = fmt.Errorf("%s: driver: %w", olm.PackageFile, err)
+		if !found.Unlisted || isRelease {
+			return err
+		}
+		warn(warnings, err.Error()+". No cluster can install this package yet")
+	}
+	if clash := olm.Clash(found.Name, found.Driver); clash != "" {
+		warn(warnings, clash)
 	}
 	current, err := release.Load(tree)
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkRoles(ctx, root, driver), checkImages(ctx, driver, current))
+	return errors.Join(checkRoles(ctx, root, found.Driver), checkImages(ctx, found.Driver, current))
 }
+
+func warn(out io.Writer, text string) { _, _ = fmt.Fprintln(out, "warning:", text) }
 
 // checkRoles refuses roles that are not exactly those which the operator prints.
 func checkRoles(ctx context.Context, root, driver string) error {

@@ -31,10 +31,10 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err //nolint:wrapcheck // The flag package has printed the usage with it.
 	}
-	if err := checkDriver(ctx, *root); err != nil {
+	args = flags.Args()
+	if err := checkDriver(ctx, *root, len(args) > 0, os.Stderr); err != nil {
 		return err
 	}
-	args = flags.Args()
 	switch {
 	case len(args) == 0:
 		return olm.Make(*root)

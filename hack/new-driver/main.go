@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -35,12 +36,14 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, args []string) error {
-	wanted, repository, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+	wanted, repository, list, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case list:
+		return printPorts(out, os.DirFS(repository))
 	}
 	made, err := prepare(repository, wanted)
 	if err != nil {
@@ -54,7 +57,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := made.write(ctx, repository); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, made.next())
+	_, err = fmt.Fprint(out, made.next()+made.warning())
 	return err //nolint:wrapcheck // Nobody reads what cannot be written.
 }
 
@@ -64,10 +67,10 @@ func (s *scaffold) next() string {
 	if !s.names.OLM() {
 		tests = "./internal/catalogue ./internal/payload " + tests
 	}
-	text := fmt.Sprintf(`%[1]s has the driver %[2]s, with ports %[3]d and %[4]d of the nodes. Next:
-  go test ./%[1]s %[5]s
+	text := fmt.Sprintf(`%[1]s has the driver %[2]s, with ports %[3]d, %[4]d and %[5]d for health, and from %[6]d on for metrics. Next:
+  go test ./%[1]s %[7]s
   docs/add-a-driver.md says what to change.
-`, folder(s.names.Package), s.names.CSIName, s.names.NodePort, s.names.RegistrarPort, tests)
+`, folder(s.names.Package), s.names.CSIName, s.names.ControllerPort, s.names.NodePort, s.names.RegistrarPort, s.names.MetricsPort, tests)
 	if s.names.OLM() {
 		text += fmt.Sprintf(`%[1]s has its package for OLM. After each change:
   make package NAME=%[2]s
@@ -77,8 +80,16 @@ func (s *scaffold) next() string {
 	return text
 }
 
+// warning names what another operator in the same namespace has as well; empty if there is nothing.
+func (s *scaffold) warning() string {
+	if clash := olm.Clash(s.names.Operator(), s.names.CSIName); clash != "" && s.names.OLM() {
+		return "warning: " + clash + "\n"
+	}
+	return ""
+}
+
 // parse reads the command line. Flags may stand before and after the name.
-func parse(args []string) (wanted names, repository string, err error) {
+func parse(args []string) (wanted names, repository string, list bool, err error) {
 	flags := flag.NewFlagSet("new-driver", flag.ContinueOnError)
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
@@ -86,7 +97,12 @@ func parse(args []string) (wanted names, repository string, err error) {
 	}
 	flags.StringVar(&repository, "repository", ".", "`folder` of the repository")
 	flags.StringVar(&wanted.CSIName, "csi-name", "", "what the driver calls itself (default NAME.csi.example.com)")
-	flags.StringVar(&wanted.Platform, "platform", "None", "where the driver runs, as the Infrastructure calls it")
+	flags.StringVar(&wanted.Platform, "platform", "", "the one platform on which the driver runs, as the Infrastructure calls it (default None with\n"+
+		"--delivery payload, every platform with olm)")
+	flags.StringVar(&wanted.Kind, "kind", "", "block for disks, which are attached to a node, or file for file systems in the network (default block)")
+	flags.StringVar(&wanted.Sidecars, "sidecars", "", "`list` of the controller's sidecars, of "+strings.Join(allSidecars(), ",")+
+		" (default all for\nblock, provisioner,resizer for file)")
+	flags.BoolVar(&wanted.Privileged, "privileged-controller", false, "the controller mounts volumes itself, and so needs a privileged container")
 	flags.StringVar(&wanted.Prefix, "prefix", "", "start of the names of namespaced objects (default NAME-csi-driver)")
 	flags.StringVar(&wanted.ShortPrefix, "short-prefix", "", "start of the names of objects without namespace (default NAME)")
 	flags.StringVar(&wanted.ConditionPrefix, "condition-prefix", "", "start of the types of conditions (default NAME in capitals)")
@@ -97,18 +113,22 @@ func parse(args []string) (wanted names, repository string, err error) {
 	flags.BoolVar(&wanted.Unlisted, "unlisted-name", false, "take a CSI name that no ClusterCSIDriver may have yet")
 	flags.StringVar(&wanted.Delivery, "delivery", "", "payload, for a driver that is part of OpenShift and stays, or olm, for one that "+
 		"administrators\ninstall and remove (default payload)")
+	flags.BoolVar(&list, "ports", false, "only list the ports of the nodes that are taken")
 	if err := flags.Parse(args); err != nil {
-		return wanted, "", err //nolint:wrapcheck // The flag package has printed the usage with it.
+		return wanted, "", false, err //nolint:wrapcheck // The flag package has printed the usage with it.
+	}
+	if list && flags.NArg() == 0 {
+		return wanted, repository, true, nil
 	}
 	if flags.NArg() == 0 {
-		return wanted, "", errors.New("the name is missing: go run ./hack/new-driver NAME")
+		return wanted, "", false, errors.New("the name is missing: go run ./hack/new-driver NAME")
 	}
 	wanted.Package = flags.Arg(0)
 	if err := flags.Parse(flags.Args()[1:]); err != nil {
-		return wanted, "", err //nolint:wrapcheck // The flag package has printed the usage with it.
+		return wanted, "", false, err //nolint:wrapcheck // The flag package has printed the usage with it.
 	}
 	if flags.NArg() > 0 {
-		return wanted, "", fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return wanted, "", false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	return wanted.complete(), repository, wanted.complete().check()
+	return wanted.complete(), repository, false, wanted.complete().check()
 }

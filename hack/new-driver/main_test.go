@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +40,16 @@ func tree(t *testing.T) string {
 	return root
 }
 
+// ports are those of the nodes that "-ports" lists for a tree.
+func ports(t *testing.T, root string) map[int]string {
+	t.Helper()
+	taken, err := portsTaken(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
 // files are all files of a tree.
 func files(t *testing.T, root string) map[string]string {
 	t.Helper()
@@ -73,16 +82,16 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	// Vet runs once, and nobody debugs these programs. Go finds what it has compiled before, wherever the copy of the tree lies.
 	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
 	root, out := tree(t), &bytes.Buffer{}
-	before := files(t, root)
-	args := []string{"sample", "--repository", root, "--csi-name=disk.example.com", "--unlisted-name", "--platform", "AWS", "--condition-prefix=SampleDisk"}
+	before, taken := files(t, root), ports(t, root)
+	args := []string{"testdisk", "--repository", root, "--csi-name=testdisk.example.com", "--unlisted-name", "--platform", "AWS", "--condition-prefix=TestDisk"}
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)
 	}
-	if want := "internal/driver/sample has the driver disk.example.com, with ports 10308 and 10310"; !strings.Contains(out.String(), want) {
+	if want := "internal/driver/testdisk has the driver testdisk.example.com, with ports 10"; !strings.Contains(out.String(), want) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
-	command(t, root, "vet", "./internal/driver/sample", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/sample", "./internal/catalogue", "./internal/payload",
+	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/catalogue", "./internal/payload",
 		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
@@ -96,22 +105,37 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("changed are %v, want the list of drivers, and five manifests that are made of it", changed)
 	}
 	for name, want := range map[string]string{
-		"internal/catalogue/testdata/sample-csi-driver-operator/base.yaml":                   "--driver=disk.example.com",
-		"manifests/0000_50_cluster-storage-operator_08_rbac-sample-csi-driver-operator.yaml": "name: sample-csi-driver-operator-clusterrole",
-		"manifests/0000_50_cluster-storage-operator_10_deployment.yaml":                      "name: SAMPLE_DRIVER_OPERATOR_IMAGE",
-		"manifests/image-references": "origin-sample-csi-driver:latest",
+		"internal/catalogue/testdata/testdisk-csi-driver-operator/base.yaml":                   "--driver=testdisk.example.com",
+		"manifests/0000_50_cluster-storage-operator_08_rbac-testdisk-csi-driver-operator.yaml": "name: testdisk-csi-driver-operator-clusterrole",
+		"manifests/0000_50_cluster-storage-operator_10_deployment.yaml":                        "name: TESTDISK_DRIVER_OPERATOR_IMAGE",
+		"manifests/image-references": "origin-testdisk-csi-driver:latest",
 	} {
 		if !strings.Contains(after[name], want) {
 			t.Errorf("%s lacks %q", name, want)
 		}
 	}
-	base := after["internal/driver/sample/testdata/base.yaml"]
+	base := after["internal/driver/testdisk/testdata/base.yaml"]
 	for _, want := range []string{
-		"name: disk.example.com", "name: sample-csi-driver-controller-sa", "name: sample-csi-provisioner-role", "hostPort: 10308", "name: sample-csi\n",
+		"name: testdisk.example.com", "name: testdisk-csi-driver-controller-sa", "name: testdisk-csi-provisioner-role", "name: testdisk-csi\n",
+		"name: csi-attacher", "path: /dev\n", "is-default-class: \"true\"", "kind: VolumeSnapshotClass",
 	} {
 		if !strings.Contains(base, want) {
 			t.Errorf("base.yaml lacks %q", want)
 		}
+	}
+	for name, text := range after {
+		if text == "" {
+			t.Errorf("%s is empty", name)
+		}
+	}
+	own := ports(t, root)
+	for port, user := range taken {
+		if own[port] != user {
+			t.Errorf("port %d was that of %s, and is that of %s", port, user, own[port])
+		}
+	}
+	if len(own) != len(taken)+2 {
+		t.Errorf("the driver has %d ports of the nodes, want those of the registrar and the liveness probe", len(own)-len(taken))
 	}
 
 	adopter := names{Package: "another", Platform: "AWS", Title: "Another", Variable: "ANOTHER", NodePort: 10400, RegistrarPort: 10401}
@@ -122,13 +146,18 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	}
 
 	// The next one finds the first, and is refused what the first has.
-	next, err := prepare(root, names{Package: "another", Platform: "AWS"}.complete())
-	if err != nil || next.names.NodePort != 10311 || next.names.RegistrarPort != 10312 {
-		t.Errorf("the next driver has the ports %d and %d, error %v", next.names.NodePort, next.names.RegistrarPort, err)
+	next, err := prepare(root, names{Package: "another", Platform: "GCP"}.complete())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range []int{next.names.ControllerPort, next.names.NodePort, next.names.RegistrarPort, next.names.MetricsPort, next.names.MetricsPort + 1003} {
+		if own[port] != "" || port == 0 {
+			t.Errorf("the next driver gets port %d, which %s has", port, own[port])
+		}
 	}
 	for args, want := range map[string]string{
-		"sample":                              "internal/driver/sample exists: nothing is overwritten",
-		"another --csi-name disk.example.com": "--csi-name disk.example.com: the driver in internal/driver/sample has it",
+		"testdisk": "internal/driver/testdisk exists: nothing is overwritten",
+		"another --csi-name testdisk.example.com": "--csi-name testdisk.example.com: the driver in internal/driver/testdisk has it",
 	} {
 		if err := run(t.Context(), out, append(strings.Fields(args), "--repository", root)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", args, err, want)
@@ -139,131 +168,10 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 	}
 }
 
-// What administrators install by OLM is removable, has its roles and a bundle that OLM takes, and is in no catalogue.
-func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
-	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOFLAGS", "-trimpath -vet=off -ldflags=-w")
-	root, out := tree(t), &bytes.Buffer{}
-	before := files(t, root)
-	args := []string{"smb", "--repository", root, "--csi-name=smb.csi.k8s.io", "--delivery=olm"}
-	if err := run(t.Context(), out, args); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), "internal/catalogue") {
-		t.Errorf("it names the catalogue, which does not know the driver: %s", out)
-	}
-	if want := "packages/smb has its package for OLM. After each change:\n  make package NAME=smb\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("it says %q, not %q", out, want)
-	}
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/smb", "./cmd/csi-driver-operator", "./test/rules")
-	after := files(t, root)
-	for name, text := range before {
-		if after[name] != text && name != driversFile {
-			t.Errorf("%s is changed", name)
-		}
-	}
-	if !strings.Contains(after["internal/driver/smb/smb.go"], "\tRemovable: ") {
-		t.Error("nobody can remove the driver")
-	}
-	const version = "packages/smb/bundle/smb-csi-driver-operator/manifests/smb-csi-driver-operator.clusterserviceversion.yaml"
-	for _, want := range []string{
-		"name: smb-csi-driver-operator.v0.1.0\n", "- --driver=smb.csi.k8s.io\n", "name: SNAPSHOTTER_IMAGE\n", "- smb-csi-driver-controller-metrics\n",
-		"customresourcedefinitions: {}\n", "image: registry.k8s.io/sig-storage/csi-attacher:v",
-	} {
-		if !strings.Contains(after[version], want) {
-			t.Errorf("the ClusterServiceVersion lacks %q", want)
-		}
-	}
-	// A container engine gives the image what the folder says, and nothing else counts for OLM.
-	const annotation = "operators.operatorframework.io.bundle."
-	containerfile := after["packages/smb/images/bundle/Containerfile"]
-	for line := range strings.Lines(after["packages/smb/bundle/smb-csi-driver-operator/metadata/annotations.yaml"]) {
-		key, value, isLabel := strings.Cut(strings.TrimSpace(line), ": ")
-		if isLabel && strings.HasPrefix(key, annotation) && !strings.Contains(containerfile, key+`="`+value+`"`) {
-			t.Errorf("the bundle's Containerfile lacks %s=%s", key, value)
-		}
-	}
-	if labels := strings.Count(containerfile, annotation); labels != 6 {
-		t.Errorf("%d labels", labels)
-	}
-
-	// Made once more, nothing changes; the next release follows this one.
-	program := filepath.Join(t.TempDir(), "bundle")
-	command(t, root, "build", "-o", program, "./hack/bundle")
-	if output, err := bundle(t, root, program); err != nil {
-		t.Errorf("the bundle made again: %v\n%s", err, output)
-	}
-	if diff := cmp.Diff(after, files(t, root)); diff != "" {
-		t.Errorf("the bundle made again:\n%s", diff)
-	}
-	// A release names its images by their digests.
-	const images = "packages/smb/images/images.yaml"
-	pinned := regexp.MustCompile(`(?m)^    image: .*:(v.*)$`).ReplaceAllString(after[images], "$0\n    digest: $1@sha256:"+strings.Repeat("0", 64))
-	pinned = strings.ReplaceAll(pinned, "digest: v${VERSION}", "digest: v0.1.0")
-	if err := os.WriteFile(filepath.Join(root, images), []byte(pinned), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if output, err := bundle(t, root, program, "release", "0.2.0"); err != nil {
-		t.Errorf("the next release: %v\n%s", err, output)
-	}
-	if channel := files(t, root)["packages/smb/bundle/catalog/smb-csi-driver-operator/channel.yaml"]; !strings.Contains(channel,
-		"- name: smb-csi-driver-operator.v0.2.0\n  replaces: smb-csi-driver-operator.v0.1.0\n") {
-		t.Errorf("the channel does not go on:\n%s", channel)
-	}
-	refusesWhatIsNotTheDriver(t, root, program, after)
-}
-
-// bundle runs hack/bundle, as it was built from the tree, for the package of the driver smb.
-func bundle(t *testing.T, root, program string, args ...string) (output string, err error) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), program, append([]string{"-root", "packages/smb"}, args...)...)
-	command.Dir = root
-	text, err := command.CombinedOutput()
-	return string(text), err
-}
-
-// refusesWhatIsNotTheDriver edits the tree of the driver smb by hand. However the bundle is made, what the operator does not need, or lacks, is
-// refused.
-func refusesWhatIsNotTheDriver(t *testing.T, root, program string, made map[string]string) {
-	t.Helper()
-	const role, images = "packages/smb/config/rbac/role.yaml", "packages/smb/images/images.yaml"
-	secrets := "rules:\n- apiGroups:\n  - \"\"\n  resources:\n  - secrets\n  verbs:\n  - '*'\n"
-	const provisioner = "  - name: csi-provisioner\n    image: registry.k8s.io/sig-storage/csi-provisioner:v6.4.0\n    variable: PROVISIONER_IMAGE\n"
-	const more = "  - name: more\n    image: registry.example.com/more:v1\n    variable: MORE_IMAGE\npackaging:\n"
-	for _, tc := range []struct{ name, file, from, to, want string }{
-		{"no ClusterRole", role, "kind: ClusterRole", "kind: Role", "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
-		{"all Secrets", role, "rules:\n", secrets, "config/rbac/role.yaml is not what the operator of smb.csi.k8s.io needs"},
-		{"an image is missing", images, provisioner, "", "no image has the variable PROVISIONER_IMAGE"},
-		{"an image too many", images, "packaging:\n", more, "variable MORE_IMAGE: no container of smb.csi.k8s.io uses its image"},
-		{"a name that is not allowed", "packages/smb/config/package.yaml", "smb.csi.k8s.io", "nfs.csi.k8s.io", "no ClusterCSIDriver may have this name"},
-	} {
-		text := made[tc.file]
-		if !strings.Contains(text, tc.from) {
-			t.Errorf("%s: %s has no %q", tc.name, tc.file, tc.from)
-		}
-		file := filepath.Join(root, tc.file)
-		if err := os.WriteFile(file, []byte(strings.Replace(text, tc.from, tc.to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		ways := [][]string{nil}
-		if tc.name == "all Secrets" {
-			ways = append(ways, []string{"release", "0.3.0"})
-		}
-		for _, args := range ways {
-			if output, err := bundle(t, root, program, args...); err == nil || !strings.Contains(output, tc.want) {
-				t.Errorf("%s: error %v, want %s:\n%s", tc.name, err, tc.want, output)
-			}
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // What is there already may be committed: a failure must not take it away, nor what it has in it.
 func TestWhatCannotBeFinishedKeepsWhatIsThere(t *testing.T) {
 	root := tree(t)
-	golden := filepath.Join(root, "internal/catalogue/testdata/sample-csi-driver-operator/base.yaml")
+	golden := filepath.Join(root, "internal/catalogue/testdata/testdisk-csi-driver-operator/base.yaml")
 	if err := os.MkdirAll(filepath.Dir(golden), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +186,7 @@ func TestWhatCannotBeFinishedKeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
-	err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--unlisted-name", "sample"})
+	err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--unlisted-name", "testdisk"})
 	for _, want := range []string{"the reason", "All files are as they were before"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
@@ -294,13 +202,13 @@ func TestWhatCannotBeFinishedLeavesNothing(t *testing.T) {
 	root := tree(t)
 	before := files(t, root)
 	t.Setenv("PATH", t.TempDir())
-	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--delivery", "olm", "--unlisted-name", "sample"}); err == nil || !strings.Contains(err.Error(), "All files are as they were before") {
+	if err := run(t.Context(), &bytes.Buffer{}, []string{"--repository", root, "--delivery", "olm", "--unlisted-name", "testdisk"}); err == nil || !strings.Contains(err.Error(), "All files are as they were before") {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, files(t, root)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-	for _, folder := range []string{"internal/driver/sample", "packages/sample"} {
+	for _, folder := range []string{"internal/driver/testdisk", "packages/testdisk"} {
 		if _, err := os.Stat(filepath.Join(root, folder)); err == nil {
 			t.Errorf("%s is left", folder)
 		}
@@ -354,6 +262,12 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --delivery olm":                                "--csi-name a.csi.example.com: no ClusterCSIDriver may have this name",
 		"a --title ä":                                     `--title "ä": it must be 63 letters`,
 		"a --image-variable a":                            `--image-variable "a": it must be 63 capitals`,
+		"a --kind disk":                                   `--kind "disk": it must be block for disks, or file`,
+		"a --sidecars provisioner,expander":               `--sidecars "expander": the controller can have provisioner,attacher`,
+		"a --sidecars resizer,resizer":                    `--sidecars "resizer": it is there twice`,
+		"a --delivery olm --node-port 10300":              "--node-port 10300: awsebs (csi-liveness-probe), ",
+		"a --delivery olm --registrar-port 9205":          "--registrar-port 9205: gcppd (snapshotter-kube-rbac-proxy) has it",
+		"a --delivery olm --node-port 10308":              "--node-port 10308: Red Hat's SMB operator has it",
 		"a --node-port 80":                                `--node-port "80": it must be between 1024 and 65535`,
 		"a --repository there-is-none":                    "run this in the folder of the repository",
 	} {

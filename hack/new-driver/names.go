@@ -29,17 +29,52 @@ const (
 	withOLM     = "olm"
 )
 
+// What a driver makes volumes of.
+const (
+	kindBlock = "block"
+	kindFile  = "file"
+)
+
+// The sidecars of the controller that a driver can have, in the order of its containers.
+const (
+	provisioner = "provisioner"
+	attacher    = "attacher"
+	resizer     = "resizer"
+	snapshotter = "snapshotter"
+)
+
+func allSidecars() []string { return []string{provisioner, attacher, resizer, snapshotter} }
+
 // names are those of a driver, and its ports; the templates use them.
 type names struct {
 	Package, CSIName, Platform, Prefix, ShortPrefix, ConditionPrefix, Delivery string
 	// Title is what people call the driver.
 	Title string
 	// Variable starts the names of the variables with the driver's images, in the environment of the cluster-storage-operator.
-	Variable                string
-	NodePort, RegistrarPort int
+	Variable string
+	// Kind is kindBlock or kindFile.
+	Kind string
+	// Sidecars are those of the controller, separated by commas.
+	Sidecars string
+	// Privileged says that the controller mounts volumes itself.
+	Privileged bool
+	// ControllerPort, NodePort and RegistrarPort are for health, MetricsPort and the ones after it for metrics: one for each sidecar on
+	// loopback, and one that is higher by offered.
+	ControllerPort, NodePort, RegistrarPort, MetricsPort int
 	// Unlisted lets the driver have a name that no ClusterCSIDriver may have.
 	Unlisted bool
 }
+
+// offered is how much higher the port is on which metrics are offered over HTTPS.
+const offered = 1000
+
+// Block reports whether volumes are disks, which are attached to one node.
+func (n names) Block() bool { return n.Kind == kindBlock }
+
+// Has reports whether the controller has a sidecar.
+func (n names) Has(name string) bool { return slices.Contains(n.sidecarNames(), name) }
+
+func (n names) sidecarNames() []string { return strings.Split(n.Sidecars, ",") }
 
 // OLM reports whether administrators install the driver, and can remove it.
 func (n names) OLM() bool { return n.Delivery == withOLM }
@@ -58,10 +93,20 @@ func (n names) complete() names {
 	for value, standard := range map[*string]string{
 		&n.CSIName: n.Package + ".csi.example.com", &n.Prefix: n.Package + "-csi-driver", &n.ShortPrefix: n.Package,
 		&n.ConditionPrefix: strings.ToUpper(n.Package), &n.Delivery: withPayload, &n.Variable: strings.ToUpper(n.Package) + "_DRIVER",
+		&n.Kind: kindBlock,
 	} {
 		if *value == "" {
 			*value = standard
 		}
+	}
+	if n.Sidecars == "" {
+		n.Sidecars = strings.Join(allSidecars(), ",")
+		if !n.Block() {
+			n.Sidecars = provisioner + "," + resizer
+		}
+	}
+	if n.Platform == "" && !n.OLM() {
+		n.Platform = string(configv1.NonePlatformType)
 	}
 	if n.Title == "" {
 		n.Title = n.ConditionPrefix
@@ -116,13 +161,29 @@ func (n names) check() error {
 		refuse("image-variable", n.Variable, "it must be 63 capitals, digits and underscores at most and begin with a capital, such as GCP_PD_DRIVER")
 	}
 	n.checkPorts(refuse)
-	if !slices.Contains(platforms(), n.Platform) {
+	n.checkKind(refuse)
+	if n.Platform != "" && !slices.Contains(platforms(), n.Platform) {
 		refuse("platform", n.Platform, "it must be one of "+strings.Join(platforms(), ", "))
 	}
 	if n.Delivery != withPayload && n.Delivery != withOLM {
 		refuse("delivery", n.Delivery, "it must be "+withPayload+" or "+withOLM)
 	}
 	return errors.Join(problems...)
+}
+
+// checkKind refuses what no driver is, and sidecars that nothing here runs.
+func (n names) checkKind(refuse func(flag, value string, reasons ...string)) {
+	if n.Kind != kindBlock && n.Kind != kindFile {
+		refuse("kind", n.Kind, "it must be "+kindBlock+" for disks, or "+kindFile+" for file systems in the network")
+	}
+	for i, name := range n.sidecarNames() {
+		switch {
+		case !slices.Contains(allSidecars(), name):
+			refuse("sidecars", name, "the controller can have "+strings.Join(allSidecars(), ",")+"; the nodes' sidecars are always there")
+		case slices.Contains(n.sidecarNames()[:i], name):
+			refuse("sidecars", name, "it is there twice")
+		}
+	}
 }
 
 // checkPorts refuses ports that a program on a node can't have. 0 stands for one that is chosen.

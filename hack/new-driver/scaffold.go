@@ -35,9 +35,6 @@ const (
 // namespace is where operators of drivers run, unless an administrator chooses another one.
 const namespace = "openshift-cluster-csi-drivers"
 
-// firstHealthPort is where drivers begin with ports for health.
-const firstHealthPort = 10300
-
 func folder(name string) string { return path.Join("internal/driver", name) }
 
 // packageFolder is where OLM's package of a driver is.
@@ -212,26 +209,6 @@ func (s *scaffold) register(tree fs.FS) error {
 	return s.choosePorts(tree)
 }
 
-// choosePorts takes ports that nobody has asked for and that no driver of any platform has. One that is asked for is that of a
-// predecessor. Only drivers of the same platform must not have it, which test/rules shows.
-func (s *scaffold) choosePorts(tree fs.FS) error {
-	taken := map[int]bool{}
-	if err := eachSource(tree, driverFiles, func(file string, text []byte) error { return numbers(file, text, taken) }); err != nil {
-		return err
-	}
-	for _, port := range []*int{&s.names.NodePort, &s.names.RegistrarPort} {
-		if *port != 0 {
-			continue
-		}
-		*port = firstHealthPort
-		for taken[*port] {
-			*port++
-		}
-		taken[*port] = true
-	}
-	return nil
-}
-
 // render makes files in a folder of the templates in another.
 func (s *scaffold) render(from, to string) error {
 	parsed := template.New("").Option("missingkey=error")
@@ -252,6 +229,10 @@ func (s *scaffold) render(from, to string) error {
 			return err //nolint:wrapcheck // It names the file.
 		}
 		name, result := strings.TrimPrefix(file, from+"/"), filled.Bytes()
+		if len(bytes.TrimSpace(result)) == 0 {
+			// The driver has nothing of this.
+			return nil
+		}
 		if code, isGo := strings.CutSuffix(name, ".tmpl"); isGo {
 			name = strings.Replace(code, "driver", s.names.Package, 1)
 			if result, err = format.Source(result); err != nil {
@@ -293,9 +274,6 @@ func (s *scaffold) write(ctx context.Context, repository string) (err error) {
 	}
 	if err := writeAll(tree, s.edited); err != nil {
 		return err
-	}
-	if err := tree.Mkdir(path.Join(own, "testdata"), 0o750); err != nil {
-		return fmt.Errorf("folder of the golden files: %w", err)
 	}
 	if err := writeGolden(ctx, filepath.Join(repository, filepath.FromSlash(own))); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-const drivers = "github.com/csi-operators/csi-operators/internal/driver/"
+const driverImports = "github.com/csi-operators/csi-operators/internal/driver/"
 
 // source is a Go file with a list that a driver is added to.
 type source struct {
@@ -61,19 +61,6 @@ func (s source) uses(word string) bool {
 	return found
 }
 
-// numbers adds the numbers of a Go file, such as ports, to found.
-func numbers(name string, text []byte, found map[int]bool) error {
-	return inspect(name, text, func(node ast.Node) bool {
-		literal, isLiteral := node.(*ast.BasicLit)
-		if isLiteral && literal.Kind == token.INT {
-			if number, err := strconv.Atoi(literal.Value); err == nil {
-				found[number] = true
-			}
-		}
-		return true
-	})
-}
-
 // inspect visits what is in a Go file.
 func inspect(name string, text []byte, visit func(ast.Node) bool) error {
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
@@ -93,14 +80,14 @@ func (s source) add(lines, imported string) ([]byte, error) {
 	text := string(s.text[:end]) + lines + "\n" + string(s.text[end:])
 	at := 0
 	for _, spec := range s.file.Imports {
-		if strings.HasPrefix(spec.Path.Value, `"`+drivers) {
+		if strings.HasPrefix(spec.Path.Value, `"`+driverImports) {
 			at = s.set.Position(spec.End()).Offset
 		}
 	}
 	if at == 0 {
 		return nil, fmt.Errorf("%s: it imports no driver, so there is no place for another import", s.name)
 	}
-	text = text[:at] + "\n" + strconv.Quote(drivers+imported) + text[at:]
+	text = text[:at] + "\n" + strconv.Quote(driverImports+imported) + text[at:]
 	formatted, err := format.Source([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s with the driver added: %w", s.name, err)

@@ -24,7 +24,7 @@ const (
 // CheckDriverName returns an error if no ClusterCSIDriver may have the name of a driver. What the CRD of that kind allows is a list of names,
 // in the version of openshift/api that the module in a folder requires.
 func CheckDriverName(ctx context.Context, folder, name string) error {
-	names, err := driverNames(ctx, folder)
+	names, err := DriverNames(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func CheckDriverName(ctx context.Context, folder, name string) error {
 	return nil
 }
 
-// driverNames are the names that the CRD allows.
-func driverNames(ctx context.Context, folder string) ([]string, error) {
+// DriverNames are the names that the CRD allows, in the version of openshift/api that the module in a folder requires.
+func DriverNames(ctx context.Context, folder string) ([]string, error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", openshiftAPI)
 	problems := &bytes.Buffer{}
 	command.Dir, command.Stderr = folder, problems

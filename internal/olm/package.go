@@ -49,6 +49,8 @@ type Package struct {
 	Served string
 	// Driver is the CSI name of a third-party driver that the package is for; empty for the packages of this repository.
 	Driver string
+	// Unlisted says that no ClusterCSIDriver may have the driver's name yet. Such a package can be made, and not released.
+	Unlisted bool
 	// OwnVersions says that releases have other numbers than OpenShift's.
 	OwnVersions bool
 }
@@ -87,15 +89,16 @@ type described struct {
 	Name      string `json:"name"`
 	Title     string `json:"title"`
 	Namespace string `json:"namespace"`
+	Unlisted  bool   `json:"unlisted,omitempty"`
 }
 
-// DriverOf is the CSI name of the third-party driver whose package a tree is, or "" for this repository.
-func DriverOf(repository fs.FS) (string, error) {
+// PackageOf is the first package of a tree: that of a third-party driver, or of this repository, which has no Driver.
+func PackageOf(repository fs.FS) (Package, error) {
 	packages, err := packagesOf(repository)
 	if err != nil {
-		return "", err
+		return Package{}, err
 	}
-	return packages[0].Driver, nil
+	return packages[0], nil
 }
 
 // packagesOf are the packages of a tree: the one that it describes, which has neither a CRD nor a predecessor, or else
@@ -116,7 +119,7 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 		return nil, fmt.Errorf("%s: %w", PackageFile, err)
 	}
 	return []Package{{
-		Driver: found.Driver, Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
+		Driver: found.Driver, Unlisted: found.Unlisted, Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
 		Catalog: found.Name + "-catalog", Source: found.Name, OwnVersions: true,
 	}}, nil
 }

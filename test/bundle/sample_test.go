@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,17 +16,32 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/drivers"
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
 
-const (
-	// sampleDriver is a name that OpenShift allows a ClusterCSIDriver to have, and that no driver here has.
-	sampleDriver   = "smb.csi.k8s.io"
-	sampleOperator = "smb-csi-driver-operator"
-)
+const sampleOperator = "testshare-csi-driver-operator"
+
+// sampleDriver is a name that OpenShift allows a ClusterCSIDriver to have, and that no driver has, whatever drivers this tree has.
+func sampleDriver(t *testing.T) string {
+	t.Helper()
+	names, err := olm.DriverNames(t.Context(), root(t))
+	env.Must(t, err)
+	for _, d := range drivers.All() {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == d.Name })
+	}
+	for _, entry := range catalogue.All() {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == entry.Name })
+	}
+	if len(names) == 0 {
+		t.Skip("each name has its driver")
+	}
+	return names[0]
+}
 
 // thirdParty is a driver that is shipped for OLM.
 type thirdParty struct {
@@ -38,7 +54,7 @@ type thirdParty struct {
 func packaged(t *testing.T, folder string) thirdParty {
 	t.Helper()
 	tree := os.DirFS(filepath.Join(root(t), folder))
-	driver, err := olm.DriverOf(tree)
+	described, err := olm.PackageOf(tree)
 	env.Must(t, err)
 	bundles, err := fs.Glob(tree, olm.Bundles+"/*/metadata")
 	env.Must(t, err)
@@ -47,9 +63,10 @@ func packaged(t *testing.T, folder string) thirdParty {
 	}
 	files, err := olm.ReadFiles(tree, path.Dir(bundles[0]))
 	env.Must(t, err)
-	program, err := env.Binary(env.Program(env.DriverOperator))
-	env.Must(t, err)
-	return thirdParty{read(t, files), driver, path.Base(path.Dir(bundles[0])), program}
+	// One that was built before the last change of the driver would show nothing.
+	program := filepath.Join(t.TempDir(), "csi-driver-operator")
+	goCommand(t, root(t), "build", "-o", program, "./cmd/csi-driver-operator")
+	return thirdParty{read(t, files), described.Driver, path.Base(path.Dir(bundles[0])), program}
 }
 
 // scaffold makes a driver for OLM in a copy of the tree.
@@ -67,22 +84,22 @@ func scaffold(t *testing.T) thirdParty {
 		env.Must(t, err)
 		env.Must(t, os.WriteFile(filepath.Join(tree, file), text, 0o600))
 	}
-	program := filepath.Join(tree, "csi-driver-operator")
-	for _, args := range [][]string{
-		{"run", "./hack/new-driver", "smb", "--csi-name", sampleDriver, "--delivery", "olm"},
-		{"build", "-o", program, "./cmd/csi-driver-operator"},
-	} {
-		command := exec.CommandContext(t.Context(), "go", args...)
-		command.Dir = tree
-		// So that Go finds what it has compiled before, wherever the copy of the tree lies.
-		command.Env = append(os.Environ(), "GOFLAGS=-trimpath -vet=off -ldflags=-w")
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, output)
-		}
-	}
-	files, err := olm.ReadFiles(os.DirFS(tree), "packages/smb/bundle/"+sampleOperator)
+	program, name := filepath.Join(tree, "csi-driver-operator"), sampleDriver(t)
+	goCommand(t, tree, "run", "./hack/new-driver", "testshare", "--csi-name", name, "--delivery", "olm")
+	goCommand(t, tree, "build", "-o", program, "./cmd/csi-driver-operator")
+	files, err := olm.ReadFiles(os.DirFS(tree), "packages/testshare/bundle/"+sampleOperator)
 	env.Must(t, err)
-	return thirdParty{read(t, files), sampleDriver, sampleOperator, program}
+	return thirdParty{read(t, files), name, sampleOperator, program}
+}
+
+// goCommand runs go in a tree, so that it finds what it has compiled before, wherever the tree lies.
+func goCommand(t *testing.T, tree string, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir, command.Env = tree, append(os.Environ(), "GOFLAGS=-trimpath -vet=off -ldflags=-w")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, output)
+	}
 }
 
 // What new-driver writes for somebody else's driver is installed beside EFS, reaches Available under the RBAC of its bundle, and is

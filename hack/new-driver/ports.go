@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/driver"
+)
+
+// Drivers begin with these ports of the node: for health, and for metrics on loopback.
+const (
+	firstHealthPort  = 10300
+	firstMetricsPort = 8201
+)
+
+// reviewed are the files with all objects of each driver.
+const reviewed = "internal/driver/*/testdata/base.yaml"
+
+// notOurs are the ports of programs that are not of this repository, on nodes of any platform. Sources: openshift/enhancements 020c465c,
+// dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone; and, on GCP,
+// openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
+func notOurs() map[int]string {
+	const samba, filestore = "Red Hat's SMB operator", "Red Hat's Filestore operator"
+	return map[int]string{
+		10302: filestore, 10304: filestore, 10313: filestore, 10306: samba, 10308: samba,
+		10357: "cluster-policy-controller",
+	}
+}
+
+// portsTaken are the ports of the nodes that are in use, each with who uses it: what the drivers in a tree render, and notOurs.
+func portsTaken(tree fs.FS) (map[int]string, error) {
+	files, err := fs.Glob(tree, reviewed)
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no files %s (%w): run this in the folder of the repository", reviewed, err)
+	}
+	users := map[int][]string{}
+	for port, user := range notOurs() {
+		users[port] = []string{user}
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(tree, file)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // It names the file.
+		}
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			ports, err := portsOf(document)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			for port, container := range ports {
+				users[port] = append(users[port], path.Base(path.Dir(path.Dir(file)))+" ("+container+")")
+			}
+		}
+	}
+	taken := map[int]string{}
+	for port, names := range users {
+		slices.Sort(names)
+		taken[port] = strings.Join(names, ", ")
+	}
+	return taken, nil
+}
+
+// portsOf are the ports of the node that the pods of an object listen on.
+func portsOf(document []byte) (map[int]string, error) {
+	// Both kinds of workload have the same template at the same place.
+	var workload appsv1.DaemonSet
+	if err := yaml.Unmarshal(document, &workload); err != nil || (workload.Kind != "DaemonSet" && workload.Kind != "Deployment") {
+		return nil, nil //nolint:nilerr,nilnil // Another kind of object has fields of other types, and no pods.
+	}
+	return driver.Pods{Spec: &workload.Spec.Template.Spec}.HostPorts(), nil
+}
+
+// printPorts lists the ports that are taken.
+func printPorts(out io.Writer, tree fs.FS) error {
+	taken, err := portsTaken(tree)
+	if err != nil {
+		return err
+	}
+	for _, port := range slices.Sorted(maps.Keys(taken)) {
+		if _, err := fmt.Fprintf(out, "%5d  %s\n", port, taken[port]); err != nil {
+			return err //nolint:wrapcheck // Nobody reads what cannot be written.
+		}
+	}
+	return nil
+}
+
+// choosePorts takes ports that nobody has asked for and that no driver of any platform has. A driver for OLM runs beside any other: one that it
+// asks for must be free as well. Another one may ask for that of a predecessor; only drivers of the same platform must not have it, which
+// test/rules shows.
+func (s *scaffold) choosePorts(tree fs.FS) error {
+	taken, err := portsTaken(tree)
+	if err != nil {
+		return err
+	}
+	for flag, port := range map[string]*int{"node-port": &s.names.NodePort, "registrar-port": &s.names.RegistrarPort} {
+		if user := taken[*port]; user != "" && s.names.OLM() {
+			return fmt.Errorf("--%s %d: %s has it: leave the flag out, or take a port that -ports does not list", flag, *port, user)
+		}
+		if *port != 0 {
+			taken[*port] = s.names.Package
+		}
+	}
+	for _, port := range []*int{&s.names.ControllerPort, &s.names.NodePort, &s.names.RegistrarPort} {
+		if *port != 0 {
+			continue
+		}
+		*port = firstHealthPort
+		for taken[*port] != "" {
+			*port++
+		}
+		taken[*port] = s.names.Package
+	}
+	// Whatever the sidecars are: one that is added later finds its port free.
+	s.names.MetricsPort = firstMetricsPort
+	for !free(taken, s.names.MetricsPort, len(allSidecars())) {
+		s.names.MetricsPort++
+	}
+	return nil
+}
+
+// free reports whether some ports in a row are free, and those on which their metrics are offered.
+func free(taken map[int]string, first, count int) bool {
+	for port := first; port < first+count; port++ {
+		if taken[port] != "" || taken[port+offered] != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Loopback is the port of a sidecar's metrics.
+func (n names) Loopback(name string) int { return n.MetricsPort + slices.Index(allSidecars(), name) }
+
+// Offered is the port on which the metrics of a sidecar are offered over HTTPS.
+func (n names) Offered(name string) int { return n.Loopback(name) + offered }

@@ -1,0 +1,29 @@
+package olm
+
+import "fmt"
+
+// neighbors are operators that administrators install by OLM into the namespace of drivers, which are not of this repository: their package, which
+// is also the name of their Deployment, and the CSI name of their driver. Sources: openshift/csi-operator f7f9dc59, config/samba/manifests;
+// openshift/gcp-filestore-csi-driver-operator 9c951b92 and openshift/secrets-store-csi-driver-operator c32fe905, config/manifests/stable.
+func neighbors() map[string]string {
+	return map[string]string{
+		"smb-csi-driver-operator":           "smb.csi.k8s.io",
+		"gcp-filestore-csi-driver-operator": "filestore.csi.storage.gke.io",
+		"secrets-store-csi-driver-operator": "secrets-store.csi.k8s.io",
+	}
+}
+
+// Clash says what goes wrong if an operator and its driver have names of Red Hat's in the same namespace; empty if they have none of these.
+func Clash(operator, driver string) string {
+	for name, operated := range neighbors() {
+		switch {
+		case operator == name:
+			return fmt.Sprintf("Red Hat's operator has the name %s, and its objects are called as yours are. Where both are installed, each overwrites "+
+				"what the other has made. Choose another --prefix and --short-prefix", name)
+		case driver == operated:
+			return fmt.Sprintf("Red Hat's operator %s installs a driver of the same name, %s. A cluster can have one of the two: say so in the "+
+				"description", name, driver)
+		}
+	}
+	return ""
+}
