@@ -80,6 +80,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 	for _, e := range All() {
 		base := render(t, e, nil)
 		golden.Compare(t, e.Operator+"/base", base)
+		compared := []string{"base"}
 		for name, change := range variants {
 			// What a variant does not concern has no file that says so.
 			changed := render(t, e, change)
@@ -89,8 +90,10 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 				}
 				continue
 			}
+			compared = append(compared, name)
 			t.Run(e.Operator+"/"+name, func(t *testing.T) { golden.CompareVariant(t, e.Operator+"/"+name, base, changed) })
 		}
+		golden.NoOthers(t, e.Operator, compared)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,23 @@ func CompareVariant(t *testing.T, name string, base, objects []client.Object) {
 	}
 	// The place in the base is not what is reviewed.
 	CompareText(t, name+".diff", regexp.MustCompile(`(?m)^@@ .* @@$`).ReplaceAllString(text, "@@"))
+}
+
+// NoOthers fails the test if a folder of testdata has a YAML file or a diff that no test compares with: a variant that was dropped or renamed.
+// The names are those of Compare and CompareVariant in that folder.
+func NoOthers(t *testing.T, folder string, names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("testdata", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		name, extension := entry.Name(), filepath.Ext(entry.Name())
+		isReviewed := extension == ".yaml" || extension == ".diff"
+		if isReviewed && !slices.Contains(names, strings.TrimSuffix(name, extension)) {
+			t.Errorf("testdata/%s: no test reads it: delete it", filepath.Join(folder, name))
+		}
+	}
 }
 
 // export writes the objects of a variant into the folder that the environment names.

@@ -1,6 +1,7 @@
 package awsefs
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,7 @@ func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 func TestRenderMatchesReviewedFiles(t *testing.T) {
 	base := render(t, config(t, nil))
 	golden.Compare(t, "base", base)
+	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(variants())), "base"))
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
 			golden.CompareVariant(t, name, base, render(t, config(t, change)))

@@ -60,8 +60,10 @@ func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Confi
 	t.Helper()
 	base := Render(t, d, nil)
 	golden.Compare(t, "base", base)
+	compared := []string{"base", "payload"}
 	for _, variants := range []map[string]func(*driver.Config){common(d), own} {
 		for name, change := range variants {
+			compared = append(compared, name)
 			t.Run(name, func(t *testing.T) { golden.CompareVariant(t, name, base, Render(t, d, change)) })
 		}
 	}
@@ -74,6 +76,7 @@ func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Confi
 		t.Fatal(err)
 	}
 	golden.Compare(t, "payload", requests)
+	golden.NoOthers(t, "", compared)
 }
 
 // common are the variants of clusters that every driver has to follow.
