@@ -66,6 +66,7 @@ func TestWhatIsWrongInAManifestIsNamed(t *testing.T) {
 			"its pods connect to ports 6443 and 443 only: add label openshift.storage.network-policy.all-egress",
 		},
 		{ReferencesFile, "origin-csi-external-attacher:latest", "origin-attacher:latest", "no manifest has image quay.io/openshift/origin-attacher:latest"},
+		{ReferencesFile, "origin-csi-external-snapshot-metadata:latest", "other:latest", "it does not have image " + referencedOnly},
 		{cso + "08_rbac.yaml", "- storageclasses", `- "*"`, "a rule holds *"},
 		{cso + "08_rbac.yaml", "  - bind\n", "  - escalate\n", "nobody holds escalate"},
 		{cso + "08_rbac.yaml", "- persistentvolumes\n  verbs:\n  - list\n", "- persistentvolumes\n  verbs:\n  - bind\n", "bind is not narrowed by names"},
