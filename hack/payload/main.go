@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/drivers"
@@ -36,6 +38,9 @@ func run(repository string) error {
 	var err error
 	if release.Scheme, err = manager.Scheme(); err != nil {
 		return err
+	}
+	if err := apiextensionsv1.AddToScheme(release.Scheme); err != nil {
+		return fmt.Errorf("register CustomResourceDefinitions: %w", err)
 	}
 	tree, err := os.OpenRoot(repository)
 	if err != nil {

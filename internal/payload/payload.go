@@ -121,6 +121,7 @@ func (r Release) fixed() ([]file, error) {
 	}{
 		{level: shared, asset: "release/01_namespace.yaml"},
 		{level: usual, asset: "release/02_csi-drivers-namespace.yaml"},
+		{level: usual, asset: "release/05_volumepopulators.yaml"},
 		{level: usual, asset: "release/06_storage.yaml"},
 		{level: usual, asset: "release/07_service-account.yaml"},
 		{level: usual, asset: "release/08_former-rbac.yaml"},
