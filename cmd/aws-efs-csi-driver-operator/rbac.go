@@ -100,6 +100,6 @@ package main
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;volumeattachments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=list;watch;create;update;patch
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,verbs=get;watch;list;delete;update;create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-csi-drivers,resources=leases,resourceNames=efs-csi-aws-com,verbs=get;update;delete
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-csi-drivers,resources=services;endpoints;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=openshift-cluster-csi-drivers,resources=endpointslices,verbs=get;list;watch

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -34,6 +35,23 @@ func LeaseOf(sidecar, driver string) string {
 			return '-'
 		}
 	}, driver)
+}
+
+// nameLeases lets the controller use the Leases of the driver. A sidecar reads and writes its Lease and does nothing else with it
+// (k8s.io/client-go v0.36 tools/leaderelection/resourcelock/leaselock.go).
+func (d Driver) nameLeases(_ Config, role *rbacv1.Role) error {
+	leases := d.Leases(role.Namespace)
+	if role.Name != d.Prefix+"-lease-leader-election" || len(leases) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(leases))
+	for _, lease := range leases {
+		names = append(names, lease.GetName())
+	}
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{
+		APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: names, Verbs: []string{"get", "update"},
+	})
+	return nil
 }
 
 // Leases are the Leases that the driver's containers make. They belong to nothing, so that they would stay for ever.

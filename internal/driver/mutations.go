@@ -31,6 +31,7 @@ const (
 func (d Driver) standardMutations() []Mutation {
 	return []Mutation{
 		Mutate(d.setReplicas),
+		Mutate(d.nameLeases),
 		Mutate(d.selectPods),
 		Mutate(d.selectControllers),
 		MutatePods(d.placeController),

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -98,8 +99,8 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 	env.Eventually(t, "the limits in force", func() error { return limited(remove(operator, ebs)()) })
 	deleting := volumeBy("efs.csi.aws.com", "new", ours)
 	deleting.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-	lease := func(namespace string) client.Object {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}
+	lease := func(namespace, name string) client.Object {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	role := func(namespace string) client.Object {
 		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}
@@ -111,22 +112,84 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "registry.example/a:1"}}},
 		},
 	}}
+	// A Deployment of an allowed name could run as any account of the namespace, such as another operator's.
+	runs := func(account string) client.Object {
+		pods := pods.Spec.DeepCopy()
+		pods.Template.Spec.ServiceAccountName = account
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "aws-efs-csi-driver-controller"},
+			Spec:       appsv1.DeploymentSpec{Selector: pods.Selector, Template: pods.Template},
+		}
+	}
+	onNodes := func(account string) client.Object {
+		created := pods.DeepCopy()
+		created.Namespace, created.Spec.Template.Spec.ServiceAccountName = env.OperatorNamespace, account
+		return created
+	}
+	podOf := func(app string) client.Object {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "of-" + app, Labels: map[string]string{"app": app}},
+			Spec:       *pods.Spec.Template.Spec.DeepCopy(),
+		}
+		env.Scene{Cluster: cluster, T: t}.Keep(pod)
+		return pod
+	}
+	asks := func(change func(*cloudcredentialv1.CredentialsRequest)) client.Object {
+		request := &cloudcredentialv1.CredentialsRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: cloudcredentialv1.Namespace, Name: "new"},
+			Spec: cloudcredentialv1.CredentialsRequestSpec{
+				SecretRef: corev1.ObjectReference{Namespace: env.OperatorNamespace, Name: "aws-efs-cloud-credentials"},
+				ProviderSpec: &cloudcredentialv1.ProviderSpec{
+					APIVersion: "cloudcredential.openshift.io/v1", Kind: "AWSProviderSpec", StatementEntries: []cloudcredentialv1.StatementEntry{
+						{Effect: "Allow", Action: []string{"elasticfilesystem:DescribeFileSystems"}, Resource: "*"},
+						{
+							Effect: "Allow", Action: []string{"elasticfilesystem:DeleteAccessPoint"}, Resource: "*",
+							PolicyCondition: map[string]map[string]string{"StringEquals": {"aws:ResourceTag/efs.csi.aws.com/cluster": "true"}},
+						},
+					},
+				},
+			},
+		}
+		change(request)
+		return request
+	}
+	allowing := func(actions ...string) client.Object {
+		return asks(func(request *cloudcredentialv1.CredentialsRequest) {
+			request.Spec.ProviderSpec.StatementEntries[0].Action = actions
+		})
+	}
+	node, neighbour := podOf("efs-csi-node"), podOf("aws-ebs-csi-driver-node")
 	dashboard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config-managed", Name: "aws-efs-csi-driver-dashboard"}}
 	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config-managed", Name: "trusted-ca-bundle"}}
 	for what, request := range map[string]func() error{
-		"delete a volume of another driver":        remove(operator, ebs),
-		"delete a volume of an administrator":      remove(operator, efs),
-		"call a volume ours":                       change(operator, efs, label),
-		"give a volume to another PVC":             change(operator, ebs, `{"spec":{"claimRef":null}}`),
-		"let the data of a volume be deleted":      change(operator, community, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`),
-		"take the label off a volume":              change(operator, community, `{"metadata":{"labels":{"`+volumeLabel+`":null}}}`),
-		"create a volume of another driver":        create(operator, volumeBy("ebs.csi.aws.com", "new", ours)),
-		"create a volume without label":            create(operator, volumeBy("efs.csi.aws.com", "new", none)),
-		"create a volume that deletes data":        create(operator, deleting),
-		"delete a PVC of a tenant":                 remove(operator, stolen),
-		"call a PVC ours":                          change(operator, stolen, label),
-		"create a PVC without label":               create(operator, pvcOf("new", none)),
-		"create a lease elsewhere":                 create(operator, lease("victim")),
+		"delete a volume of another driver":    remove(operator, ebs),
+		"delete a volume of an administrator":  remove(operator, efs),
+		"call a volume ours":                   change(operator, efs, label),
+		"give a volume to another PVC":         change(operator, ebs, `{"spec":{"claimRef":null}}`),
+		"let the data of a volume be deleted":  change(operator, community, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`),
+		"take the label off a volume":          change(operator, community, `{"metadata":{"labels":{"`+volumeLabel+`":null}}}`),
+		"create a volume of another driver":    create(operator, volumeBy("ebs.csi.aws.com", "new", ours)),
+		"create a volume without label":        create(operator, volumeBy("efs.csi.aws.com", "new", none)),
+		"create a volume that deletes data":    create(operator, deleting),
+		"delete a PVC of a tenant":             remove(operator, stolen),
+		"call a PVC ours":                      change(operator, stolen, label),
+		"create a PVC without label":           create(operator, pvcOf("new", none)),
+		"create a lease elsewhere":             create(operator, lease("victim", "efs-csi-aws-com")),
+		"create a lease of another operator":   create(operator, lease(env.OperatorNamespace, "aws-ebs-csi-driver-operator-lock")),
+		"run a controller as another operator": create(operator, runs("vmware-vsphere-csi-driver-operator")),
+		"run a controller as nobody":           create(operator, runs("")),
+		"run node pods as the controller":      create(operator, onNodes("aws-efs-csi-driver-controller-sa")),
+		"delete a pod of another driver":       remove(operator, neighbour),
+		"ask for all of AWS":                   create(operator, allowing("*")),
+		"ask for all of EFS":                   create(operator, allowing("elasticfilesystem:*")),
+		"ask for users":                        create(operator, allowing("elasticfilesystem:DescribeFileSystems", "iam:CreateUser")),
+		"ask to delete all access points":      create(operator, allowing("elasticfilesystem:DeleteAccessPoint")),
+		"ask for a Secret elsewhere": create(operator, asks(func(request *cloudcredentialv1.CredentialsRequest) {
+			request.Spec.SecretRef.Namespace = "victim"
+		})),
+		"ask for the Secret of another driver": create(operator, asks(func(request *cloudcredentialv1.CredentialsRequest) {
+			request.Spec.SecretRef.Name = "ebs-cloud-credentials"
+		})),
 		"create a role elsewhere":                  create(operator, role("victim")),
 		"create pods elsewhere":                    create(operator, pods),
 		"change a ConfigMap elsewhere":             change(operator, config, `{"data":{"a":"b"}}`),
@@ -150,12 +213,17 @@ func TestAStolenTokenOfTheOperatorIsLimited(t *testing.T) {
 		"give a PVC its label back":             change(operator, owned, label),
 		"delete a PVC":                          remove(operator, left),
 		"create the dashboard":                  create(operator, dashboard),
-		"create a lease at home":                create(operator, lease(env.OperatorNamespace)),
+		"create a lease at home":                create(operator, lease(env.OperatorNamespace, "efs-csi-aws-com")),
+		"run the controller":                    create(operator, runs("aws-efs-csi-driver-controller-sa")),
+		"run node pods":                         create(operator, onNodes("aws-efs-csi-driver-node-sa")),
+		"run node pods of the community":        create(operator, onNodes("efs-csi-sa")),
+		"delete a node pod":                     remove(operator, node),
+		"ask for credentials":                   create(operator, asks(func(*cloudcredentialv1.CredentialsRequest) {})),
 		"create a role at home":                 create(operator, role(env.OperatorNamespace)),
 		"sidecar: create a volume":              create(sidecar, volumeBy("efs.csi.aws.com", "new", none)),
 		"sidecar: delete a volume":              remove(sidecar, efs),
 		"somebody else: delete a volume":        remove(cluster.Client, ebs),
-		"somebody else: write leases":           create(cluster.Client, lease("victim")),
+		"somebody else: write leases":           create(cluster.Client, lease("victim", "new")),
 		"account of another name in that space": remove(as(t, cluster, env.OperatorUser+"-2", "system:masters"), ebs),
 	} {
 		if err := request(); err != nil {

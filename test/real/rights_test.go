@@ -31,12 +31,6 @@ func unneeded() map[string]string {
 		"get volumeattachments.storage.k8s.io":              cached,
 		"get volumesnapshotclasses.snapshot.storage.k8s.io": cached,
 
-		"delete leases.coordination.k8s.io in openshift-cluster-csi-drivers": never,
-		"delete leases.coordination.k8s.io in openshift-manila-csi-driver":   never,
-		"list leases.coordination.k8s.io in openshift-cluster-csi-drivers":   never,
-		"list leases.coordination.k8s.io in openshift-manila-csi-driver":     never,
-		"watch leases.coordination.k8s.io in openshift-cluster-csi-drivers":  never,
-		"watch leases.coordination.k8s.io in openshift-manila-csi-driver":    never,
 		"list events":   never,
 		"watch events":  never,
 		"update events": never,
@@ -56,6 +50,9 @@ func ofVSphere() map[string]string {
 	reasons := map[string]string{"get events": reason, "create customresourcedefinitions.apiextensions.k8s.io": reason}
 	for _, verb := range []string{"get", "list", "watch"} {
 		reasons[verb+" configmaps in openshift-cluster-csi-drivers"] = reason
+	}
+	for _, verb := range []string{"get", "update"} {
+		reasons[verb+" leases.coordination.k8s.io vsphere-syncer in openshift-cluster-csi-drivers"] = reason
 	}
 	for kind, verbs := range map[string]string{
 		"cnsvspherevolumemigrations": "create get list watch update delete", "cnsvolumeinfoes": "create get list watch update delete",

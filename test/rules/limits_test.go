@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
@@ -47,8 +51,8 @@ func limits(t *testing.T) []admissionv1.ValidatingAdmissionPolicy {
 			}
 		}
 	}
-	if len(found) != 3 {
-		t.Fatalf("%d policies in config/limits, want those of volumes, PVCs and the namespace", len(found))
+	if len(found) != 4 {
+		t.Fatalf("%d policies in config/limits, want those of credentials, volumes, PVCs and the namespace", len(found))
 	}
 	return found
 }
@@ -78,6 +82,59 @@ func TestTheLimitsKnowEveryWriteInTheNamespaceOfTheOperator(t *testing.T) {
 		}
 		if !limited[right.Group+"/"+right.Resource] {
 			t.Errorf("the operator may do this in its namespace, and no policy of config/limits keeps it there: %s", right)
+		}
+	}
+}
+
+// A new permission of the driver in AWS, or one that it needs no more, is one of the limits as well; and so are its accounts.
+func TestTheLimitsKnowThePermissionsAndAccountsOfTheDriver(t *testing.T) {
+	scheme, err := manager.Scheme()
+	env.Must(t, err)
+	efs := awsefs.Driver()
+	settings, err := efs.ReadSettings(func(name string) string {
+		return map[string]string{"DELETE_ACCESS_POINT_ROOT_DIR": "true", "NODE_IAM_MOUNTS": "true"}[name]
+	})
+	env.Must(t, err)
+	objects, err := efs.Everything(scheme, manager.DefaultNamespace, settings)
+	env.Must(t, err)
+	wanted := map[string]bool{}
+	for _, object := range objects {
+		switch typed := object.(type) {
+		case *cloudcredentialv1.CredentialsRequest:
+			wanted[typed.Spec.SecretRef.Name] = true
+			for _, entry := range typed.Spec.ProviderSpec.StatementEntries {
+				for _, action := range entry.Action {
+					wanted[action] = true
+				}
+			}
+		case *appsv1.Deployment:
+			wanted[typed.Spec.Template.Spec.ServiceAccountName] = true
+		case *appsv1.DaemonSet:
+			wanted[typed.Spec.Template.Spec.ServiceAccountName], wanted[typed.Name] = true, true
+		}
+	}
+	for _, lease := range efs.Leases(manager.DefaultNamespace) {
+		wanted[lease.GetName()] = true
+	}
+	known := map[string]bool{}
+	for _, policy := range limits(t) {
+		for _, variable := range policy.Spec.Variables {
+			policy.Spec.Validations = append(policy.Spec.Validations, admissionv1.Validation{Expression: variable.Expression})
+		}
+		for _, validation := range policy.Spec.Validations {
+			for _, quoted := range regexp.MustCompile(`'([^' ]+)'`).FindAllStringSubmatch(validation.Expression, -1) {
+				known[quoted[1]] = true
+			}
+		}
+	}
+	for name := range wanted {
+		if !known[name] {
+			t.Errorf("the driver needs %s, and no policy of config/limits lets the operator write it", name)
+		}
+	}
+	for name := range known {
+		if service, _, isAction := strings.Cut(name, ":"); isAction && slices.Contains([]string{"elasticfilesystem", "ec2"}, service) && !wanted[name] {
+			t.Errorf("config/limits lets the operator ask for %s, which the driver does not need", name)
 		}
 	}
 }
