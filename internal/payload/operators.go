@@ -68,7 +68,12 @@ func (r Release) roles() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits, err := r.limitsPolicy()
+	if err != nil {
+		return nil, err
+	}
 	files := []file{
+		{name: usual + "08_limits-policy.yaml", profiles: allProfiles(), capability: capability, objects: limits},
 		{name: usual + "08_rbac.yaml", profiles: allProfiles(), capability: capability, objects: own},
 		{name: usual + "08_bindings-policy.yaml", profiles: allProfiles(), capability: capability, objects: policy},
 	}

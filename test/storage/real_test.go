@@ -167,6 +167,9 @@ func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
 			})
 		})
 	}
+	t.Run("limits", func(t *testing.T) {
+		(&scene{Scene: env.Scene{Cluster: s.Cluster, T: t, Patience: patience}, t: t}).holdsTokensToTheLimits(t)
+	})
 }
 
 // impersonating is the configuration of somebody else's client.

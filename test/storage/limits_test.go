@@ -1,0 +1,164 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
+	"github.com/csi-operators/csi-operators/test/env"
+)
+
+// thieves have the names of accounts of the release, and all RBAC: what stops them is the release's policies.
+func (s *scene) thief(user string) client.Client {
+	s.t.Helper()
+	config := rest.CopyConfig(s.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	thief, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	env.Must(s.t, err)
+	return thief
+}
+
+// olmObject is a Subscription or a ClusterServiceVersion in the cluster.
+func (s *scene) olmObject(kind, name string, spec map[string]any) client.Object {
+	s.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind, "spec": spec,
+		"metadata": map[string]any{"namespace": odd, "name": name},
+	}}
+	env.Must(s.t, s.Client.Create(s.t.Context(), object))
+	return object
+}
+
+// webhookOf is the webhook of vSphere, as its operator renders it, after a change.
+func webhookOf(t *testing.T, change func(*admissionv1.ValidatingWebhook)) client.Object {
+	t.Helper()
+	for _, object := range golden.Render(t, vsphere.Driver(), nil) {
+		if configuration, ok := object.(*admissionv1.ValidatingWebhookConfiguration); ok {
+			change(&configuration.Webhooks[0])
+			return configuration
+		}
+	}
+	t.Fatal("vSphere has no webhook")
+	return nil
+}
+
+// definition is a CustomResourceDefinition.
+func definition(group string) client.Object {
+	object := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "things." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		panic(err)
+	}
+	return &unstructured.Unstructured{Object: fields}
+}
+
+// controllerAs is a Deployment that the operator of EBS may write by its name.
+func controllerAs(account string) client.Object {
+	labels := map[string]string{"app": "new"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: "aws-ebs-csi-driver-controller"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{ServiceAccountName: account, Containers: []corev1.Container{{Name: "a", Image: "registry.example/a:1"}}},
+		}},
+	}
+}
+
+// holdsTokensToTheLimits tries what RBAC can't narrow by name, as accounts whose tokens were stolen. Each request is a dry run.
+func (s *scene) holdsTokensToTheLimits(t *testing.T) {
+	env.Must(t, s.ApplyFile(t.Context(), "testdata/olm.yaml"))
+	crds := []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com"}
+	env.Must(t, s.Served(t.Context(), crds...))
+	t.Cleanup(func() {
+		if _, err := s.Kubectl(context.Background(), append([]string{"delete", "crds", "--timeout=1m"}, crds...)...); err != nil {
+			t.Error(err)
+		}
+	})
+	env.Must(t, s.Namespace(t.Context(), odd))
+	account := func(name string) client.Client {
+		return s.thief("system:serviceaccount:" + catalogue.Namespace + ":" + name)
+	}
+	cso, ebs, vsphere := s.thief(env.CSOUser), account("aws-ebs-csi-driver-operator"), account("vmware-vsphere-csi-driver-operator")
+	driver := account("vmware-vsphere-csi-driver-controller-sa")
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-somebody"}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "a", VolumeHandle: "b"}},
+	}}
+	env.Scene{Cluster: s.Cluster, T: t}.Keep(volume)
+	create := func(who client.Client, object client.Object) func() error {
+		return func() error {
+			return who.Create(t.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll) //nolint:forcetypeassert // A copy.
+		}
+	}
+	remove := func(who client.Client, object client.Object) func() error {
+		return func() error { return who.Delete(t.Context(), object, client.DryRunAll) }
+	}
+	same := func(*admissionv1.ValidatingWebhook) {}
+	for what, tc := range map[string]struct {
+		request func() error
+		refused bool
+	}{
+		"CSO: a Subscription that it replaces": {
+			remove(cso, s.olmObject("Subscription", "any", map[string]any{"name": "aws-ebs-csi-driver-operator"})), false,
+		},
+		"CSO: a Subscription of somebody else": {
+			remove(cso, s.olmObject("Subscription", "aws-ebs-csi-driver-operator", map[string]any{"name": "other"})), true,
+		},
+		"CSO: a version that it replaces": {
+			remove(cso, s.olmObject("ClusterServiceVersion", "aws-ebs-csi-driver-operator.4.5.0", map[string]any{})), false,
+		},
+		"CSO: a version of somebody else":           {remove(cso, s.olmObject("ClusterServiceVersion", "aws-ebs-csi-driver-operators.v1", map[string]any{})), true},
+		"EBS: its controller":                       {create(ebs, controllerAs("aws-ebs-csi-driver-controller-sa")), false},
+		"EBS: a controller as another operator":     {create(ebs, controllerAs("vmware-vsphere-csi-driver-operator")), true},
+		"EBS: a controller as nobody":               {create(ebs, controllerAs("")), true},
+		"EBS: delete a volume":                      {remove(ebs, volume), true},
+		"somebody else: delete a volume":            {remove(s.thief("somebody"), volume), false},
+		"vSphere: its webhook":                      {create(vsphere, webhookOf(t, same)), false},
+		"vSphere: a webhook for Secrets":            {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Resources = []string{"secrets"} })), true},
+		"vSphere: a webhook for all groups":         {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].APIGroups = []string{"*"} })), true},
+		"vSphere: a webhook for all classes":        {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.MatchConditions = nil })), true},
+		"vSphere: a webhook elsewhere":              {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Namespace = odd })), true},
+		"vSphere: define a kind":                    {create(vsphere, definition("cns.vmware.com")), true},
+		"driver of vSphere: define its kind":        {create(driver, definition("cns.vmware.com")), false},
+		"driver of vSphere: define another kind":    {create(driver, definition("storage.example.com")), true},
+		"driver of vSphere: it writes volumes":      {remove(driver, volume), false},
+		"the operator of EFS is held by other ways": {remove(account("aws-efs-csi-driver-operator"), volume), false},
+	} {
+		// The API server takes a moment to know of a new policy.
+		s.eventually(what, func() error {
+			err := tc.request()
+			if isRefused := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"); isRefused != tc.refused || (err != nil && !isRefused) {
+				return fmt.Errorf("refused by a policy: %v, want %v: %w", isRefused, tc.refused, err)
+			}
+			return nil
+		})
+	}
+}
