@@ -121,6 +121,9 @@ type Driver struct {
 	// KeptSecrets, if set, are Secrets that the driver keeps for volumes of some StorageClasses, outside of its namespace. Nothing that this
 	// package renders lets it do so.
 	KeptSecrets *KeptSecrets
+	// NamedSecrets, if set, is what to do where StorageClasses name Secrets that the controller may not read. Nothing that this package renders
+	// lets it read them.
+	NamedSecrets string
 	// MountsInPods means that mounts of a node go through processes in its node pod, and stall while that is replaced. Node pods are then
 	// replaced by who uses volumes; else Kubernetes does it, a tenth of the nodes at a time.
 	MountsInPods bool

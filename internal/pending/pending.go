@@ -60,13 +60,14 @@ func (p *PVCs) Forget() { p.message, p.patience, p.next = "", status.Patience{},
 // Message names PVCs that wait, and says when to ask again; zero is never. Without a StorageClass of which they may wait it sends no request. A
 // look that fails changes nothing, and is logged.
 func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration, err error) {
-	classes, err := p.classes(ctx)
-	if err != nil || len(classes) == 0 {
+	all, err := p.ofDriver(ctx)
+	classes, secrets := p.classes(all), p.namedSecrets(all)
+	if err != nil || len(classes)+len(secrets) == 0 {
 		p.Forget()
 		return "", 0, err
 	}
 	if !p.Now().Before(p.next) {
-		if message, err := p.look(ctx, classes); err != nil {
+		if message, err := p.look(ctx, classes, secrets); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "which PVCs wait is not known")
 		} else {
 			p.message = message
@@ -77,20 +78,22 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 	return p.message, p.next.Sub(p.Now()), nil
 }
 
-// classes are the StorageClasses of which PVCs may wait.
-func (p *PVCs) classes(ctx context.Context) (map[string]class, error) {
-	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil {
+// ofDriver are the StorageClasses of the driver, if it matters what is in them.
+func (p *PVCs) ofDriver(ctx context.Context) ([]storagev1.StorageClass, error) {
+	if p.Driver.KeptSecrets == nil && p.Driver.LongWait == nil && p.Driver.NamedSecrets == "" {
 		return nil, nil
 	}
 	all := &storagev1.StorageClassList{}
 	if err := p.Client.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
+	return slices.DeleteFunc(all.Items, func(each storagev1.StorageClass) bool { return each.Provisioner != p.Driver.Name }), nil
+}
+
+// classes are the StorageClasses of which PVCs may wait.
+func (p *PVCs) classes(all []storagev1.StorageClass) map[string]class {
 	found := map[string]class{}
-	for _, each := range all.Items {
-		if each.Provisioner != p.Driver.Name {
-			continue
-		}
+	for _, each := range all {
 		var known class
 		if p.Driver.KeptSecrets != nil {
 			known.namespace, known.keeps = p.Driver.KeptSecrets.Namespace(each.Parameters)
@@ -102,11 +105,25 @@ func (p *PVCs) classes(ctx context.Context) (map[string]class, error) {
 			found[each.Name] = known
 		}
 	}
-	return found, nil
+	return found
 }
 
-// look lists the PVCs, and says what those wait for that are not bound.
-func (p *PVCs) look(ctx context.Context, classes map[string]class) (string, error) {
+// look asks the cluster what is to be said.
+func (p *PVCs) look(ctx context.Context, classes map[string]class, secrets []secret) (string, error) {
+	waiting, err := p.lookForPVCs(ctx, classes)
+	if err != nil {
+		return "", err
+	}
+	unreadable, err := p.lookForSecrets(ctx, secrets)
+	lines := slices.DeleteFunc([]string{waiting, unreadable}, func(line string) bool { return line == "" })
+	return strings.Join(lines, "\n"), err
+}
+
+// lookForPVCs lists the PVCs, and says what those wait for that are not bound.
+func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (string, error) {
+	if len(classes) == 0 {
+		return "", nil
+	}
 	// Which PVCs wait for a Secret in a namespace, and which for long, by what to do.
 	secrets, long := map[string][]string{}, map[string][]string{}
 	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
@@ -159,13 +176,18 @@ func inNamespace(known class, pvc corev1.PersistentVolumeClaim) string {
 
 // mayKeepSecrets asks whether the driver's controller may create Secrets in a namespace.
 func (p *PVCs) mayKeepSecrets(ctx context.Context, namespace string) (bool, error) {
+	return p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"})
+}
+
+// controllerMay asks for a right of the driver's controller.
+func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
 	user := "system:serviceaccount:" + p.Namespace + ":" + p.Driver.ControllerServiceAccount()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.Namespace, "system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "secrets"},
+		ResourceAttributes: &right,
 	}}
 	if err := p.Client.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask whether %s may create Secrets in namespace %s: %w", user, namespace, err)
+		return false, fmt.Errorf("ask whether %s may %s Secrets in namespace %s: %w", user, right.Verb, right.Namespace, err)
 	}
 	return review.Status.Allowed, nil
 }

@@ -173,3 +173,40 @@ func TestALookThatFailsHoldsUpNothing(t *testing.T) {
 		}
 	}
 }
+
+// What a class names is read by the controller. Which Secret a template means is up to the author of the PVC, and nobody is told to let it be read.
+func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) {
+	const of, prefix = "StorageClasses of driver disk.example.com name Secrets that its controller may not read ", "csi.storage.k8s.io/"
+	names := func(call, namespace, name string) []string {
+		return []string{prefix + call + "secret-name", name, prefix + call + "secret-namespace", namespace}
+	}
+	for what, tc := range map[string]struct {
+		class []string
+		want  string
+	}{
+		"none":                         {nil, ""},
+		"for provisioning":             {names("provisioner-", "keys", "a.b"), "(1): keys/a.b"},
+		"for provisioning, once":       {[]string{"csiProvisionerSecretName", "a", "csiProvisionerSecretNamespace", "keys"}, "(1): keys/a"},
+		"for all":                      {names("", "keys", "a"), "(1): keys/a"},
+		"for growing and provisioning": {append(names("controller-expand-", "keys", "b"), names("provisioner-", "keys", "a")...), "(2): keys/a, keys/b"},
+		"the same for both":            {append(names("controller-expand-", "keys", "a"), names("provisioner-", "keys", "a")...), "(1): keys/a"},
+		"for nodes: the kubelet reads": {names("node-stage-", "keys", "a"), ""},
+		"in the namespace of the PVC":  {names("provisioner-", "${pvc.namespace}", "a"), ""},
+		"by the name of the PVC":       {names("provisioner-", "keys", "${pvc.name}"), ""},
+		"by an annotation of the PVC":  {names("provisioner-", "keys", "${pvc.annotations['team.example.com/key']}"), ""},
+		"a command":                    {names("provisioner-", "keys", "a; reboot"), ""},
+	} {
+		s := newScene(classOf("named", diskName, tc.class...), classOf("other", "other.example.com", names("provisioner-", "keys", "other")...))
+		s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, "Bind a Role."
+		got := s.says(t)
+		if tc.want == "" && got == "" && len(s.cluster.Writes) == 0 {
+			continue
+		}
+		if want := of + tc.want + ". New PVCs of these classes wait, and their volumes can't grow. Bind a Role."; got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+		if slices.Contains(s.cluster.Reads, "list PersistentVolumeClaim") {
+			t.Errorf("%s: no PVC says more: %v", what, s.cluster.Reads)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package pending
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// secret is one that StorageClasses name.
+type secret struct{ namespace, name string }
+
+// String has two names that Kubernetes allows, and so is no more than names.
+func (s secret) String() string { return s.namespace + "/" + s.name }
+
+// namedSecrets are what sidecars in the controller's pod read for these classes, each once, sorted: external-provisioner v6.3.0
+// pkg/controller/controller.go secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class. Templates
+// are left to the events of PVCs: the author of a PVC decides which Secret such a class means.
+func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
+	if p.Driver.NamedSecrets == "" {
+		return nil
+	}
+	const prefix = "csi.storage.k8s.io/"
+	var found []secret
+	for _, class := range classes {
+		for _, keys := range [][2]string{
+			{prefix + "secret-name", prefix + "secret-namespace"},
+			{prefix + "provisioner-secret-name", prefix + "provisioner-secret-namespace"},
+			{"csiProvisionerSecretName", "csiProvisionerSecretNamespace"},
+			{prefix + "controller-publish-secret-name", prefix + "controller-publish-secret-namespace"},
+			{prefix + "controller-expand-secret-name", prefix + "controller-expand-secret-namespace"},
+			{prefix + "controller-modify-secret-name", prefix + "controller-modify-secret-namespace"},
+		} {
+			one := secret{name: class.Parameters[keys[0]], namespace: class.Parameters[keys[1]]}
+			// A template, such as ${pvc.namespace}, is no such name.
+			if len(validation.IsDNS1123Subdomain(one.name))+len(validation.IsDNS1123Label(one.namespace)) == 0 {
+				found = append(found, one)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b secret) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(found)
+}
+
+// lookForSecrets names the Secrets that the controller may not read.
+func (p *PVCs) lookForSecrets(ctx context.Context, secrets []secret) (string, error) {
+	var refused []string
+	for _, one := range secrets[:min(len(secrets), mostReviews)] {
+		allowed, err := p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: one.namespace, Name: one.name, Verb: "get", Resource: "secrets"})
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			refused = append(refused, one.String())
+		}
+	}
+	if len(refused) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s. New PVCs of these classes wait, and their "+
+		"volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), p.Driver.NamedSecrets), nil
+}
