@@ -36,6 +36,7 @@ func (d Driver) standardMutations() []Mutation {
 		Mutate(d.selectControllers),
 		MutatePods(d.placeController),
 		MutatePods(openEgress),
+		MutatePods(endSoon),
 		MutatePods(d.withholdSecrets),
 		MutatePods(d.restrictController),
 		MutatePods(dropHostPorts),
