@@ -21,7 +21,7 @@ func otherWords() names {
 			OpenStackCinderDriverConditionalStaticResourcesControllerDegraded ResourceSyncControllerDegraded StorageClassControllerDegraded
 			VolumeSnapshotClassControllerDegraded`,
 		"header of HTTP":               `Accept Date`,
-		"condition of another program": `VSphereProblemDetector`,
+		"condition of another program": `CredentialsProvisionFailure InsufficientCloudCreds MissingTargetNamespace VSphereProblemDetector`,
 		"reason that Kubernetes gives": `CrashLoopBackOff CreateContainerConfigError ImagePullBackOff InvalidImageName NewReplicaSetAvailable
 			PodInitializing ProgressDeadlineExceeded`,
 		"word of a message":         `NotFound NotReady Terminating`,

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -17,14 +18,37 @@ func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 	return request != nil && request.Status.Provisioned && request.Status.LastSyncGeneration == request.Generation
 }
 
+// fails reports whether the cloud-credential-operator says that it can't follow a request (openshift/cloud-credential-operator b187feee6,
+// pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). It tries again, at longer and longer intervals.
+func fails(request *cloudcredentialv1.CredentialsRequest) bool {
+	if request == nil {
+		return false
+	}
+	return slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
+		failures := []string{"CredentialsProvisionFailure", "InsufficientCloudCreds", "MissingTargetNamespace"}
+		return one.Status == corev1.ConditionTrue && slices.Contains(failures, one.Type)
+	})
+}
+
+// isInTheWay reports whether a Secret that the cloud-credential-operator has not made keeps it from following the request.
+func (f Found) isInTheWay(credentials driver.Credentials) bool {
+	secret, found := f.Secrets[credentials.Secret]
+	request := f.Requests[credentials.Request]
+	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
+}
+
+// isOf reports whether a Secret was made for the CredentialsRequest of some credentials.
+func (s Secret) isOf(credentials driver.Credentials) bool {
+	return s.Request == cloudcredentialv1.Namespace+"/"+credentials.Request
+}
+
 // State is what is to be said about some credentials of a driver. Predecessors means that the driver is still that of a predecessor.
 func (f Found) State(
 	d driver.Driver, cfg driver.Config, credentials driver.Credentials, predecessors bool,
 ) (available, progressing operatorv1.OperatorCondition) {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
-	// A predecessor's request is not ours to look at, and we ask for none beside it.
-	requested := cfg.Requests(credentials) && (request != nil || !predecessors)
+	requested := cfg.Requests(credentials) && isOurs(request, predecessors)
 	state := func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition) {
 		available = status.Condition(credentials.Condition+status.Available, value, reason, message)
 		progressing = status.Condition(credentials.Condition+status.Progressing, waiting, reason, "")
@@ -39,9 +63,7 @@ func (f Found) State(
 	case secret.PassedThrough && credentials.Optional:
 		return state(true, "CredentialsPassedThrough", withheld(d, cfg, credentials), false)
 	case requested && !provisioned(request):
-		message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
-			mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request) + problems(request)
-		return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message, true)
+		return f.stateUnprovisioned(cfg, credentials, state)
 	case !found && requested:
 		return state(credentials.Optional, secretMissing, fmt.Sprintf("%s: Secret %s/%s has gone, waiting for the "+
 			"cloud-credential-operator to make it again", mode(cfg, credentials), cfg.Namespace, credentials.Secret), true)
@@ -52,6 +74,26 @@ func (f Found) State(
 	default:
 		return state(true, "", mode(cfg, credentials)+": Secret "+cfg.Namespace+"/"+credentials.Secret+" is there", false)
 	}
+}
+
+// stateUnprovisioned is that of credentials for which the cloud-credential-operator has not followed the request.
+func (f Found) stateUnprovisioned(
+	cfg driver.Config, credentials driver.Credentials,
+	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
+) (available, progressing operatorv1.OperatorCondition) {
+	said := problems(f.Requests[credentials.Request])
+	if f.isInTheWay(credentials) {
+		return state(true, status.ActionRequired, unprovisioned(cfg, credentials)+said, false)
+	}
+	_, found := f.Secrets[credentials.Secret]
+	message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
+		mode(cfg, credentials), credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
+	return state(found || credentials.Optional, "CredentialsNotProvisionedYet", message+said, true)
+}
+
+// isOurs reports whether a request is ours to look at: we ask for none beside a predecessor.
+func isOurs(request *cloudcredentialv1.CredentialsRequest, predecessors bool) bool {
+	return request != nil || !predecessors
 }
 
 // stateWithoutSecret is that of credentials that nobody was asked for.
@@ -86,6 +128,24 @@ func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
 
 // secretMissing is the reason where a Secret is not there.
 const secretMissing = "SecretMissing"
+
+// unprovisioned says what to do about a Secret that is in the way of the cloud-credential-operator. With the keys that it finds there, it asks the
+// cloud about its own user, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
+func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
+	return fmt.Sprintf("%s: the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. Delete "+
+		"the Secret: the cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports",
+		mode(cfg, credentials), cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
+}
+
+// Remedy says who has to do what when a Secret with credentials does not come; empty if the message of the state says it.
+func (f Found) Remedy(cfg driver.Config, credentials driver.Credentials) string {
+	secret, found := f.Secrets[credentials.Secret]
+	if !cfg.Requests(credentials) || found && !credentials.Usable(secret.Keys) || f.isInTheWay(credentials) {
+		return ""
+	}
+	return fmt.Sprintf(". An administrator has to correct what keeps the cloud-credential-operator from it: oc describe clusteroperator "+
+		"cloud-credential; oc -n %s describe credentialsrequest %s", cloudcredentialv1.Namespace, credentials.Request)
+}
 
 // mode says where a Secret comes from.
 func mode(cfg driver.Config, credentials driver.Credentials) string {

@@ -22,6 +22,13 @@ func TestCredentialsInEveryState(t *testing.T) {
 			}
 		}
 	}
+	fail := func(c *scene, name string) {
+		c.found.Requests[name].Status = cloudcredentialv1.CredentialsRequestStatus{Conditions: []cloudcredentialv1.CredentialsRequestCondition{
+			{Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not"},
+			{Type: "Ignored", Status: corev1.ConditionFalse, Message: "no"},
+			{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
+		}}
+	}
 	manual := func(c *scene) { c.cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }
 	for name, tc := range map[string]struct {
 		change change
@@ -49,11 +56,19 @@ func TestCredentialsInEveryState(t *testing.T) {
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request",
 		}},
 		"a request that can't be followed": {func(c *scene) {
-			c.found.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{Conditions: []cloudcredentialv1.CredentialsRequestCondition{
-				{Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not"},
-				{Type: "Ignored", Status: corev1.ConditionFalse, Message: "no"},
-				{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
-			}}
+			fail(c, request)
+			delete(c.found.Secrets, "disk-keys")
+		}, map[string]string{
+			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
+				"CredentialsProvisionFailure: no user",
+			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
+				"CredentialsProvisionFailure: no user",
+		}},
+		"a Secret made for the request, which can't be followed now": {func(c *scene) {
+			fail(c, request)
+			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, Request: "openshift-cloud-credential-operator/disk-request"}
 		}, map[string]string{
 			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
@@ -61,6 +76,20 @@ func TestCredentialsInEveryState(t *testing.T) {
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
 				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
 				"CredentialsProvisionFailure: no user",
+		}},
+		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
+			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-keys, and " +
+				"fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. Delete the Secret: the " +
+				"cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports; " +
+				"InsufficientCloudCreds: root keys may not; CredentialsProvisionFailure: no user",
+			"KeysProgressing": "False ActionRequired",
+		}},
+		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
+			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-node-keys, " +
+				"and fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. Delete the Secret: the " +
+				"cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports; " +
+				"InsufficientCloudCreds: root keys may not; CredentialsProvisionFailure: no user",
+			"NodeKeysProgressing": "False ActionRequired",
 		}},
 		"a request that was changed": {func(c *scene) { c.found.Requests[request].Generation = 2 }, map[string]string{
 			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
@@ -265,6 +294,31 @@ func TestAMissingSecretNamesThePodsThatWait(t *testing.T) {
 			"look at its conditions. In manual mode nobody does: make the Secret with ccoctl, or by hand with key a, or keys b and c"
 		if got := withoutRequest(disk(), driver.Config{Namespace: here}, credentials); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestWhoHasToActIsNamedWhereTheStateDoesNot(t *testing.T) {
+	const remedy = ". An administrator has to correct what keeps the cloud-credential-operator from it: oc describe clusteroperator cloud-credential; " +
+		"oc -n openshift-cloud-credential-operator describe credentialsrequest disk-request"
+	for name, tc := range map[string]struct {
+		change func(c *scene)
+		want   string
+	}{
+		"the operator makes none": {func(c *scene) { delete(c.found.Secrets, "disk-keys") }, remedy},
+		"it makes none again":     {func(c *scene) { c.found.Requests["disk-request"].Generation = 2 }, remedy},
+		"nobody is asked":         {func(c *scene) { c.cfg.Kinds = nil }, ""},
+		"other keys":              {func(c *scene) { c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"id"}} }, ""},
+		"made by hand": {func(c *scene) {
+			c.found.Requests["disk-request"].Status = cloudcredentialv1.CredentialsRequestStatus{
+				Conditions: []cloudcredentialv1.CredentialsRequestCondition{{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue}},
+			}
+		}, ""},
+	} {
+		c := everything()
+		tc.change(c)
+		if got := c.found.Remedy(c.cfg, c.driver.Credentials[0]); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func RestOfWait(object client.Object, now time.Time) time.Duration {
 func (f Found) Lasting(cfg driver.Config, credentials driver.Credentials, before string) string {
 	found := f.Secrets[credentials.Secret]
 	switch {
-	case credentials.Optional && !cfg.Requests(credentials) && found.Request == cloudcredentialv1.Namespace+"/"+credentials.Request:
+	case credentials.Optional && !cfg.Requests(credentials) && found.isOf(credentials):
 		// It goes with its request, for good.
 		return ""
 	case credentials.Optional && found.PassedThrough:
@@ -72,6 +72,10 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 		if credentials.Optional || cfg.RoleARNs[credentials.RoleARNVariable] != "" {
 			continue
 		}
+		if secret := f.Secrets[credentials.Secret]; secret.Hash != "" && !secret.isOf(credentials) {
+			// Whoever made it, it was not the cloud-credential-operator, which alone shows that.
+			return "", 0
+		}
 		message := fmt.Sprintf("waiting for Secret %s/%s, which shows whether the cloud-credential-operator makes keys for this cluster",
 			cfg.Namespace, credentials.Secret)
 		return waitForRequest(f.Requests[credentials.Request], message, now)
@@ -79,10 +83,14 @@ func (f Found) waitForMinting(d driver.Driver, cfg driver.Config, now time.Time)
 	return "", 0
 }
 
-// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over.
+// waitForRequest is for how long to wait at most for what a CredentialsRequest asks for, and the message meanwhile; nothing if that is over, or
+// if the cloud-credential-operator says that it fails.
 func waitForRequest(request *cloudcredentialv1.CredentialsRequest, message string, now time.Time) (string, time.Duration) {
 	if request == nil {
 		return message, LongestWait
+	}
+	if fails(request) {
+		return "", 0
 	}
 	if wait := RestOfWait(request, now); wait > 0 {
 		return message, wait

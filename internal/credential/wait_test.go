@@ -5,6 +5,7 @@ import (
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
@@ -25,22 +26,30 @@ func TestHowLongPodsWaitUntilItIsKnownWhetherKeysAreMinted(t *testing.T) {
 	old.CreationTimestamp = metav1.NewTime(began.Add(-90 * time.Second))
 	older := request("disk-request")
 	older.CreationTimestamp = metav1.NewTime(began.Add(-time.Hour))
+	failing := old.DeepCopy()
+	failing.Status.Conditions = []cloudcredentialv1.CredentialsRequestCondition{{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue}}
 	for name, tc := range map[string]struct {
 		cfg     driver.Config
 		request *cloudcredentialv1.CredentialsRequest
+		secret  Secret
 		want    string
 		wait    time.Duration
 	}{
-		"no request yet":        {usual, nil, waitForMinting, 2 * time.Minute},
-		"a request":             {usual, old, waitForMinting, 30 * time.Second},
-		"an old request":        {usual, older, "", 0},
-		"it is known":           {with(func(cfg *driver.Config) { cfg.Minting = driver.PassesThrough }), nil, "", 0},
-		"another mode":          {with(func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }), nil, "", 0},
-		"nobody makes any":      {with(func(cfg *driver.Config) { cfg.Kinds = nil }), nil, "", 0},
-		"roles for all of them": {with(func(cfg *driver.Config) { cfg.RoleARNs = map[string]string{"ROLEARN": "arn"} }), nil, "", 0},
+		"no request yet":               {usual, nil, Secret{}, waitForMinting, 2 * time.Minute},
+		"a request":                    {usual, old, Secret{}, waitForMinting, 30 * time.Second},
+		"an old request":               {usual, older, Secret{}, "", 0},
+		"a request that fails":         {usual, failing, Secret{}, "", 0},
+		"a Secret of the request":      {usual, old, Secret{Hash: "a", Request: cloudcredentialv1.Namespace + "/disk-request"}, waitForMinting, 30 * time.Second},
+		"a Secret that was made first": {usual, nil, Secret{Hash: "a"}, "", 0},
+		"it is known":                  {with(func(cfg *driver.Config) { cfg.Minting = driver.PassesThrough }), nil, Secret{}, "", 0},
+		"another mode":                 {with(func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual }), nil, Secret{}, "", 0},
+		"nobody makes any":             {with(func(cfg *driver.Config) { cfg.Kinds = nil }), nil, Secret{}, "", 0},
+		"roles for all of them":        {with(func(cfg *driver.Config) { cfg.RoleARNs = map[string]string{"ROLEARN": "arn"} }), nil, Secret{}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := Found{Requests: map[string]*cloudcredentialv1.CredentialsRequest{"disk-request": tc.request}}
+			found := Found{
+				Requests: map[string]*cloudcredentialv1.CredentialsRequest{"disk-request": tc.request}, Secrets: map[string]Secret{"disk-keys": tc.secret},
+			}
 			got, wait := found.Wait(disk(), tc.cfg, disk().Credentials[1], began)
 			if got != tc.want || wait != tc.wait {
 				t.Errorf("%q for %s, want %q for %s", got, wait, tc.want, tc.wait)
@@ -119,9 +128,14 @@ func TestHowLongPodsWaitForASecret(t *testing.T) {
 		want   string
 		wait   time.Duration
 	}{
-		"one that the pods need":       {of: 0, now: time.Hour, want: keys},
-		"an optional one":              {of: 1, now: time.Minute, want: nodeKeys, wait: time.Minute},
-		"an optional one, for long":    {of: 1, now: 2 * time.Minute},
+		"one that the pods need":    {of: 0, now: time.Hour, want: keys},
+		"an optional one":           {of: 1, now: time.Minute, want: nodeKeys, wait: time.Minute},
+		"an optional one, for long": {of: 1, now: 2 * time.Minute},
+		"one that can't be made": {change: func(c *scene) {
+			c.found.Requests["disk-node-request"].Status.Conditions = []cloudcredentialv1.CredentialsRequestCondition{
+				{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue},
+			}
+		}, of: 1},
 		"one that is not asked for":    {change: func(c *scene) { c.cfg.Kinds = nil }, of: 1},
 		"one whose request is not yet": {change: func(c *scene) { clear(c.found.Requests) }, of: 1, now: time.Hour, want: nodeKeys, wait: 2 * time.Minute},
 	} {

@@ -111,7 +111,7 @@ func TestACloudInTroubleDegradesAfterTwoMinutesADriverThatItHasLetBeInstalled(t 
 // A driver that was never installed is optional: the cluster is well without it for as long as its cloud does not answer. Whatever is there of a
 // driver was installed, by this operator or by OpenShift's, and is missed.
 func TestADriverThatWasNeverInstalledWaitsForItsCloudWithoutHarm(t *testing.T) {
-	const away, waiting = "CloudUnreachable: OpenStack: log in: no connection", "waiting for the first answer of the cloud"
+	const away, waiting = "CloudUnreachable: OpenStack: log in: no connection", "waiting for Secret storage-system/disk-keys: without it"
 	silent := derived.CloudTrouble{Reason: "CloudUnreachable", Message: "OpenStack: log in: no connection", Since: began.Add(-time.Hour)}
 	object := func(label, annotation string) *storagev1.CSIDriver {
 		one := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: diskName}}

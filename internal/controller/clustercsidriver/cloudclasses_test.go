@@ -97,7 +97,7 @@ func TestAClassGoesOnlyWhenItsShareTypeHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.set(t.Context(), seen, objects)
+			s.set(t.Context(), &outcome{seen: seen}, objects)
 			var deleted []string
 			for _, write := range s.cluster.Sent() {
 				if class, is := strings.CutPrefix(write, "delete StorageClass "); is && !strings.HasPrefix(class, "disk-sc") {
@@ -134,7 +134,7 @@ func TestNothingIsInstalledBeforeTheCloudHasAnswered(t *testing.T) {
 		}
 		return len(s.cluster.Sent()), texts(s.written(t).Conditions)
 	}
-	const waiting = "waiting for the first answer of the cloud"
+	const waiting = "waiting for Secret storage-system/disk-keys: without it"
 	sent, said := reconcile(driver.CloudFacts{})
 	if sent != 1 || !strings.Contains(said["Progressing"], waiting) || said["DiskDriverDisabled"] != "False AsExpected" {
 		t.Errorf("%d writes; it says %q, disabled %q", sent, said["Progressing"], said["DiskDriverDisabled"])

@@ -37,6 +37,7 @@ type conditioner struct {
 	kinds     map[schema.GroupKind]bool
 	failures  *status.Failures
 	rollouts  *status.Rollouts
+	waits     *status.Waits
 }
 
 // conditions are all conditions of the ClusterCSIDriver, the newest generation of the DaemonSet that was once on all
@@ -57,6 +58,9 @@ func (c conditioner) conditions(
 	}
 	prefix := c.driver.ConditionPrefix
 	ends := result.removal.removing || result.removal.removed
+	if ends || result.seen.disabled.Reason != "" {
+		c.waits.Forget()
+	}
 	for kind, changes := range c.group(result.changes, ends) {
 		failure(prefix+kind, changes.Err())
 	}
@@ -98,6 +102,8 @@ func (c conditioner) conditions(
 		all, wait = c.stuck(all, result)
 		again = status.MinRequeue(again, wait)
 	}
+	all, wait := c.overdue(all, cr, result)
+	again = status.MinRequeue(again, wait)
 	credentials, wait := c.credentialConditions(cr, result)
 	all = append(all, credentials...)
 	return c.explain(status.Sum(all), result), stable, status.MinRequeue(again, wait)
@@ -152,7 +158,7 @@ func (c conditioner) serviceConditions(
 	all = status.Deployment(controller, live.deployment, live.unready[driver.Controller])
 	found, stable := status.DaemonSet(onNodes, live.daemonSet, c.stableGeneration(cr, live.daemonSet), live.unready[driver.Node])
 	all = append(all, found...)
-	for workload, message := range result.seen.holds {
+	for workload, message := range result.holds() {
 		prefix, absent := onNodes, live.daemonSet == nil
 		if workload == driver.Controller {
 			prefix, absent = controller, live.deployment == nil
@@ -209,6 +215,28 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 		state := daemonSet.Status
 		// A node is done when its pod is updated and when it is available: it counts twice.
 		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, state.UpdatedNumberScheduled+state.NumberAvailable)
+	}
+	return all, again
+}
+
+// overdue degrades a service that has been held for long: a person has to end that. Where Secrets are missing, their own conditions say it. A driver
+// that was never installed may wait for its cloud for ever.
+func (c conditioner) overdue(
+	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, result outcome,
+) ([]operatorv1.OperatorCondition, time.Duration) {
+	if result.err != nil {
+		return all, 0
+	}
+	holds := result.holds()
+	missing, _ := result.seen.live.credentials.Missing(c.driver, c.namespace)
+	if missing != "" && !result.seen.migration.Blocked() || result.seen.undecided || cr.Spec.ManagementState == operatorv1.Unmanaged {
+		holds = nil
+	}
+	var again time.Duration
+	for workload, service := range map[driver.Workload]string{driver.Controller: controllerService, driver.Node: nodeService} {
+		var wait time.Duration
+		all, wait = c.waits.Degrade(all, c.driver.ConditionPrefix+service, holds[workload], holds[workload], cr.Status.Conditions)
+		again = status.MinRequeue(again, wait)
 	}
 	return all, again
 }

@@ -196,11 +196,11 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			o.seen.live, o.changes = live{credentials: credential.Found{Requests: o.seen.live.credentials.Requests}}, nil
 			delete(o.seen.live.credentials.Requests, "disk-request")
 		}), map[string]string{
-			"Available":             "False Multiple: Keys: nothing is asked for before the driver is applied\nController: stop it\nNodes: stop it",
+			"Available":             "False Multiple: Keys: stop it; the operator asks for no credentials before that\nController: stop it\nNodes: stop it",
 			"ControllerAvailable":   "False Waiting: stop it",
 			"ControllerProgressing": "True Waiting: stop it",
-			"KeysAvailable":         "False CredentialsNotProvisionedYet: nothing is asked for before the driver is applied",
-			"NodeKeysAvailable":     "True SecretMissing: nothing is asked for before the driver is applied",
+			"KeysAvailable":         "False CredentialsNotProvisionedYet: stop it; the operator asks for no credentials before that",
+			"NodeKeysAvailable":     "True SecretMissing: stop it; the operator asks for no credentials before that",
 			"NodesAvailable":        "False Waiting: stop it",
 			"NodesProgressing":      "True Waiting: stop it",
 			"Progressing":           "True Waiting: Controller: stop it\nNodes: stop it",

@@ -29,7 +29,7 @@ func (c conditioner) credentialConditions(
 		if result.seen.migration.Blocked() && progressing.Status == operatorv1.ConditionTrue {
 			// Nobody has asked for any.
 			progressing = status.Condition(progressing.Type, false, "", "")
-			available.Message = "nothing is asked for before the driver is applied"
+			available.Message = result.seen.migration.Blocker + "; the operator asks for no credentials before that"
 		}
 		wasAvailable := isTrue(cr.Status.Conditions, available.Type)
 		absent, wait := c.failures.Degraded(available.Type, missing(available, progressing))
@@ -37,9 +37,25 @@ func (c conditioner) credentialConditions(
 			// Secrets are made anew when they are rotated; the pods have read the old one.
 			available.Status = operatorv1.ConditionTrue
 		}
-		all, again = append(all, available, progressing, degraded), status.MinRequeue(again, wait)
+		own, overdue := c.waits.Degrade([]operatorv1.OperatorCondition{available, progressing, degraded}, credentials.Condition,
+			waitsFor(cr, result, available, progressing), available.Message+result.seen.live.credentials.Remedy(result.seen.config, credentials),
+			cr.Status.Conditions)
+		all, again = append(all, own...), status.MinRequeue(again, wait, overdue)
 	}
 	return all, again
+}
+
+// waitsFor is the reason for which credentials are waited for; empty if they are not, or if something else comes first. The message of the
+// cloud-credential-operator may be another one at each try.
+func waitsFor(cr *operatorv1.ClusterCSIDriver, result outcome, available, progressing operatorv1.OperatorCondition) string {
+	switch {
+	case cr.Spec.ManagementState == operatorv1.Unmanaged, result.seen.migration.Blocked():
+		return ""
+	case available.Status != operatorv1.ConditionTrue, progressing.Status == operatorv1.ConditionTrue, available.Reason == status.ActionRequired:
+		return available.Reason
+	default:
+		return ""
+	}
 }
 
 // missing is an error while somebody is at work to bring what is not available.

@@ -107,7 +107,8 @@ func TestWorkloadsWaitForASecretThatCannotBeApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cluster.Refuse(errors.New("no room"), "apply Secret")
-	changes := s.set(t.Context(), found, objects)
+	result := outcome{seen: found}
+	s.set(t.Context(), &result, objects)
 	var applied []string
 	for _, write := range s.cluster.Sent() {
 		if strings.HasPrefix(write, "apply Deployment") || strings.HasPrefix(write, "apply DaemonSet") {
@@ -117,12 +118,20 @@ func TestWorkloadsWaitForASecretThatCannotBeApplied(t *testing.T) {
 	if len(applied) > 0 {
 		t.Errorf("applied all the same: %v", applied)
 	}
-	failures := changes.With(apply.Failed)
+	failures := result.changes.With(apply.Failed)
 	if len(failures) != 1 || failures[0].Subject.Kind != "Secret" || strings.Contains(fmt.Sprint(failures.Err()), plain) {
 		t.Errorf("failures %v", failures.Err())
 	}
+	cr, _ := healthy()
+	all, _, _ := s.reporter.conditions(cr, result)
+	const held = "False Waiting: Secret storage-system/disk-config can't be applied"
+	if got := texts(all); got["ControllerAvailable"] != held || got["NodesAvailable"] != held {
+		t.Errorf("conditions %v", got)
+	}
 	s = newTrip(t, d, cloudConfig("a"), diskKeys())
-	if failed := s.set(t.Context(), s.observeDerived(t, live{}), objects).With(apply.Failed); len(failed) > 0 {
+	result = outcome{seen: s.observeDerived(t, live{})}
+	s.set(t.Context(), &result, objects)
+	if failed := result.changes.With(apply.Failed); len(failed) > 0 {
 		t.Errorf("failures %v", failed.Err())
 	}
 	if diff := cmp.Diff("a "+plain, string(canned.Written[corev1.Secret](t, s.cluster, "apply Secret "+here+"/disk-config").Data["conf"])); diff != "" {

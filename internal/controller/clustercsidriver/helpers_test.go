@@ -92,7 +92,8 @@ func clocked() (conditioner, *time.Time) {
 	now := began
 	clock := func() time.Time { return now }
 	return conditioner{
-		driver: disk(), namespace: here, kinds: allKinds(), failures: &status.Failures{Now: clock}, rollouts: &status.Rollouts{Now: clock},
+		driver: disk(), namespace: here, kinds: allKinds(), failures: &status.Failures{Now: clock},
+		rollouts: &status.Rollouts{Now: clock}, waits: &status.Waits{Now: clock},
 	}, &now
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,21 +97,21 @@ func (r *Reconciler) addDerived(ctx context.Context, found *seen, before map[dri
 	return nil
 }
 
-// setDerived applies the Secret of Driver.Derived. Where that fails, the workloads that mount it wait: their pods would start with the content
+// setDerived applies the Secret of Driver.Derived. Where that fails, the workloads that mount it are held: their pods would start with the content
 // before, and nobody would restart them.
-func (r *Reconciler) setDerived(ctx context.Context, seen seen) (apply.ChangeSet, driver.Holds) {
+func (r *Reconciler) setDerived(ctx context.Context, seen seen) (changes apply.ChangeSet, unapplied driver.Holds) {
 	if seen.derived.Object == nil {
-		return nil, seen.holds
+		return nil, nil
 	}
-	changes := r.applier.Set(ctx, []client.Object{seen.derived.Object})
+	changes = r.applier.Set(ctx, []client.Object{seen.derived.Object})
 	if len(changes.With(apply.Failed, apply.Terminating)) == 0 {
-		return changes, seen.holds
+		return changes, nil
 	}
-	holds := maps.Clone(seen.holds)
+	unapplied = driver.Holds{}
 	for _, workload := range r.Driver.Derived.Workloads {
-		holds[workload] = changes[0].Subject.String() + " can't be applied"
+		unapplied[workload] = changes[0].Subject.String() + " can't be applied"
 	}
-	return changes, holds
+	return changes, unapplied
 }
 
 // trustedCA returns the hash of the CA bundle, and for how long to wait for it if there is none.

@@ -41,7 +41,7 @@ func newMetrics(registry prometheus.Registerer, driverName string) (*metrics, er
 		condition:      gauge(MetricCondition, "1 if the condition of the ClusterCSIDriver is True, 0 if not.", "type"),
 		nodePods:       gauge(MetricNodePods, "Node pods of the driver that are desired, updated and available.", "state"),
 		controllerPods: gauge(MetricControllerPods, "Controller pods of the driver that are desired, updated and available.", "state"),
-		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret that the controller needs is absent or unusable, 0 if not.", "secret"),
+		credentials:    gauge(MetricCredentialsMissing, "1 if a Secret of the controller is absent, unusable or not provisioned, 0 if not.", "secret"),
 		blocking:       gauge(MetricRemovalBlocking, "Pods that use volumes of the driver and so hold up its removal."),
 		rolloutNodes:   gauge(MetricRolloutNodes, "Nodes that wait for the new node pod, by whether pods use volumes there.", "state"),
 		rolloutSince:   gauge(MetricRolloutSince, "When the roll-out of node pods began, while there is one."),
@@ -93,7 +93,7 @@ func (m *metrics) observe(d driver.Driver, conditions []operatorv1.OperatorCondi
 	}
 	for _, credentials := range d.Credentials {
 		if available := status.Find(conditions, credentials.Condition+status.Available); available != nil && !credentials.Optional {
-			missing := available.Status != operatorv1.ConditionTrue
+			missing := available.Status != operatorv1.ConditionTrue || available.Reason == status.ActionRequired
 			m.credentials.WithLabelValues(m.driver, credentials.Secret).Set(number(missing))
 		}
 	}

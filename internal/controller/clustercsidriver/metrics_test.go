@@ -51,6 +51,12 @@ func TestMetricsFollowTheLastReconcile(t *testing.T) {
 	if diff := cmp.Diff(want, trip.gauges(t)); diff != "" {
 		t.Errorf("what is not there any more has a value (-want +got):\n%s", diff)
 	}
+	// A Secret that was made by hand, for which the cloud-credential-operator fails.
+	conditions = []operatorv1.OperatorCondition{status.Condition("DiskCredentialsControllerAvailable", true, status.ActionRequired, "delete it")}
+	trip.reporter.metrics.observe(disk(), conditions, outcome{})
+	if got := trip.gauges(t)["csi_operator_credentials_missing disk-keys"]; got != 1 {
+		t.Errorf("a Secret that is in the way counts as %v", got)
+	}
 	trip.reporter.metrics.absent()
 	if diff := cmp.Diff(map[string]float64{"csi_operator_clustercsidriver_exists": 0}, trip.gauges(t)); diff != "" {
 		t.Errorf("without a ClusterCSIDriver (-want +got):\n%s", diff)

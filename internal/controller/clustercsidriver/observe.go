@@ -83,7 +83,10 @@ func (r *Reconciler) observe(ctx context.Context, cr *operatorv1.ClusterCSIDrive
 	case err != nil || found.disabled.Reason != "":
 		return found, err
 	case found.undecided:
-		const message = "waiting for the first answer of the cloud: whether it has what the driver is for"
+		message := "waiting for the first answer of the cloud: whether it has what the driver is for"
+		if secret, _ := live.credentials.Missing(r.Driver, r.Namespace); secret != "" {
+			message = "waiting for " + secret + ": without it, the operator can't ask the cloud"
+		}
 		found.holds = driver.Holds{driver.Controller: message, driver.Node: message}
 		return found, r.addPredecessors(ctx, cr, &found)
 	}

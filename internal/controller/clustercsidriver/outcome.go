@@ -1,9 +1,11 @@
 package clustercsidriver
 
 import (
+	"maps"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 )
@@ -14,6 +16,8 @@ type outcome struct {
 	// changes are those of applying, of migrating and of replacing node pods.
 	changes apply.ChangeSet
 	moved   migration.Moved
+	// unapplied are workloads that were held beside those of seen.holds, because something that they need could not be applied.
+	unapplied driver.Holds
 	// rolled is how far a roll-out of node pods is.
 	rolled nodes.Progress
 	// err is what went wrong outside of the changes: reading, rendering, the finalizer.
@@ -43,9 +47,17 @@ type removal struct {
 // outcome is that of a trip that ends before anything is applied.
 func (s seen) outcome(err error) outcome { return outcome{seen: s, err: err} }
 
+// holds say which workload was not applied, and why.
+func (o *outcome) holds() driver.Holds {
+	all := driver.Holds{}
+	maps.Copy(all, o.seen.holds)
+	maps.Copy(all, o.unapplied)
+	return all
+}
+
 // complete reports whether everything was applied, so that all that is there is of this version.
 func (o *outcome) complete() bool {
-	return o.err == nil && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
+	return o.err == nil && len(o.holds()) == 0 && len(o.changes) > 0 && len(o.changes.With(apply.Failed, apply.Terminating)) == 0
 }
 
 // sharesStatus reports whether somebody else writes the same conditions.

@@ -184,28 +184,29 @@ func (r *Reconciler) apply(ctx context.Context, cr *operatorv1.ClusterCSIDriver,
 	if err != nil {
 		return seen.outcome(err)
 	}
-	changes := r.set(ctx, seen, objects)
-	moved, rolled, err := r.advance(ctx, cr, &seen, changes)
-	return outcome{seen: seen, changes: slices.Concat(changes, moved.Changes, rolled.Changes), moved: moved, rolled: rolled, err: err}
+	result := outcome{seen: seen}
+	r.set(ctx, &result, objects)
+	r.advance(ctx, cr, &result)
+	return result
 }
 
 // advance goes on with node pods: those of a predecessor first, and ours after a change, for drivers whose mounts go through them. A migration
 // replaces both.
-func (r *Reconciler) advance(
-	ctx context.Context, cr *operatorv1.ClusterCSIDriver, seen *seen, changes apply.ChangeSet,
-) (moved migration.Moved, rolled nodes.Progress, err error) {
-	if err := r.readWorkloads(ctx, &seen.live); err != nil {
-		return moved, rolled, err
+func (r *Reconciler) advance(ctx context.Context, cr *operatorv1.ClusterCSIDriver, result *outcome) {
+	live, holds, state, changes := &result.seen.live, result.holds(), result.seen.migration, result.changes
+	if result.err = r.readWorkloads(ctx, live); result.err != nil {
+		return
 	}
-	var failure error
-	moved, err = r.Migration.Advance(ctx, seen.migration, changes, seen.holds, seen.live.daemonSet)
-	if r.Driver.MountsInPods && len(seen.migration.Old) == 0 {
-		rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
-			DaemonSet: seen.live.daemonSet, Policy: seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
-			Lacks: nodes.Lacking(changes, seen.holds[driver.Node], seen.live.daemonSet), Withdrawn: seen.live.credentials.Withdrawn(r.Driver),
+	var err, failure error
+	result.moved, err = r.Migration.Advance(ctx, state, changes, holds, live.daemonSet)
+	if r.Driver.MountsInPods && len(state.Old) == 0 {
+		result.rolled, failure = r.Nodes.Advance(ctx, nodes.Input{
+			DaemonSet: live.daemonSet, Policy: result.seen.config.Rollout, ReplaceNow: cr.Annotations[nodes.ReplaceNowAnnotation],
+			Lacks: nodes.Lacking(changes, holds[driver.Node], live.daemonSet), Withdrawn: live.credentials.Withdrawn(r.Driver),
 		})
 	}
-	return moved, rolled, errors.Join(err, failure)
+	result.changes = slices.Concat(changes, result.moved.Changes, result.rolled.Changes)
+	result.err = errors.Join(err, failure)
 }
 
 // updateCR writes on the ClusterCSIDriver what has to be there before anything is applied.
@@ -217,12 +218,13 @@ func (r *Reconciler) updateCR(ctx context.Context, cr *operatorv1.ClusterCSIDriv
 }
 
 // set applies what is due, and prunes what is not rendered any more.
-func (r *Reconciler) set(ctx context.Context, seen seen, objects []client.Object) apply.ChangeSet {
+func (r *Reconciler) set(ctx context.Context, result *outcome, objects []client.Object) {
+	cfg := result.seen.config
 	// Nothing may be mounted while there is none, which matters while pods of two operators come and go.
-	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: seen.config.Migrating}
-	changes, holds := r.setDerived(ctx, seen)
-	changes = append(changes, r.applier.Set(ctx, r.due(objects, seen.config, holds))...)
-	return append(changes, r.applier.Prune(ctx, r.kept(objects, seen.config))...)
+	r.applier.KeepAlive = map[schema.GroupKind]bool{{Group: storagev1.GroupName, Kind: "CSIDriver"}: cfg.Migrating}
+	result.changes, result.unapplied = r.setDerived(ctx, result.seen)
+	result.changes = append(result.changes, r.applier.Set(ctx, r.due(objects, cfg, result.holds()))...)
+	result.changes = append(result.changes, r.applier.Prune(ctx, r.kept(objects, cfg))...)
 }
 
 // kept is what is not pruned: what is rendered, StorageClasses that the user looks after, and the StorageClass that only stays where it is. It

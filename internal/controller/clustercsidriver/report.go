@@ -36,7 +36,7 @@ type reporter struct {
 
 // forget drops what belongs to the life of one ClusterCSIDriver.
 func (r *reporter) forget() {
-	r.failures, r.rollouts = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}
+	r.failures, r.rollouts, r.waits = &status.Failures{Now: r.now}, &status.Rollouts{Now: r.now}, &status.Waits{Now: r.now}
 	r.offered = offers{}
 }
 

@@ -96,7 +96,7 @@ func (r *Reconciler) newReporter(gauges *metrics) *reporter {
 		writer: &status.Writer{Client: r.Client, Owner: r.Driver.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember},
 		conditioner: conditioner{
 			driver: r.Driver, namespace: r.Namespace, kinds: r.Kinds,
-			failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now},
+			failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}, waits: &status.Waits{Now: r.Now},
 		},
 	}
 }

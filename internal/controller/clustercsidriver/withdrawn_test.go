@@ -61,15 +61,14 @@ func TestNodePodsLoseTheKeysOfTheClusterAtOnce(t *testing.T) {
 			d.MountsInPods = true
 			trip := newTrip(t, d, rollout()...)
 			cr, result := healthy()
-			found := result.seen
-			found.config.Rollout = driver.WhenDrained
-			found.live.credentials.Secrets["disk-node-keys"] = tc.secret
-			_, rolled, err := trip.advance(t.Context(), cr, &found, nil)
-			if err != nil {
-				t.Fatal(err)
+			result.changes, result.seen.config.Rollout = nil, driver.WhenDrained
+			result.seen.live.credentials.Secrets["disk-node-keys"] = tc.secret
+			trip.advance(t.Context(), cr, &result)
+			if result.err != nil {
+				t.Fatal(result.err)
 			}
 			if got := slices.Contains(trip.cluster.Writes, "delete Pod storage-system/disk-node-a"); got != tc.want {
-				t.Errorf("the pod in use is replaced: %t; %s: %s, wrote %v", got, rolled.Reason, rolled.Message, trip.cluster.Writes)
+				t.Errorf("the pod in use is replaced: %t; %s: %s, wrote %v", got, result.rolled.Reason, result.rolled.Message, trip.cluster.Writes)
 			}
 		})
 	}

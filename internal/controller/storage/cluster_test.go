@@ -52,7 +52,7 @@ func reporterOf(t *testing.T, r *Reconciler) *reporter {
 		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: r.applier.Mutations.Remember}
 	}
 	r.reporter = &reporter{
-		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}},
+		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}, waits: &status.Waits{Now: r.Now}},
 		catalogue: r.Catalogue, scope: r.Scope, namespace: "storage-operator", storage: writer(), operator: writer(), client: r.Client,
 		remember: r.applier.Mutations.Remember, events: r.Events, metrics: measured,
 	}

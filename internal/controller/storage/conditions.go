@@ -85,11 +85,14 @@ func (m *memory) conditionsOf(w *seen, done *result) (all []operatorv1.OperatorC
 			status.Condition(prefix+olmConditions+status.Available, true, olmReason, ""),
 			status.Condition(prefix+olmConditions+status.Progressing, true, olmReason, message),
 			status.Condition(prefix+staticConditions+status.Degraded, false, "", ""))
+		all, overdue := m.waits.Degrade(all, prefix+olmConditions, message, message, m.previous(w))
 		copies, wait := m.crConditions(w, done)
+		wait = status.MinRequeue(wait, overdue)
 		available := prefix + crConditions + status.Available
 		if reported := status.Find(copies, available); reported != nil && reported.Reason == waitForOperator {
-			// What the old operator has installed goes on running.
+			// What the old operator has installed goes on running, and nothing else is waited for.
 			copies = status.Replace(copies, status.Condition(available, true, olmReason, ""))
+			copies = status.Replace(copies, status.Condition(prefix+crConditions+status.Progressing, false, olmReason, ""))
 		}
 		return append(all, copies...), status.MinRequeue(again, wait)
 	}

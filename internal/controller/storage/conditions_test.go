@@ -26,7 +26,7 @@ var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
 	now := func() time.Time { return at }
-	return &memory{once: map[string]bool{}, failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}}
+	return &memory{once: map[string]bool{}, failures: &status.Failures{Now: now}, rollouts: &status.Rollouts{Now: now}, waits: &status.Waits{Now: now}}
 }
 
 // release is a seen at version 2, and at the time of all tests.

@@ -33,10 +33,23 @@ func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondi
 		m.once[done.entry.Name] = true
 	}
 	waits, again := waitsForVersion(w, done)
-	if waits != "" && status.Find(all, prefix+status.Progressing).Status == operatorv1.ConditionFalse {
+	progressing := status.Find(all, prefix+status.Progressing)
+	if waits != "" && progressing.Status == operatorv1.ConditionFalse && !needsAction(done) {
 		all = status.Replace(all, status.Condition(prefix+status.Progressing, true, status.Deploying, waits))
 	}
-	return all, again
+	cause := ""
+	if progressing.Reason == waitForOperator && !done.removingOLM {
+		cause = waiting(done)
+	}
+	all, overdue := m.waits.Degrade(all, prefix, cause, cause+". "+remedy(done), m.previous(w))
+	return all, status.MinRequeue(again, overdue)
+}
+
+// needsAction reports whether the driver's operator waits for a person: neither it nor its version gets on before that.
+func needsAction(done *result) bool {
+	return done.driver != nil && slices.ContainsFunc(done.driver.Status.Conditions, func(condition operatorv1.OperatorCondition) bool {
+		return status.IsActionRequired(&condition)
+	})
 }
 
 // wasAvailable reports whether a condition was about a driver that worked, and not about one that was waited for or disabled.
@@ -102,6 +115,14 @@ func waiting(done *result) string {
 			done.entry.Name, driver.Finalizers)
 	}
 	return fmt.Sprintf("waiting for Deployment %s/%s to report in ClusterCSIDriver %s", catalogue.Namespace, done.entry.Operator, done.entry.Name)
+}
+
+// remedy says what to do when a report does not come.
+func remedy(done *result) string {
+	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
+		return "Remove the finalizers of programs that no longer run"
+	}
+	return fmt.Sprintf("Its pods say why: oc -n %s logs deployment/%s", catalogue.Namespace, done.entry.Operator)
 }
 
 // disabled finds the condition by which an operator says that there is nothing to drive.

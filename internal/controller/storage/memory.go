@@ -19,9 +19,10 @@ const (
 
 // memory is what conditions depend on beside what was read and done.
 type memory struct {
-	// failures and rollouts know since when something lasts.
+	// failures, rollouts and waits know since when something lasts.
 	failures *status.Failures
 	rollouts *status.Rollouts
+	waits    *status.Waits
 	// once are the drivers that have been available.
 	once map[string]bool
 	// last are the conditions as they were reported last, for when there is no Storage that has them.

@@ -276,7 +276,7 @@ func (r *Reconciler) prepare() error {
 		return &status.Writer{Client: r.Client, Owner: catalogue.Operator, Now: r.Now, Remember: remember}
 	}
 	r.reporter = &reporter{
-		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}},
+		memory:    memory{failures: &status.Failures{Now: r.Now}, rollouts: &status.Rollouts{Now: r.Now}, waits: &status.Waits{Now: r.Now}},
 		catalogue: r.Catalogue, scope: r.Scope, namespace: r.Namespace,
 		storage: writer(), operator: writer(), client: r.Client, remember: remember, events: r.Events, metrics: measured,
 	}

@@ -59,7 +59,8 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 	if kind == status.Available {
 		bad = operatorv1.ConditionFalse
 	}
-	if one.Status != bad || one.Reason == "VolumesInUse" {
+	waitsForUser := one.Reason == status.ActionRequired && one.Message != ""
+	if one.Status != bad && !waitsForUser || one.Reason == "VolumesInUse" {
 		return nil
 	}
 	known := ""
@@ -72,6 +73,8 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 		Do:    "Do what the message says.", topic: topicOf("condition", d.Name, service), level: ofWorkload,
 	}
 	switch {
+	case strings.Contains(known, credentials), known == payloadCredentials:
+		credentialsFinding(d, kind, waitsForUser, found)
 	case kind == status.Progressing:
 		return progressing(d, one, found)
 	case known == configObservation, known == managementState, service == configObservation, service == managementState:
@@ -82,20 +85,39 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 			break
 		}
 		found.effects = ofDriver(d.Name)
-	case strings.Contains(known, credentials), known == payloadCredentials:
-		found.level, found.Page = ofConfiguration, string(pageCredentials)
-		found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
-		found.Do = "Make the Secret that the message names, or mend the cloud-credential-operator."
-		found.effects = []string{
-			topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
-		}
 	case known == nodeService:
 		nodeServiceFinding(d, one, found)
+	case known == controllerService && waitsForUser:
+		waitsForUserFinding(d, found)
 	case known == controllerService:
 		found.Page, found.Cause = string(pageController), fmt.Sprintf("The controller of driver %s does not run as it should.", d.Name)
 		found.effects = []string{topicOf("controller", d.Name), topicOf("provision", d.Name)}
 	}
 	return found
+}
+
+// credentialsFinding says what is wrong with the credentials of a driver.
+func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *Finding) {
+	found.level, found.Page = ofConfiguration, string(pageCredentials)
+	if kind == status.Progressing {
+		found.Severity, found.Cause = Warning, fmt.Sprintf("The cloud-credential-operator has not made a Secret of driver %s yet.", d.Name)
+		found.Do = "Wait some minutes. If the message stays, read the conditions of the CredentialsRequest that it names."
+		found.Command = "oc -n openshift-cloud-credential-operator describe credentialsrequests"
+		return
+	}
+	found.Cause = fmt.Sprintf("Driver %s has no credentials for the cloud.", d.Name)
+	found.Do = "Make the Secret that the message names, or mend the cloud-credential-operator."
+	if waitsForUser {
+		found.Cause, found.Do = fmt.Sprintf("Driver %s waits for credentials that do not come before you act.", d.Name), "Do what the message says."
+	}
+	found.effects = []string{
+		topicOf("condition", d.Name, d.Known.Prefix+controllerService), topicOf("controller", d.Name), topicOf("provision", d.Name),
+	}
+}
+
+func waitsForUserFinding(d survey.Driver, found *Finding) {
+	found.Page, found.effects = string(pageTrouble), ofDriver(d.Name)
+	found.Cause = fmt.Sprintf("The operator of driver %s waits until you act.", d.Name)
 }
 
 // nodeServiceFinding says what is wrong with the node pods as a whole.
@@ -115,6 +137,8 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	case "RemovalStuck":
 		found.Cause, found.Page = fmt.Sprintf("The removal of driver %s makes no progress.", d.Name), string(pageRemove)
 		found.effects = nil
+	case status.ActionRequired:
+		waitsForUserFinding(d, found)
 	default:
 		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s do not run as they should.", d.Name), string(pageNodePods)
 	}
@@ -143,7 +167,7 @@ func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Findi
 		found.effects = ofDriver(d.Name)
 	case "TakingOver":
 		found.Severity, found.Cause = Info, fmt.Sprintf("The operator replaces node pods of a predecessor by those of driver %s.", d.Name)
-		found.Do, found.Page = "Wait until it has ended.", string(pageOther)
+		found.Do, found.Page = "Wait until it has ended, or drain the nodes that the message names.", string(pageOther)
 	case "Removing":
 		found.Severity, found.Cause = Info, fmt.Sprintf("The operator removes driver %s.", d.Name)
 		found.Do, found.Page = "Wait until it has ended.", string(pageRemove)

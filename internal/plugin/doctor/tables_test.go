@@ -30,6 +30,8 @@ func TestEveryConditionHasASentence(t *testing.T) {
 		prefix + "DriverNodeServiceControllerProgressing=True RolloutPaused", prefix + "DriverNodeServiceControllerProgressing=True NodesInUse",
 		prefix + "DriverNodeServiceControllerProgressing=True NodesDown", prefix + "DriverNodeServiceControllerProgressing=True Waiting",
 		prefix + "DriverNodeServiceControllerProgressing=True TakingOver", prefix + "DriverNodeServiceControllerProgressing=True Removing",
+		prefix + "CredentialsRequestControllerAvailable=True ActionRequired", prefix + "DriverNodeServiceControllerDegraded=True ActionRequired",
+		prefix + "CredentialsRequestControllerProgressing=True CredentialsNotProvisionedYet",
 		"Available=False Something", "Degraded=True Something", "Available=Unknown Something", "Progressing=True Something",
 	} {
 		kind, rest, _ := strings.Cut(text, "=")

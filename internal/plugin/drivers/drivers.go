@@ -19,7 +19,8 @@ const long = `Show every CSI driver of the cluster on one line: its state, versi
 With --wait the command returns when all drivers with a ClusterCSIDriver are available and nothing is rolled out.
 Drivers that are Unmanaged or Removed are not waited for.
 
-Exit codes: 0 read, or with --wait all are available; 1 the cluster could not be asked; 4 --timeout was too short, or you interrupted.`
+Exit codes: 0 read, or with --wait all are available; 1 the cluster could not be asked; 3 with --wait, a driver waits for you to act;
+4 --timeout was too short, or you interrupted.`
 
 // options are the flags of the command.
 type options struct {
@@ -32,6 +33,8 @@ type command struct {
 	*plugin.Plugin
 	*plugin.Cluster
 	options
+	// read means that the wait has seen the cluster.
+	read bool
 }
 
 // Command is "status".
@@ -65,7 +68,7 @@ func (c *command) run(ctx context.Context) error {
 	if c.wait {
 		found, waited = c.await(ctx)
 		var unfinished *plugin.ExitError
-		if waited != nil && !errors.As(waited, &unfinished) {
+		if waited != nil && (!errors.As(waited, &unfinished) || !c.read) {
 			return waited
 		}
 	} else if found, err = survey.Read(ctx, c.Cluster, c.Now()); err != nil {

@@ -301,8 +301,13 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 			c.timeout = 10 * time.Millisecond
 			cluster.Refuse(apierrors.NewUnauthorized("no"), "list CSIDriver")
 		}, plugin.Unfinished, "waited 10ms"},
+		"a person has to act": {func(_ *command, cluster *canned.Cluster) {
+			waits := cr(efs, "Available=True", "Degraded=False", "Progressing=False", "AWSEFSCredentialsRequestControllerAvailable=True delete the Secret")
+			waits.Status.Conditions[3].Reason = "ActionRequired"
+			cluster.Objects = []client.Object{waits}
+		}, plugin.Wrong, "the wait ends only when you act: efs.csi.aws.com: delete the Secret"},
 	} {
-		c, cluster, _, _ := set(t, cr(efs))
+		c, cluster, out, _ := set(t, cr(efs))
 		tc.change(c, cluster)
 		c.steps(cluster)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -313,6 +318,9 @@ func TestWaitEndsWithACodeOfItsOwn(t *testing.T) {
 		cancel()
 		if plugin.Code(err) != tc.code || !strings.HasPrefix(fmt.Sprint(err), tc.text) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(out.String(), "You may not see") || name == "interrupted" && out.Len() > 0 {
+			t.Errorf("%s: it speaks of rights: %s", name, out)
 		}
 	}
 }

@@ -5,9 +5,22 @@ import (
 	"errors"
 	"strings"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
+
+// actions are what people have to do before drivers become available; empty if they become so without.
+func actions(found survey.Survey) string {
+	var all []string
+	for _, driver := range found.Drivers {
+		if text := driver.ActionRequired(); text != "" && driver.CR.Spec.ManagementState != operatorv1.Unmanaged {
+			all = append(all, driver.Name+": "+text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
 
 // await reads the cluster until all drivers are available, and returns what it saw last.
 func (c *command) await(ctx context.Context) (survey.Survey, error) {
@@ -18,10 +31,17 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 		if err != nil {
 			return false, err
 		}
-		last = found
+		if ctx.Err() != nil {
+			// What was not read in time says nothing.
+			return false, nil
+		}
+		last, c.read = found, true
 		if !found.CRs.Known() && len(found.Failures) == 0 {
 			return false, errors.New("wait: you may not list ClusterCSIDrivers, so nobody can tell when they are available; see: " +
 				"oc auth can-i list clustercsidrivers.operator.openshift.io")
+		}
+		if text := actions(found); text != "" {
+			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the wait ends only when you act: " + text)}
 		}
 		left, wanted := pending(found)
 		if len(left) == 0 && len(found.Failures) == 0 && found.CRs.Known() {

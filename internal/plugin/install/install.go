@@ -159,6 +159,8 @@ type progress struct {
 	installedCSV, phase, message string
 	// degraded is a driver that works, where nothing is under way any more and something is wrong.
 	available, degraded bool
+	// action is what the operator waits for that only a person can do.
+	action string
 }
 
 // Steps on the way to a driver.
@@ -210,6 +212,9 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	driver := survey.Driver{CR: cr}
 	found.message = driver.HeldUp()
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
+	if cr.Status.ObservedGeneration == cr.Generation {
+		found.action = driver.ActionRequired()
+	}
 	if cr.Status.ObservedGeneration == cr.Generation && (progressing == nil || progressing.Status != operatorv1.ConditionTrue) {
 		found.available, found.degraded = driver.State() == survey.Available, driver.State() == survey.Degraded
 	}
@@ -225,6 +230,9 @@ func watch(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wante
 			return false, err
 		}
 		bar.Step(now.step())
+		if !now.available && now.action != "" {
+			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the driver becomes available only when you act: " + now.action)}
+		}
 		if now.degraded {
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("the driver is installed, and something is wrong: %s", now.message)}
 		}

@@ -322,6 +322,15 @@ func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
 	if wrong.Code != plugin.Wrong || wrong.Err.Error() != "the driver is installed, and something is wrong: no key" {
 		t.Error(wrong.Text())
 	}
+	// The operator works, and waits for a person.
+	cr.Status.Conditions = []operatorv1.OperatorCondition{
+		{Type: "Available", Status: operatorv1.ConditionFalse},
+		{Type: "AWSEFSXDegraded", Status: operatorv1.ConditionTrue, Reason: "ActionRequired", Message: "delete the Secret"},
+	}
+	stuck := plugintest.Run(t, watched, "", Command, "install", "efs", "--watch", "--yes", "--timeout", "10s")
+	if text := stuck.Text(); !strings.Contains(text, "the driver becomes available only when you act: delete the Secret") || stuck.Code != plugin.Wrong {
+		t.Errorf("code %d: %s", stuck.Code, text)
+	}
 	never := plugintest.Cluster(t, onAWS()...)
 	golden.CompareText(t, "install-late.txt", plugintest.Run(t, never, "", Command, "install", "efs", "--watch", "--yes", "--timeout", "5ms").Text())
 }

@@ -187,6 +187,19 @@ func (d Driver) HeldUp() string {
 	return ""
 }
 
+// ActionRequired is what the operator waits for that only a person can do; empty if there is nothing.
+func (d Driver) ActionRequired() string {
+	if d.CR == nil {
+		return ""
+	}
+	for _, one := range d.CR.Status.Conditions {
+		if one.Reason == status.ActionRequired && one.Message != "" {
+			return FirstLine(one.Message)
+		}
+	}
+	return ""
+}
+
 // Disabled is the condition with which an operator says why its driver is not there, and that this is as it should be; nil if there is none.
 func (d Driver) Disabled() *operatorv1.OperatorCondition {
 	if d.CR == nil {

@@ -1,0 +1,128 @@
+package clustercsidriver
+
+import (
+	"strings"
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/status"
+)
+
+// Each case waits for a person, or does not. The conditions are those of the first minute, of 15 minutes later, and of an operator that has
+// restarted then.
+func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
+	type change func(cr *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner)
+	fails := func(o *outcome, request string) {
+		o.seen.live.credentials.Requests[request].Status = cloudcredentialv1.CredentialsRequestStatus{
+			Conditions: []cloudcredentialv1.CredentialsRequestCondition{
+				{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
+			},
+		}
+	}
+	without := func(o *outcome, secret string) { delete(o.seen.live.credentials.Secrets, secret) }
+	hold := func(o *outcome, message string) {
+		o.seen.holds = driver.Holds{driver.Controller: message, driver.Node: message}
+	}
+	for name, tc := range map[string]struct {
+		change change
+		// degraded is the condition that names the wait, and names what its message says; none if the wait is no failure.
+		degraded string
+		names    []string
+	}{
+		"a Secret made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			fails(o, "disk-request")
+		}, "Keys", []string{"has not made Secret storage-system/disk-keys", "Delete the Secret", "no user"}},
+		"a request that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			fails(o, "disk-request")
+			without(o, "disk-keys")
+			o.seen.holds = driver.Holds{driver.Controller: "waiting for Secret storage-system/disk-keys"}
+		}, "Keys", []string{"waiting for the cloud-credential-operator", "An administrator has to correct"}},
+		"a request of the nodes that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			fails(o, "disk-node-request")
+			without(o, "disk-node-keys")
+		}, "NodeKeys", []string{"An administrator has to correct"}},
+		"a Secret of the payload that does not come": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
+			c.driver.Credentials[0].Payload = true
+			without(o, "disk-keys")
+			hold(o, "waiting for Secret storage-system/disk-keys")
+		}, "Keys", []string{"Secret storage-system/disk-keys is missing", "make the Secret"}},
+		"a Secret without its keys": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			o.seen.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "a", Keys: []string{"id"}}
+		}, "Keys", []string{"has keys [id], but needs"}},
+		"a predecessor that has to be uninstalled": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			hold(o, "uninstall it")
+			o.seen.migration.Blocker = "uninstall it"
+			without(o, "disk-keys")
+		}, "Controller", []string{"uninstall it"}},
+		"a policy that holds node pods": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			o.rolled = nodes.Progress{Reason: nodes.NodesInUse, Message: "drain them"}
+		}, "", nil},
+		"a removal that pods block": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			cr.Spec.ManagementState, o.removal.inUse = operatorv1.Removed, "a pod uses a volume"
+		}, "", nil},
+		"a driver that was never installed": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, c *conditioner) {
+			c.driver.Disabled = func(driver.Config) string { return "" }
+			o.seen.disabled = derived.Absence{Reason: "CloudUnreachable", Message: "no connection"}
+			without(o, "disk-keys")
+		}, "", nil},
+		"a cloud that has not answered yet": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			o.seen.undecided = true
+			hold(o, "waiting for the first answer of the cloud")
+		}, "", nil},
+		"a driver that nobody manages": {func(cr *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
+			cr.Spec.ManagementState = operatorv1.Unmanaged
+			without(o, "disk-keys")
+		}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, now := clocked()
+			cr, result := healthy()
+			tc.change(cr, &result, &c)
+			look := func() map[string]string {
+				all, _, _ := c.conditions(cr, result)
+				cr.Status.Conditions = all
+				return texts(all)
+			}
+			if got := look()["Degraded"]; got != "False AsExpected" {
+				t.Errorf("at once: %s", got)
+			}
+			*now = now.Add(status.WaitLimit)
+			later := look()
+			c.waits.Forget()
+			for when, got := range map[string]map[string]string{"after 15 minutes": later, "after a restart": look()} {
+				if tc.degraded == "" {
+					if got["Degraded"] != "False AsExpected" {
+						t.Errorf("%s: %s", when, got["Degraded"])
+					}
+					continue
+				}
+				for _, part := range append(tc.names, "True ActionRequired: for more than 15 minutes: ") {
+					if !strings.Contains(got[tc.degraded+"Degraded"], part) {
+						t.Errorf("%s: %s: %q lacks %q", when, tc.degraded, got[tc.degraded+"Degraded"], part)
+					}
+				}
+				if got[tc.degraded+"Progressing"] != "False ActionRequired" || !strings.HasPrefix(got["Degraded"], "True ActionRequired") {
+					t.Errorf("%s: progressing %s, degraded %s", when, got[tc.degraded+"Progressing"], got["Degraded"])
+				}
+			}
+		})
+	}
+}
+
+func TestAVersionIsNotReportedWhileAWorkloadIsHeld(t *testing.T) {
+	_, result := healthy()
+	if !result.complete() {
+		t.Fatal("the healthy driver is not complete")
+	}
+	result.seen.holds = driver.Holds{driver.Node: "waiting"}
+	if result.complete() {
+		t.Error("complete with node pods that are held")
+	}
+}
