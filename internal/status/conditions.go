@@ -1,5 +1,5 @@
-// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Patience and Watchdog
-// remember since when something lasts, by a clock that they are given. A Writer writes what was computed.
+// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Waits, Patience and
+// Watchdog remember since when something lasts, by a clock that they are given. A Writer writes what was computed.
 //
 // Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted
 // lists, so that a condition does not flap.
@@ -40,12 +40,15 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 	return operatorv1.OperatorCondition{Type: kind, Status: state, Reason: cmp.Or(reason, AsExpected), Message: message}
 }
 
-// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types end so. The message
-// names the conditions that decide.
-func Sum(conditions []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
-	all := conditions
-	for _, kind := range []string{Available, Progressing, Degraded, Upgradeable} {
-		union := UnionOf(kind, conditions)
+// Sums are the types of Sum.
+func Sums() []string { return []string{Available, Progressing, Degraded, Upgradeable} }
+
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable, each the union of the conditions whose types end so. Those that other
+// controllers write in the same object count: a sum must not contradict them. The message names the conditions that decide.
+func Sum(conditions, others []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	all, counted := conditions, slices.Concat(conditions, others)
+	for _, kind := range Sums() {
+		union := UnionOf(kind, counted)
 		all = append(all, operatorv1.OperatorCondition{Type: kind, Status: union.Status, Reason: union.Reason(), Message: union.problem()})
 	}
 	return all

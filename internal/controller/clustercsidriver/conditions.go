@@ -67,7 +67,7 @@ func (c conditioner) conditions(
 	if ends {
 		all = append(all, c.removalConditions(result)...)
 		all, wait := c.removalStuck(all, result)
-		all = status.Sum(all)
+		all = c.sum(cr, all)
 		if result.removal.removed && result.unwanted.remove {
 			// The cluster-storage-operator waits for it.
 			all = status.Replace(all, status.Condition(status.Progressing, false, removedReason, result.unwanted.message))
@@ -83,7 +83,7 @@ func (c conditioner) conditions(
 		all = append(all, c.disabledCondition(result.seen.disabled))
 	}
 	if why := result.seen.disabled; why.Reason != "" {
-		return status.Sum(append(all, c.disabledServices(why.Message)...)), 0, again
+		return c.sum(cr, append(all, c.disabledServices(why.Message)...)), 0, again
 	}
 	services, stable := c.serviceConditions(cr, result)
 	again = status.MinRequeue(again, live.again)
@@ -92,21 +92,18 @@ func (c conditioner) conditions(
 		stable, again = 0, status.MinRequeue(again, status.MostPause)
 	}
 	all = append(all, services...)
-	if one := status.Find(all, prefix+nodeService+status.Degraded); live.unregistered != "" && one != nil && one.Status == operatorv1.ConditionFalse {
-		all = status.Replace(all, status.Condition(one.Type, true, "NotRegistered", live.unregistered))
-	}
-	all = c.canary(all, result)
-	if cr.Spec.ManagementState != operatorv1.Unmanaged {
-		// What nobody manages, nobody goes on with.
-		var wait time.Duration
-		all, wait = c.stuck(all, result)
-		again = status.MinRequeue(again, wait)
-	}
-	all, wait := c.overdue(all, cr, result)
+	all, wait := c.serviceFailures(all, cr, result)
 	again = status.MinRequeue(again, wait)
 	credentials, wait := c.credentialConditions(cr, result)
 	all = append(all, credentials...)
-	return c.explain(status.Sum(all), result), stable, status.MinRequeue(again, wait)
+	return c.explain(c.sum(cr, all), result), stable, status.MinRequeue(again, wait)
+}
+
+// sum adds the sums. What other controllers report in the same object counts, and what predecessors have left there does not.
+func (c conditioner) sum(cr *operatorv1.ClusterCSIDriver, all []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
+	return status.Sum(all, slices.DeleteFunc(slices.Clone(cr.Status.Conditions), func(one operatorv1.OperatorCondition) bool {
+		return c.isOwn(one.Type) || slices.Contains(c.driver.LegacyConditions, one.Type)
+	}))
 }
 
 // notFollowed says what of the configuration counts for nothing. Settings that are not the driver's harm nobody, and other operators ignore
@@ -182,6 +179,24 @@ func (c conditioner) serviceConditions(
 		all = status.Replace(all, status.Condition(onNodes+status.Progressing, true, inUseReason, result.removal.inUse))
 	}
 	return all, stable
+}
+
+// serviceFailures degrades services beyond what failed to be applied. It returns when to look again.
+func (c conditioner) serviceFailures(
+	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, result outcome,
+) ([]operatorv1.OperatorCondition, time.Duration) {
+	kind, message := c.driver.ConditionPrefix+nodeService+status.Degraded, result.seen.live.unregistered
+	if one := status.Find(all, kind); message != "" && one != nil && one.Status == operatorv1.ConditionFalse {
+		all = status.Replace(all, status.Condition(kind, true, "NotRegistered", message))
+	}
+	all = c.canary(all, result)
+	var stuck time.Duration
+	if cr.Spec.ManagementState != operatorv1.Unmanaged {
+		// What nobody manages, nobody goes on with.
+		all, stuck = c.stuck(all, result)
+	}
+	all, overdue := c.overdue(all, cr, result)
+	return all, status.MinRequeue(stuck, overdue)
 }
 
 // stuck turns a roll-out that makes no progress into a failure of its workload, and of nothing else.

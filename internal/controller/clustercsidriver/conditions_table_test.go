@@ -16,6 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // Each case says which conditions differ from those of a driver that runs.
@@ -46,6 +47,18 @@ func TestConditionsFollowFromWhatWasSeenAndDone(t *testing.T) {
 			"Degraded": "True Unknown: ManagementState: spec.managementState \"Off\" is not known, nothing is changed until it is Managed, " +
 				"Unmanaged or Removed",
 			"ManagementStateDegraded": "True Unknown: spec.managementState \"Off\" is not known, nothing is changed until it is Managed, Unmanaged or Removed",
+		}},
+		"what other controllers report": {func(cr *operatorv1.ClusterCSIDriver, _ *outcome, _ *conditioner) {
+			cr.Status.Conditions = []operatorv1.OperatorCondition{
+				status.Condition("DiskCheckUpgradeable", false, "HostVersion", "too old"), status.Condition("DiskCheckDegraded", true, "Login", "refused"),
+				status.Condition("DiskCheckWarning", true, "Login", "for people"),
+				// These are its own of before, and a predecessor's.
+				status.Condition("DiskDriverCloudDegraded", true, "CloudFailed", ""), status.Condition("Upgradeable", true, "", ""),
+				status.Condition("DiskOldControllerDegraded", true, "Old", ""),
+			}
+		}, map[string]string{
+			"Degraded":    "True Login: DiskCheck: refused",
+			"Upgradeable": "False HostVersion: DiskCheck: too old",
 		}},
 		"removed, of which nothing is done yet": {state(operatorv1.Removed), map[string]string{
 			"ManagementStateDegraded": "False Removed",

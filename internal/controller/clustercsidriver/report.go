@@ -47,7 +47,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 	stale := r.isStale
 	if result.sharesStatus() {
 		// A predecessor writes all others than these sums as well. Two would write in turns for ever.
-		sums := []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable}
+		sums := status.Sums()
 		wanted.Conditions, have.Conditions = status.Among(wanted.Conditions, sums...), status.Among(have.Conditions, sums...)
 		wanted.Generations, have.Generations, stale = nil, nil, nil
 	}
@@ -111,30 +111,29 @@ func (r *reporter) status(cr *operatorv1.ClusterCSIDriver, result outcome) (oper
 // own is the part of a status that this operator writes. Conditions and generations of others, which a predecessor
 // may have left, are not compared.
 func (r *reporter) own(have operatorv1.OperatorStatus) operatorv1.OperatorStatus {
-	prefix := r.driver.ConditionPrefix
-	prefixes := []string{
-		"", managementState, configObservation, prefix + controlPlaneObjects, prefix + guestObjects,
-		prefix + controllerService, prefix + nodeService, prefix + cloudService,
-	}
-	for _, credentials := range r.driver.Credentials {
-		prefixes = append(prefixes, credentials.Condition)
-	}
 	own := have
-	own.Conditions, own.Generations = nil, nil
-	for _, condition := range have.Conditions {
-		if condition.Type == prefix+derived.Disabled {
-			own.Conditions = append(own.Conditions, condition)
-		}
-		for _, suffix := range []string{status.Available, status.Progressing, status.Degraded, status.Upgradeable} {
-			if slices.Contains(prefixes, strings.TrimSuffix(condition.Type, suffix)) && strings.HasSuffix(condition.Type, suffix) {
-				own.Conditions = append(own.Conditions, condition)
-			}
-		}
-	}
+	own.Conditions = slices.DeleteFunc(slices.Clone(have.Conditions), func(one operatorv1.OperatorCondition) bool { return !r.isOwn(one.Type) })
+	own.Generations = nil
 	if entry := r.ownGeneration(have.Generations); entry != nil {
 		own.Generations = []operatorv1.GenerationStatus{*entry}
 	}
 	return own
+}
+
+// isOwn reports whether a condition is among those of this controller, in whatever state the driver is.
+func (c conditioner) isOwn(kind string) bool {
+	prefix := c.driver.ConditionPrefix
+	prefixes := []string{
+		"", managementState, configObservation, prefix + controlPlaneObjects, prefix + guestObjects,
+		prefix + controllerService, prefix + nodeService, prefix + cloudService,
+	}
+	for _, credentials := range c.driver.Credentials {
+		prefixes = append(prefixes, credentials.Condition)
+	}
+	return kind == prefix+derived.Disabled || slices.ContainsFunc(status.Sums(), func(end string) bool {
+		start, found := strings.CutSuffix(kind, end)
+		return found && slices.Contains(prefixes, start)
+	})
 }
 
 // leftOut names the optional kinds that the cluster does not serve.
