@@ -62,6 +62,7 @@ func (r *reporter) report(ctx context.Context, cr *operatorv1.ClusterCSIDriver, 
 		Urgent: result.removal.removing && reason(have.Conditions, status.Progressing) != removingReason,
 	})
 	if err == nil && wait == 0 {
+		status.LogChanges(ctx, have.Conditions, status.Among(wanted.Conditions, status.Sums()...))
 		r.emit(cr, have.Conditions, wanted.Conditions, r.done)
 		r.done = nil
 	}

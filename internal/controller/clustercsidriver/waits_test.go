@@ -1,11 +1,16 @@
 package clustercsidriver
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/credential"
@@ -124,5 +129,21 @@ func TestAVersionIsNotReportedWhileAWorkloadIsHeld(t *testing.T) {
 	result.seen.holds = driver.Holds{driver.Node: "waiting"}
 	if result.complete() {
 		t.Error("complete with node pods that are held")
+	}
+}
+
+func TestTheLogOfTheOperatorSaysWhatItWaitsFor(t *testing.T) {
+	var lines []string
+	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	cr, _ := healthy()
+	trip := newTrip(t, disk(), cr, infrastructure())
+	if _, err := trip.Reconcile(log.IntoContext(t.Context(), logger), ctrl.Request{NamespacedName: client.ObjectKey{Name: diskName}}); err != nil {
+		t.Fatal(err)
+	}
+	said := func(line string) bool {
+		return strings.Contains(line, `"condition"="Progressing"`) && strings.Contains(line, "waiting for Secret storage-system/disk-keys")
+	}
+	if !slices.ContainsFunc(lines, said) {
+		t.Errorf("the log lacks it:\n%s", strings.Join(lines, "\n"))
 	}
 }

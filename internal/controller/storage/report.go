@@ -117,6 +117,7 @@ func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []o
 	})
 	if err == nil && wait == 0 {
 		r.cleaned = true
+		status.LogChanges(ctx, w.storage.Status.Conditions, wanted)
 	}
 	return wait, err
 }
