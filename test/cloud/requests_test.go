@@ -61,7 +61,8 @@ func TestAWSIsAskedOnceHoweverMuchChanges(t *testing.T) {
 		s.volume(fmt.Sprintf("volume-%d", i), id, "")
 	}
 	s.until("all volumes seen", s.metric(volumes, 51))
-	s.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 1})
+	// The access point was made after the look, so that the SharedVolume asks for it.
+	s.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 2})
 }
 
 // Nobody who uses a share needs AWS to answer the operator.

@@ -1,6 +1,7 @@
 package efshealth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,7 +23,7 @@ func refusal(action string) error {
 	return &aws.Error{Action: "elasticfilesystem:" + action, Object: "x", Err: answer("AccessDeniedException")}
 }
 
-// scripted is a cloud with what a test says. It notes what it is asked: "list", "targets fs-1", "points fs-1", "tag fsap-1 a=b", "untag fsap-1 a".
+// scripted is a cloud with what a test says. It notes what it is asked: "list", "targets fs-1", "points fs-1", "point fsap-1", "tag fsap-1 a=b", "untag fsap-1 a".
 type scripted struct {
 	systems []aws.FileSystem
 	targets map[string][]aws.MountTarget
@@ -53,6 +54,18 @@ func (s *scripted) MountTargets(_ context.Context, id string) ([]aws.MountTarget
 
 func (s *scripted) AccessPoints(_ context.Context, id string) ([]aws.AccessPoint, error) {
 	return s.points[id], s.ask("points", id)
+}
+
+func (s *scripted) AccessPoint(_ context.Context, id string) (aws.AccessPoint, error) {
+	err := s.ask("point", id)
+	for _, points := range s.points {
+		for _, one := range points {
+			if one.ID == id {
+				return one, err
+			}
+		}
+	}
+	return aws.AccessPoint{}, cmp.Or[error](err, answer("AccessPointNotFound"))
 }
 
 func (s *scripted) Tag(_ context.Context, id string, tags aws.Tags) error {

@@ -46,6 +46,9 @@ type known struct {
 	evaluated bool
 	findings  map[string][]finding
 	zones     []string
+	// points are the access points that the last poll has seen, by file system; looked are those that were asked for since.
+	points map[string]*points
+	looked looked
 }
 
 // absence is when an ID was asked for, and AWS did not know it.
@@ -61,8 +64,10 @@ func (k *known) use(cloud Cloud) bool {
 		return false
 	}
 	k.cloud, k.failed, k.absent = cloud, time.Time{}, map[string]absence{}
+	k.looked.renew()
 	if cloud == nil {
-		k.systems, k.at, k.evaluated, k.findings, k.zones = nil, time.Time{}, false, nil, nil
+		k.looked = looked{}
+		k.systems, k.at, k.evaluated, k.findings, k.zones, k.points = nil, time.Time{}, false, nil, nil, nil
 	}
 	return true
 }
@@ -81,8 +86,8 @@ func (k *known) settle() {
 	k.evaluated, k.findings, k.zones = true, nil, nil
 }
 
-// Look says what AWS has of a share, and nothing if nobody knows. Look asks AWS if the file system is not in the last list, which is
-// made anew at most every few seconds, and takes a few seconds at most.
+// Look says what AWS has of a share, and nothing if nobody knows. Look asks AWS if the file system is not in the last list, which is made anew
+// at most every few seconds, or if the last poll has not seen the access point. It takes a few seconds at most.
 func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) efs.Placement {
 	r.awaitFirst(ctx)
 	k := &r.known
@@ -93,9 +98,22 @@ func (r *Reconciler) Look(ctx context.Context, fileSystem, accessPoint string) e
 		return efs.Placement{Off: k.decided}
 	case !efs.IsFileSystem(fileSystem) || !k.list(ctx, fileSystem, r.Now()):
 		return efs.Placement{}
-	default:
-		return k.placement(fileSystem, accessPoint, r.zones())
 	}
+	found := k.placement(fileSystem, accessPoint, r.zones())
+	isSettled := found.Pending || found.Reason == efs.ReasonFileSystemNotFound || found.Reason == efs.ReasonAccessPointNotFound
+	if polled := k.points[fileSystem]; isSettled || !efs.IsAccessPoint(accessPoint) || polled != nil && polled.ids[accessPoint] {
+		return found
+	}
+	if k.looked.lacks(ctx, k.cloud, share{fileSystem, accessPoint}, r.Now()) {
+		return withoutPoint(found, fileSystem, accessPoint)
+	}
+	return found
+}
+
+func withoutPoint(found efs.Placement, fileSystem, accessPoint string) efs.Placement {
+	found.Reason = efs.ReasonAccessPointNotFound
+	found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; make another SharedVolume", fileSystem, accessPoint)
+	return found
 }
 
 // awaitFirst waits for the end of the first look; not for long, and then nobody does any more.
@@ -155,9 +173,7 @@ func (k *known) placement(fileSystem, accessPoint string, zones []string) efs.Pl
 	for _, one := range k.findings[fileSystem] {
 		switch {
 		case one.problem == accessPointMissing && one.object == accessPoint:
-			found.Reason = efs.ReasonAccessPointNotFound
-			found.Message = fmt.Sprintf("file system %s has no access point %s: pods can't mount it; make another SharedVolume", fileSystem, accessPoint)
-			return found
+			return withoutPoint(found, fileSystem, accessPoint)
 		case one.problem == mountTargetMissing && (zone != "" || one.alone):
 			found.Reason, found.Message = efs.ReasonMountTargetMissing, one.message
 		}
@@ -187,19 +203,24 @@ func (r *Reconciler) publish(used uses, seen *snapshot, findings []finding) {
 	newer := seen.at.After(k.at)
 	var news []string
 	for _, id := range used.fileSystems() {
-		before, existed := k.systems[id]
-		now, exists := seen.systems[id]
-		moved := newer && (before != now || existed != exists)
-		if !k.evaluated || moved || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
+		if !k.evaluated || newer && k.moved(id, seen) || !slices.Equal(k.findings[id], matters[id]) || !slices.Equal(k.zones, used.zones) {
 			news = append(news, id)
 		}
 	}
-	k.evaluated, k.findings, k.zones = true, matters, used.zones
+	k.evaluated, k.findings, k.zones, k.points = true, matters, used.zones, seen.points
 	if newer {
 		k.systems, k.at, k.absent = seen.systems, seen.at, map[string]absence{}
+		k.looked.points = nil
 	}
 	k.mutex.Unlock()
 	r.wake(news...)
+}
+
+// moved reports whether a newer look may say something else about shares of a file system than what they were told.
+func (k *known) moved(id string, seen *snapshot) bool {
+	before, existed := k.systems[id]
+	now, exists := seen.systems[id]
+	return before != now || existed != exists || k.looked.absent(id)
 }
 
 // reach changes how AWS is reached for SharedVolumes. They ask again, unless they still wait for the first answer.

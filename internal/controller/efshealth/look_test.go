@@ -3,6 +3,7 @@ package efshealth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -120,13 +121,14 @@ func TestOtherCredentialsForgetWhatWasMissingAndNoneForgetAll(t *testing.T) {
 	first, second := &counted{}, &counted{}
 	k := asked(first)
 	k.systems, k.at, k.absent[absent] = map[string]string{regional: ""}, at, absence{at, at}
+	k.looked = looked{points: map[share]pointAnswer{{regional, point}: {exists: true}, {regional, other}: {}}, failed: at}
 	if k.use(first) {
 		t.Error("the same credentials are new")
 	}
-	if !k.use(second) || len(k.absent) > 0 || k.systems == nil || !k.evaluated {
+	if !k.use(second) || len(k.absent) > 0 || len(k.looked.points) != 1 || !k.looked.points[share{regional, point}].exists || !k.looked.failed.IsZero() || k.systems == nil || !k.evaluated {
 		t.Errorf("a renewal: %+v", k)
 	}
-	if !k.use(nil) || k.systems != nil || k.evaluated || !k.decided {
+	if !k.use(nil) || k.systems != nil || k.looked.points != nil || k.evaluated || !k.decided {
 		t.Errorf("without credentials: %+v", k)
 	}
 }
@@ -250,5 +252,96 @@ func TestNewsForNobodyAreDropped(t *testing.T) {
 	}
 	if len(r.changes) != cap(r.changes) {
 		t.Errorf("%d events are kept", len(r.changes))
+	}
+}
+
+// Whoever makes a SharedVolume learns at once that its access point is wrong, and AWS is asked for few of them.
+func TestAnAccessPointThatNoPollHasSeenIsAskedForAtOnce(t *testing.T) {
+	refused := refusal("DescribeAccessPoints")
+	here := []aws.AccessPoint{{ID: point, FileSystem: regional, State: aws.StateAvailable}}
+	for name, tc := range map[string]struct {
+		points   map[string][]aws.AccessPoint
+		fails    map[string]error
+		polled   map[string]*points
+		findings []finding
+		id       string
+		missing  bool
+		asked    []string
+	}{
+		"it is there":               {points: map[string][]aws.AccessPoint{regional: here}, id: point, asked: []string{"point " + point}},
+		"it is not there":           {id: point, missing: true, asked: []string{"point " + point}},
+		"of another file system":    {points: map[string][]aws.AccessPoint{oneZone: {{ID: point, FileSystem: oneZone}}}, id: point, missing: true, asked: []string{"point " + point}},
+		"it goes":                   {points: map[string][]aws.AccessPoint{regional: {{ID: point, FileSystem: regional, State: aws.StateDeleting}}}, id: point, missing: true, asked: []string{"point " + point}},
+		"a poll has seen it":        {polled: map[string]*points{regional: {ids: map[string]bool{point: true}}}, id: point},
+		"a poll has seen others":    {polled: map[string]*points{regional: {ids: map[string]bool{other: true}}}, id: point, missing: true, asked: []string{"point " + point}},
+		"a poll has missed it":      {findings: []finding{{problem: accessPointMissing, object: point}}, id: point, missing: true},
+		"the credentials may not":   {fails: map[string]error{"point": refused}, id: point, asked: []string{"point " + point}},
+		"it is no ID":               {id: "fsap-x"},
+		"the share has none to ask": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := &scripted{points: tc.points, fails: tc.fails}
+			r, _ := onAWS(t, &region{})
+			close(r.first)
+			r.firstOnce.Do(func() {})
+			r.known.use(cloud)
+			r.known.settle()
+			r.known.systems, r.known.points, r.known.findings = map[string]string{regional: ""}, tc.polled, map[string][]finding{regional: tc.findings}
+			for range 2 {
+				got := r.Look(t.Context(), regional, tc.id)
+				if want := "file system fs-11111111 has no access point " + tc.id + ": pods can't mount it; make another SharedVolume"; tc.missing &&
+					(got.Reason != efs.ReasonAccessPointNotFound || got.Message != want) || !tc.missing && got != (efs.Placement{Known: true}) {
+					t.Errorf("it is told %+v", got)
+				}
+			}
+			if diff := cmp.Diff(tc.asked, cloud.asked); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMadeUpAccessPointsCostFewRequests(t *testing.T) {
+	cloud, l := &scripted{}, looked{}
+	lacking := func(now time.Time) int {
+		count := 0
+		for i := range 3 * mostPointRequests {
+			if l.lacks(t.Context(), cloud, share{regional, fmt.Sprint(i)}, now) {
+				count++
+			}
+		}
+		return count
+	}
+	for i, want := range []int{mostPointRequests, 2 * mostPointRequests} {
+		// What was asked for before is not asked for again within the time of fresh.
+		now := at.Add(time.Duration(i) * (fresh - time.Nanosecond))
+		l.window = time.Time{}
+		if got := lacking(now); got != want || len(cloud.asked) != want {
+			t.Errorf("round %d: %d are known to be lacking, after %d requests; want %d", i, got, len(cloud.asked), want)
+		}
+	}
+	// One that comes late is found.
+	cloud.points = map[string][]aws.AccessPoint{regional: {{ID: "0", FileSystem: regional}}}
+	if l.window = (time.Time{}); l.lacks(t.Context(), cloud, share{regional, "0"}, at.Add(30*time.Second)) {
+		t.Error("it is not asked for again")
+	}
+	if !l.absent(regional) || l.absent(oneZone) {
+		t.Error("which file system lacks one is not known")
+	}
+}
+
+func TestAPollWakesUpWhoWasToldThatAnAccessPointIsMissing(t *testing.T) {
+	used, seen := healthy()
+	seen.at = at
+	r, _ := newReconciler(t)
+	r.publish(used, seen, nil)
+	for len(r.changes) > 0 {
+		<-r.changes
+	}
+	r.known.looked.points = map[share]pointAnswer{{regional, "late"}: {}}
+	seen.at = at.Add(time.Hour)
+	r.publish(used, seen, nil)
+	if len(r.changes) != 1 || (<-r.changes).Object.GetName() != regional || r.known.looked.points != nil {
+		t.Error("nobody is woken up")
 	}
 }

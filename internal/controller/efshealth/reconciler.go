@@ -34,6 +34,7 @@ type Cloud interface {
 	aws.Tagger
 	FileSystems(ctx context.Context) ([]aws.FileSystem, error)
 	AccessPoints(ctx context.Context, fileSystem string) ([]aws.AccessPoint, error)
+	AccessPoint(ctx context.Context, id string) (aws.AccessPoint, error)
 	MountTargets(ctx context.Context, fileSystem string) ([]aws.MountTarget, error)
 	// Requests is how many requests were sent.
 	Requests() int

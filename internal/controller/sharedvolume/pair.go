@@ -52,7 +52,7 @@ func neverBound(owner *v1alpha1.SharedVolume, w seen) plan {
 	case w.askable:
 		return plan{phase: v1alpha1.Pending, look: lookShare}
 	case isAwaited(owner, w):
-		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message}
+		return plan{phase: v1alpha1.Pending, reason: "WaitingForFileSystem", message: w.placement.Message, retry: restOfListing(owner, w)}
 	default:
 		return plan{}
 	}

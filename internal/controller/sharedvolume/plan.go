@@ -92,6 +92,9 @@ func next(owner *v1alpha1.SharedVolume, w seen) plan {
 	if p.phase == v1alpha1.Ready && p.message == "" {
 		p.message = p.mountable.problem()
 	}
+	if p.retry == 0 && w.placement.Reason == efs.ReasonAccessPointNotFound {
+		p.retry = restOfListing(owner, w)
+	}
 	p.paced = p.phase == v1alpha1.Failed || (p.phase == v1alpha1.Pending && p.message != "") || len(w.outsideZone) > 0
 	return p
 }

@@ -344,7 +344,7 @@ func TestANewSharedVolumeWaitsAMinuteForItsFileSystem(t *testing.T) {
 			if step(got) != tc.step {
 				t.Errorf("the step is %q, want %q", step(got), tc.step)
 			}
-			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && !got.paced {
+			if waits := got.reason == "WaitingForFileSystem"; waits != (name == "new") || waits && (!got.paced || got.retry != 30*time.Second) {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		step = refused(step, err)
 	}
 	if step.paced {
-		step.retry = r.pacer.Failed(request.NamespacedName, step.reason, r.Now())
+		step.retry = status.MinRequeue(step.retry, r.pacer.Failed(request.NamespacedName, step.reason, r.Now()))
 	} else {
 		r.pacer.Settled(request.NamespacedName)
 	}

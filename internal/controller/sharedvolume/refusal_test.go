@@ -1,6 +1,7 @@
 package sharedvolume
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/efs"
 	"github.com/csi-operators/csi-operators/internal/fair"
 )
 
@@ -287,6 +289,37 @@ func TestWhatExistsAlreadyIsReadFromTheCluster(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{pvcWrite, "create PersistentVolume " + name, tc.want}, w.cached.Writes); diff != "" {
 			t.Errorf("%s: writes (-want +got):\n%s", whose, diff)
+		}
+	}
+}
+
+func TestTheWaitForAFileSystemEndsAfterAMinute(t *testing.T) {
+	sv := owner("ns", "sv1")
+	sv.CreationTimestamp = metav1.NewTime(began)
+	w, now := newWorking(t, sv), began
+	w.Now = func() time.Time { return now }
+	w.Shares = &shares{Placement: efs.Placement{Known: true, Reason: efs.ReasonFileSystemNotFound, Message: "not there"}}
+	for _, want := range []time.Duration{fair.FirstPause, listing - fair.FirstPause} {
+		result, err := lookAt(t, w)
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("after %s: again in %s, want %s, error %v", now.Sub(began), result.RequeueAfter, want, err)
+		}
+		now = now.Add(result.RequeueAfter)
+	}
+	if _, err := lookAt(t, w); err != nil || !slices.Contains(w.cached.Writes, pvcWrite) {
+		t.Errorf("after a minute: %v, wrote %q", err, w.cached.Writes)
+	}
+}
+
+// Whoever makes an access point and a SharedVolume together need not wait for the next poll.
+func TestAnAccessPointThatComesLateIsLookedForAfterAMinute(t *testing.T) {
+	sv := owner("ns", "sv1")
+	for age, want := range map[time.Duration]time.Duration{0: listing, 20 * time.Second: 40 * time.Second, listing: 0, -time.Hour: listing} {
+		w := pair(sv, nil)
+		w.placement = efs.Placement{Known: true, Reason: efs.ReasonAccessPointNotFound, Message: "not there"}
+		w.now = sv.CreationTimestamp.Add(age)
+		if got := next(sv, w); got.phase != v1alpha1.Ready || got.retry != want {
+			t.Errorf("at the age of %s: %s, again in %s, want %s", age, got.phase, got.retry, want)
 		}
 	}
 }

@@ -134,9 +134,8 @@ func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 	switch {
 	case after.Status.Phase == v1alpha1.Failed && isNews:
 		r.say(after, corev1.EventTypeWarning, is.Reason, is.Message)
-	case after.Status.Phase == v1alpha1.Ready && before.Status.Phase != v1alpha1.Ready && was != nil:
-		// That it is Ready for the first time is no news, if nothing was reported before.
-		r.say(after, corev1.EventTypeNormal, eventRecovered, "what was wrong has gone; the PVC is bound")
+	case after.Status.Phase == v1alpha1.Ready && hasFailed(before) && !meta.IsStatusConditionFalse(after.Status.Conditions, v1alpha1.ConditionMountable):
+		r.say(after, corev1.EventTypeNormal, eventRecovered, "the PVC is bound")
 	}
 	denied := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionAllowed)
 	if after.Status.Phase != v1alpha1.Failed && denied != nil && denied.Status == metav1.ConditionFalse &&
@@ -144,6 +143,11 @@ func (r *Reconciler) emit(before, after *v1alpha1.SharedVolume) {
 		r.say(after, corev1.EventTypeWarning, eventNotAllowed, "it stays bound, but "+denied.Message)
 	}
 	r.tellMountable(before, after)
+}
+
+// hasFailed reports whether a SharedVolume is not Ready although it was, or for a failure. That it becomes Ready for the first time is no news.
+func hasFailed(owner *v1alpha1.SharedVolume) bool {
+	return owner.Status.Phase == v1alpha1.Failed || owner.Status.Phase == v1alpha1.Pending && owner.Status.ClaimRef.Name != ""
 }
 
 // tellMountable records an event when something begins to keep pods from mounting the share, and when nothing does any more.

@@ -114,6 +114,11 @@ func TestTheStatusKeepsTheNamesAndIsSorted(t *testing.T) {
 	}
 }
 
+func claimed(sv *v1alpha1.SharedVolume) *v1alpha1.SharedVolume {
+	sv.Status.ClaimRef.Name = "pvc-sv1"
+	return sv
+}
+
 func TestEventsTellWhatDiffers(t *testing.T) {
 	ready := condition("Ready", true, "Bound", "")
 	taken := condition("Ready", false, "NameTaken", "PersistentVolumeClaim pvc-sv1 is taken")
@@ -124,13 +129,19 @@ func TestEventsTellWhatDiffers(t *testing.T) {
 		before, after *v1alpha1.SharedVolume
 		want          []string
 	}{
-		"it fails":                 {withStatus(""), withStatus(v1alpha1.Failed, taken), []string{"Warning NameTaken: PersistentVolumeClaim pvc-sv1 is taken"}},
-		"it fails still":           {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Failed, taken), nil},
-		"it fails for another":     {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Failed, deleting), []string{"Warning VolumeDeleting: wait"}},
-		"it is Ready at once":      {withStatus(""), withStatus(v1alpha1.Ready, ready), nil},
-		"it stays Ready":           {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready), nil},
-		"it waits":                 {withStatus(""), withStatus(v1alpha1.Pending, creating), nil},
-		"it is Ready again":        {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready), []string{"Normal Recovered: what was wrong has gone; the PVC is bound"}},
+		"it fails":             {withStatus(""), withStatus(v1alpha1.Failed, taken), []string{"Warning NameTaken: PersistentVolumeClaim pvc-sv1 is taken"}},
+		"it fails still":       {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Failed, taken), nil},
+		"it fails for another": {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Failed, deleting), []string{"Warning VolumeDeleting: wait"}},
+		"it is Ready at once":  {withStatus(""), withStatus(v1alpha1.Ready, ready), nil},
+		"it stays Ready":       {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready), nil},
+		"it waits":             {withStatus(""), withStatus(v1alpha1.Pending, creating), nil},
+		"it is Ready again":    {withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready), []string{"Normal Recovered: the PVC is bound"}},
+		"it has waited":        {withStatus(v1alpha1.Pending, condition("Ready", false, "WaitingForFileSystem", "wait")), withStatus(v1alpha1.Ready, ready), nil},
+		"it is made again":     {claimed(withStatus(v1alpha1.Pending, creating)), withStatus(v1alpha1.Ready, ready), []string{"Normal Recovered: the PVC is bound"}},
+		"it is Ready, and of no use": {
+			withStatus(v1alpha1.Failed, taken), withStatus(v1alpha1.Ready, ready, condition("Mountable", false, "FileSystemNotFound", "no file system")),
+			[]string{"Warning FileSystemNotFound: no file system"},
+		},
 		"its list has shrunk":      {withStatus(v1alpha1.Ready, ready), withStatus(v1alpha1.Ready, ready, denied), []string{"Warning NotAllowed: it stays bound, but " + notListed}},
 		"it was not listed before": {withStatus(v1alpha1.Ready, ready, denied), withStatus(v1alpha1.Ready, ready, denied), nil},
 		"it fails as it is not listed": {withStatus(""), withStatus(v1alpha1.Failed, condition("Ready", false, "NotAllowed", notListed), denied), []string{

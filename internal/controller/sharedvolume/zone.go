@@ -118,7 +118,12 @@ func confining(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVo
 // isAwaited reports whether to wait for the file system of a new SharedVolume. AWS may not list it yet if both were made together, and a
 // volume that is made before its zone is known has no affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
-	return w.placement.Reason == efs.ReasonFileSystemNotFound && w.now.Sub(owner.CreationTimestamp.Time) < listing
+	return w.placement.Reason == efs.ReasonFileSystemNotFound && restOfListing(owner, w) > 0
+}
+
+// restOfListing is for how long AWS may still not list what was made together with a SharedVolume. Clocks may differ.
+func restOfListing(owner *v1alpha1.SharedVolume, w seen) time.Duration {
+	return min(listing, max(0, listing-w.now.Sub(owner.CreationTimestamp.Time)))
 }
 
 // affinityTo keeps pods that use a volume in a zone.
