@@ -61,8 +61,8 @@ func Driver() driver.Driver {
 			{
 				Name:     "provisioner",
 				Workload: driver.Controller,
-				// An access point can be reached from all zones. Drivers from 3.0 on report a topology; with it the provisioner would make
-				// nothing before a node plugin of such a driver has registered, which a migration may delay for long.
+				// All zones reach an access point. With a topology (drivers from 3.0 on), Immediate classes would wait for a node that has registered
+				// one. Classes with WaitForFirstConsumer wait for the chosen node in any case (external-provisioner v6.3.0, controller/topology.go).
 				Args:    []string{"--immediate-topology=false"},
 				Options: provisionerOptions,
 				Metrics: &driver.Metrics{Name: "provisioner", Loopback: 8212, Port: 9212},

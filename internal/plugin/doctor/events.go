@@ -43,9 +43,9 @@ func (f *facts) event(one *corev1.Event) *Finding {
 	fill := strings.NewReplacer(names...)
 	object := one.InvolvedObject.Kind + " " + one.InvolvedObject.Namespace + "/" + one.InvolvedObject.Name
 	found := &Finding{Severity: Error, Object: object, Said: clip(one.Reason + ": " + one.Message), level: ofEvent}
-	lower := strings.ToLower(one.Message)
+	lower := strings.ToLower(strings.Join(strings.Fields(one.Message), " "))
 	for _, symptom := range symptomsOf(driver) {
-		if !slices.ContainsFunc(symptom.words, func(word string) bool { return strings.Contains(lower, fill.Replace(word)) }) {
+		if !symptom.says(one.Reason, lower, fill) {
 			continue
 		}
 		if symptom.over != nil && symptom.over(about) {

@@ -1,11 +1,17 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/efs"
+)
 
 // symptom is what texts of events tell of. The first that fits counts. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and CLASS are replaced.
 type symptom struct {
-	// drivers, if set, are the CSI names of those that say it.
+	// drivers, if set, are the CSI names of those that say it, and reason that of the event.
 	drivers []string
+	reason  string
 	// words are pieces of a text in lower case, but for CLASS; one of them is enough.
 	words              []string
 	cause, do, command string
@@ -20,15 +26,44 @@ type symptom struct {
 }
 
 // symptoms are what Kubernetes, the EFS driver and its mount helper say.
-func symptoms() []symptom { return append(ofKubernetes(), ofAWS()...) }
+func symptoms() []symptom { return slices.Concat(ofKubernetes(), ofAWS(), ofDrivers()) }
 
 // symptomsOf are those that events about volumes of a driver may have. What its cloud says comes first: OpenStack has quotas as well.
 func symptomsOf(driver string) []symptom {
-	spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), func(one symptom) bool { return !slices.Contains(one.drivers, driver) })
-	if len(spoken) == 0 {
-		return symptoms()
+	isOfAnother := func(one symptom) bool { return len(one.drivers) > 0 && !slices.Contains(one.drivers, driver) }
+	if spoken := slices.DeleteFunc(append(ofOpenStack(), ofVSphere()...), isOfAnother); len(spoken) > 0 {
+		return slices.DeleteFunc(slices.Concat(spoken, ofKubernetes(), ofDrivers()), isOfAnother)
 	}
-	return append(spoken, ofKubernetes()...)
+	return slices.DeleteFunc(symptoms(), isOfAnother)
+}
+
+// says reports whether an event tells of a symptom.
+func (s symptom) says(reason, message string, fill *strings.Replacer) bool {
+	return (s.reason == "" || s.reason == reason) &&
+		slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(message, fill.Replace(word)) })
+}
+
+// ofDrivers are what drivers say of a server that does not answer, or not as they want. What one driver says comes first.
+func ofDrivers() []symptom {
+	return []symptom{{
+		// Nothing answers the mount: a firewall drops packets (kubernetes-sigs/aws-efs-csi-driver#34, #262, #629).
+		drivers: []string{efs.DriverName}, reason: "FailedMount", words: []string{"deadlineexceeded", "context deadline exceeded"},
+		cause:   "Node NODE gets no answer from the mount target of file system SYSTEM.",
+		do:      "Let TCP port 2049 from the nodes into the security group of the mount target, and out of that of the nodes.",
+		command: "aws efs describe-mount-targets --file-system-id SYSTEM",
+		page:    pageTarget, topic: "event/network/SYSTEM/ZONE", effects: []string{"event/mount"},
+	}, {
+		// What mount.nfs4 repeats of a server that does not have the path; a line may end before the reason.
+		drivers: []string{efs.DriverName}, reason: "FailedMount", words: []string{"reason given by server: no such file or directory"},
+		cause:   "File system SYSTEM does not have the directory that the volume mounts.",
+		do:      "Make the directory, or write a PersistentVolume with a path that exists in its volumeHandle.",
+		command: "oc get pv -o yaml", page: pageUse, topic: "event/directory/SYSTEM", effects: []string{"event/mount"},
+	}, {
+		words:   []string{"deadlineexceeded", "context deadline exceeded"},
+		cause:   "Driver DRIVER did not finish in time. Kubernetes tries again.",
+		do:      "Look for the last step in the log of the driver's pods: what it waits for does not answer.",
+		command: "oc storage status", page: pageTrouble, topic: "event/late/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
+	}}
 }
 
 func ofKubernetes() []symptom {
@@ -73,6 +108,11 @@ func ofKubernetes() []symptom {
 		cause:   "The driver's ServiceAccount may not read what the StorageClass names.",
 		do:      "Give it the right to that one object.",
 		command: "oc get storageclasses -o yaml", page: pageClassRights, topic: "event/forbidden", effects: []string{"provision"},
+	}, {
+		words:   []string{"no topology key found"},
+		cause:   "The node pod of driver DRIVER on the chosen node has not registered a topology. It may be of an older version.",
+		do:      "Wait until the node has the newest node pod. In a migration, drain the node.",
+		command: "oc storage rollout status", page: pageOther, topic: "event/topology/DRIVER", effects: []string{"event/provision", "event/schedule"},
 	}, {
 		words:   []string{"volume node affinity conflict", "no available topology"},
 		cause:   "No node that the pod may run on is in the zone of its volumes.",

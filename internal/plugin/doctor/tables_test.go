@@ -77,6 +77,27 @@ func TestEverySymptomHasASentence(t *testing.T) {
 	golden.CompareText(t, "table-symptoms.txt", strings.Join(lines, "\n"))
 }
 
+// Only a mount of EFS that comes too late is the network's fault.
+func TestWhatIsLateIsBlamedOnWhoIsLate(t *testing.T) {
+	fill := strings.NewReplacer()
+	for _, tc := range [][3]string{
+		{"efs.csi.aws.com", "FailedMount", "Node NODE gets no answer from the mount target of file system SYSTEM."},
+		{"efs.csi.aws.com", "ProvisioningFailed", "Driver DRIVER did not finish in time. Kubernetes tries again."},
+		{"ebs.csi.aws.com", "FailedMount", "Driver DRIVER did not finish in time. Kubernetes tries again."},
+		{"csi.vsphere.vmware.com", "FailedAttachVolume", "Driver DRIVER did not finish in time. Kubernetes tries again."},
+	} {
+		said := ""
+		for _, one := range symptomsOf(tc[0]) {
+			if said == "" && one.says(tc[1], "rpc error: code = deadlineexceeded desc = context deadline exceeded", fill) {
+				said = one.cause
+			}
+		}
+		if said != tc[2] {
+			t.Errorf("%s of %s: %q, want %q", tc[1], tc[0], said, tc[2])
+		}
+	}
+}
+
 func indent(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
