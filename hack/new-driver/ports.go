@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -25,7 +26,7 @@ const (
 // reviewed are the files with all objects of each driver.
 const reviewed = "internal/driver/*/testdata/base.yaml"
 
-// notOurs are the ports of programs that are not of this repository, on nodes of any platform. Sources: openshift/enhancements 020c465c,
+// notOurs are the ports of nodes that programs outside of this repository have. Sources: openshift/enhancements 020c465c,
 // dev-guide/host-port-registry.md; openshift/csi-operator f7f9dc59, assets/overlays/samba/generated/standalone; and, on GCP,
 // openshift/gcp-filestore-csi-driver-operator 9c951b92, assets.
 func notOurs() map[int]string {
@@ -71,12 +72,17 @@ func portsTaken(tree fs.FS) (map[int]string, error) {
 
 // portsOf are the ports of the node that the pods of an object listen on.
 func portsOf(document []byte) (map[int]string, error) {
-	// Both kinds of workload have the same template at the same place.
-	var workload appsv1.DaemonSet
-	if err := yaml.Unmarshal(document, &workload); err != nil || (workload.Kind != "DaemonSet" && workload.Kind != "Deployment") {
-		return nil, nil //nolint:nilerr,nilnil // Another kind of object has fields of other types, and no pods.
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		return nil, err //nolint:wrapcheck // The caller names the file.
 	}
-	return driver.Pods{Spec: &workload.Spec.Template.Spec}.HostPorts(), nil
+	if kind.Kind != "DaemonSet" && kind.Kind != "Deployment" {
+		return map[int]string{}, nil
+	}
+	// Both kinds have the same template at the same place.
+	var workload appsv1.DaemonSet
+	err := yaml.Unmarshal(document, &workload)
+	return driver.Pods{Spec: &workload.Spec.Template.Spec}.HostPorts(), err
 }
 
 // printPorts lists the ports that are taken.

@@ -119,8 +119,9 @@ func packagesOf(repository fs.FS) ([]Package, error) {
 		return nil, fmt.Errorf("%s: %w", PackageFile, err)
 	}
 	return []Package{{
-		Driver: found.Driver, Unlisted: found.Unlisted, Name: found.Name, Namespace: found.Namespace, Title: found.Title, Manifests: []string{monitoringFolder},
-		Catalog: found.Name + "-catalog", Source: found.Name, OwnVersions: true,
+		Driver: found.Driver, Unlisted: found.Unlisted, Name: found.Name, Namespace: found.Namespace, Title: found.Title,
+		Manifests: []string{monitoringFolder},
+		Catalog:   found.Name + "-catalog", Source: found.Name, OwnVersions: true,
 	}}, nil
 }
 
