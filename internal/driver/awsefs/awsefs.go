@@ -73,14 +73,12 @@ func Driver() driver.Driver {
 		},
 		Credentials: []driver.Credentials{
 			{
-				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: controllerSecret,
+				Asset: "controller.yaml", Request: "openshift-aws-efs-csi-driver", Secret: controllerSecret, FileSetting: deleteRootDir,
 				Workload: driver.Controller, Condition: "AWSEFSCredentialsRequestController", RoleARNVariable: controllerRole, Keys: secretKeys(),
-				FileSetting: deleteRootDir,
 			},
 			{
-				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: nodeSecret,
+				Asset: "node.yaml", Request: "openshift-aws-efs-csi-driver-node", Secret: nodeSecret, FileSetting: nodeIAMMounts,
 				Workload: driver.Node, Condition: "AWSEFSNodeCredentialsRequestController", RoleARNVariable: nodeRole, Optional: true, Keys: secretKeys(),
-				FileSetting: nodeIAMMounts,
 			},
 		},
 		Settings:     settings(),
