@@ -103,7 +103,7 @@ func marking(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 func adopting(owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim) *change {
 	wanted := newPVC(owner, "")
 	metadata := missing(wanted, pvc)
-	if !isOwned(pvc, owner) {
+	if !isOwned(pvc, owner.UID) {
 		// A strategic merge patch keeps the others.
 		metadata["ownerReferences"] = wanted.OwnerReferences
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +27,11 @@ const (
 	conditionOpen     = "SharedVolumesOpen"
 	conditionOutdated = "SharedVolumeDefinitionOutdated"
 	conditionUnknown  = "SharedVolumesSettingUnknown"
+	conditionStranger = "SharedVolumeBoundToStranger"
 )
+
+// strangersInterval is how often it is looked whether strangers still have volumes.
+const strangersInterval = 10 * time.Minute
 
 // exposure is how far namespaces without a list are open.
 type exposure struct {
@@ -68,15 +74,13 @@ func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	if e.unknown == nil {
 		return nil
 	}
-	stays := "everything, as before"
-	switch {
-	case e.closed && e.policies:
-		stays = "nothing, as before"
-	case e.closed:
-		stays = "nothing"
+	meanwhile := "everything"
+	if e.closed {
+		meanwhile = "nothing"
 	}
 	found := status.Condition(prefix+conditionUnknown, true, "UnknownValue", fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown value %q: "+
-		"namespaces without a list may use %s. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown), stays, unlistedAllow, unlistedDeny))
+		"namespaces without a list may use %s meanwhile. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown), meanwhile, unlistedAllow,
+		unlistedDeny))
 	return &found
 }
 
@@ -90,6 +94,31 @@ func outdated(prefix string, lacks []string) *operatorv1.OperatorCondition {
 		"another namespace installs such a CRD, although its operator fails. Delete that Subscription and its "+
 		"ClusterServiceVersion, then apply the CRD of this operator's release: oc apply -f config/crd", crdName, strings.Join(lacks, ", ")))
 	return &found
+}
+
+// strangers reports volumes that are bound to PVCs of others, which may have been served for long; nil if there are none.
+func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.OperatorCondition, error) {
+	list := &corev1.PersistentVolumeList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the bound volumes of SharedVolumes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		unfold(&list.Items[i])
+		if is, err := isStrangers(ctx, r.Client, r.Live, &list.Items[i]); err != nil {
+			return nil, err
+		} else if is {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.Sort(names)
+	found := status.Condition(r.Prefix+conditionStranger, true, "OwnerGone", fmt.Sprintf("%d PersistentVolumes of SharedVolumes that are gone are bound to "+
+		"PVCs that these did not make: %s. Users of these PVCs reach the share of the SharedVolume. If they must not, delete the PVC, and the operator "+
+		"deletes the volume. The data stay", len(names), status.Shorten(names)))
+	return &found, nil
 }
 
 // report writes the conditions, and only those, if they differ from what the ClusterCSIDriver has. It returns when to come again.
@@ -107,15 +136,24 @@ func (r *AdmissionReconciler) report(
 	if cr == nil {
 		return 0, nil
 	}
+	strangers, err := r.strangers(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var wanted []operatorv1.OperatorCondition
-	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), found.mistyped(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd))} {
+	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), found.mistyped(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd)), strangers} {
 		if condition != nil {
 			wanted = append(wanted, *condition)
 		}
 	}
 	// The field manager has no other conditions: those of the driver are written by another controller.
 	target := apply.Target(openshift.ClusterCSIDriverKind(), cr)
-	return r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
+	again, err := r.writer.WriteConditions(ctx, target, cr.Status.Conditions, wanted, ownConditions(r.Prefix))
+	if strangers != nil {
+		// Nothing wakes this controller when such a PVC goes.
+		again = status.MinRequeue(again, strangersInterval)
+	}
+	return again, err
 }
 
 // exposure reads how far namespaces without a list are open.
@@ -148,5 +186,5 @@ func (r *AdmissionReconciler) exposure(ctx context.Context, cr *operatorv1.Clust
 
 // ownConditions are the types of the conditions about SharedVolumes.
 func ownConditions(prefix string) []string {
-	return []string{prefix + conditionOutdated, prefix + conditionOpen, prefix + conditionUnknown}
+	return []string{prefix + conditionOutdated, prefix + conditionOpen, prefix + conditionUnknown, prefix + conditionStranger}
 }

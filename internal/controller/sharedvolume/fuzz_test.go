@@ -270,7 +270,7 @@ func checkNewVolume(sv *v1alpha1.SharedVolume, w seen, volume *corev1.Persistent
 		return "it makes a volume that any PVC of that name could bind"
 	case w.pvc.Spec.VolumeName != "" && w.pvc.Spec.VolumeName != volume.Name:
 		return "it makes a volume for a PVC that is for another one"
-	case len(ownersOf(w.pvc)) > 0 && !isOwned(w.pvc, sv):
+	case len(ownersOf(w.pvc)) > 0 && !isOwned(w.pvc, sv.UID):
 		return "it makes a volume for the PVC of another SharedVolume"
 	}
 	return ""
@@ -293,7 +293,7 @@ func checkPVCWrite(sv *v1alpha1.SharedVolume, w seen, do *change, pvc *corev1.Pe
 			return "it deletes a PVC that pods may use"
 		}
 	}
-	if pvc.Namespace != sv.Namespace || len(ownersOf(pvc)) > 0 && !isOwned(pvc, sv) {
+	if pvc.Namespace != sv.Namespace || len(ownersOf(pvc)) > 0 && !isOwned(pvc, sv.UID) {
 		return "it writes the PVC of another SharedVolume"
 	}
 	return ""

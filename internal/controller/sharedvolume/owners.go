@@ -61,16 +61,16 @@ func isLabelled(object metav1.Object, owner *v1alpha1.SharedVolume) bool {
 
 // isPVCOf reports whether a PVC was made for this very SharedVolume, or by the community's operator for one of its name.
 func isPVCOf(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return isOwned(pvc, owner) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
+	return isOwned(pvc, owner.UID) || (len(ownersOf(pvc)) == 0 && isLabelled(pvc, owner))
 }
 
 // isPVCOfPrevious reports whether a PVC was made for another SharedVolume of the same name; it goes with its owner.
 func isPVCOfPrevious(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner)
+	return len(ownersOf(pvc)) > 0 && !isOwned(pvc, owner.UID)
 }
 
-func isOwned(pvc *corev1.PersistentVolumeClaim, owner *v1alpha1.SharedVolume) bool {
-	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
+func isOwned(pvc *corev1.PersistentVolumeClaim, by types.UID) bool {
+	return slices.ContainsFunc(ownersOf(pvc), func(ref metav1.OwnerReference) bool { return ref.UID == by })
 }
 
 // ownersOf are the references to SharedVolumes that own a PVC.

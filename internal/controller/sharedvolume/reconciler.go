@@ -258,7 +258,7 @@ func (r *Reconciler) stillOwned(ctx context.Context, owner *v1alpha1.SharedVolum
 func (r *Reconciler) isNew(ctx context.Context, owner *v1alpha1.SharedVolume, pvc *corev1.PersistentVolumeClaim, do *change) (bool, error) {
 	// The CRD gives it a phase as soon as it is read.
 	served := owner.Status.ObservedGeneration != 0 || owner.Status.ClaimRef.Name != ""
-	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner) {
+	if !isCreation(do) || served || !r.madeAt(owner, do.what).IsZero() || pvc != nil && !isOwned(pvc, owner.UID) {
 		return false, nil
 	}
 	namespace := namespaceMetadata()

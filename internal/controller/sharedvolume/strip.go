@@ -1,7 +1,6 @@
 package sharedvolume
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,7 +106,9 @@ func stripPVC(object any) (any, error) {
 // adds a reference to those that it has, and does not name them.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	owners := ownersOf(pvc)
-	slices.SortStableFunc(owners, func(a, b metav1.OwnerReference) int { return cmp.Compare(namesake(pvc, b), namesake(pvc, a)) })
+	slices.SortStableFunc(owners, func(a, b metav1.OwnerReference) int {
+		return strings.Compare(fmt.Sprint(pvcName(a.Name) != pvc.Name), fmt.Sprint(pvcName(b.Name) != pvc.Name))
+	})
 	var kept []metav1.OwnerReference
 	for _, ref := range owners[:min(len(owners), mostOwners)] {
 		kept = append(kept, metav1.OwnerReference{
@@ -115,14 +116,6 @@ func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 		})
 	}
 	return kept
-}
-
-// namesake is 1 for an owner that a PVC is named after.
-func namesake(pvc *corev1.PersistentVolumeClaim, ref metav1.OwnerReference) int {
-	if pvc.Name == pvcName(ref.Name) {
-		return 1
-	}
-	return 0
 }
 
 func stripMetadata(of *metav1.ObjectMeta) {

@@ -232,7 +232,7 @@ func TestATenantDoesNotDecideHowMuchMemoryAnObjectTakes(t *testing.T) {
 	if want := []string{CommunityFinalizer, finalizers[0], finalizers[1], finalizers[2], "and 2997 more"}; !slices.Equal(keptOwner.Finalizers, want) {
 		t.Errorf("finalizers %v", keptOwner.Finalizers)
 	}
-	if !isOwned(keptPVC, owner("ns", "sv1")) || keptPVC.Spec.VolumeName == "" {
+	if !isOwned(keptPVC, owner("ns", "sv1").UID) || keptPVC.Spec.VolumeName == "" {
 		t.Errorf("PVC %+v", keptPVC)
 	}
 	if got := keep(t, Strip, owner("ns", "sv1")); len(got.Finalizers) > 0 {

@@ -95,7 +95,7 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 	// There is no event when a PVC goes that does not carry our label, and so is found in the cluster only.
 	retries := map[client.Reader]time.Duration{r.Client: 0, r.Live: fair.LongestPause}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
-		if exists, err := r.exists(ctx, reader, from); err != nil || exists {
+		if exists, err := exists(ctx, reader, from); err != nil || exists {
 			return exists, 0, err
 		}
 		if bound, err := r.hasPVC(ctx, reader, from, volume); err != nil || bound {
@@ -106,7 +106,7 @@ func (r *VolumeReconciler) isNeeded(ctx context.Context, from origin, volume *co
 }
 
 // exists reports whether the SharedVolume of a volume is there.
-func (r *VolumeReconciler) exists(ctx context.Context, reader client.Reader, from origin) (bool, error) {
+func exists(ctx context.Context, reader client.Reader, from origin) (bool, error) {
 	owner := &v1alpha1.SharedVolume{}
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: from.name}, owner)
 	return there && owner.UID == from.uid, err
@@ -121,4 +121,25 @@ func (r *VolumeReconciler) hasPVC(ctx context.Context, reader client.Reader, fro
 	}
 	there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: pvcName(from.name)}, pvc)
 	return there && (pvc.UID == uid || uid == "" && pvc.Spec.VolumeName == volume.Name && wasBound(pvc)), err
+}
+
+// isStrangers reports whether a volume whose SharedVolume is gone is bound to a PVC of its name that the SharedVolume did not make. Operators before
+// 5.1 left volumes open to such PVCs. The cluster is asked only if the cache shows neither.
+func isStrangers(ctx context.Context, cached, live client.Reader, volume *corev1.PersistentVolume) (bool, error) {
+	from, ours := originOf(volume)
+	if !ours || volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil {
+		return false, nil
+	}
+	bound := false
+	for _, reader := range []client.Reader{cached, live} {
+		if there, err := exists(ctx, reader, from); err != nil || there {
+			return false, err
+		}
+		pvc := &corev1.PersistentVolumeClaim{}
+		there, err := get(ctx, reader, client.ObjectKey{Namespace: from.namespace, Name: pvcName(from.name)}, pvc)
+		if bound = there && pvc.UID == volume.Spec.ClaimRef.UID; err != nil || bound && isOwned(pvc, from.uid) {
+			return false, err
+		}
+	}
+	return bound, nil
 }
