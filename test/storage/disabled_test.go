@@ -21,16 +21,10 @@ const vSphere, vSphereAvailable = "csi.vsphere.vmware.com", "VSphereCSIDriverOpe
 // The driver of vSphere is optional until it was installed, and the only one that an administrator can remove. The real operator drives it here.
 func TestAReleaseNeedsNoDriverThatIsNotInstalled(t *testing.T) {
 	s := fresh(t, configv1.VSpherePlatformType)
-	s.vCenters[0].Away()
+	env.Must(t, s.UsePlaceholders(t.Context()))
 	s.install(env.Release{Version: release})
 	s.reach(release)
-	s.isWellWithout("vCenter " + s.vCenters[0].Server)
-	env.Must(t, s.vCenters[0].Back())
-	// A Secret that changes makes the operator ask at once.
-	login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "vsphere-creds"}}
-	env.Must(t, s.Client.Patch(t.Context(), login, env.Merge(`{"stringData":{"note":"the vCenter is back"}}`)))
-	s.hasVSphere()
-	s.reach(release)
+	s.isWellUntilAVCenterAnswers()
 
 	s.changeDriver(vSphere, func(driver *operatorv1.ClusterCSIDriver) { driver.Spec.ManagementState = operatorv1.Removed })
 	s.eventually("the driver has gone", func() error { return s.Gone(t.Context(), csiDriver()) })
@@ -46,7 +40,7 @@ func TestAReleaseNeedsNoDriverThatIsNotInstalled(t *testing.T) {
 	})
 }
 
-// OpenShift's operators have left a cluster as the Assisted Installer makes it: without a vCenter, without a driver, and well.
+// OpenShift's operators have left a cluster as the Assisted Installer makes it: without a vCenter, without a driver, and well. It stays so.
 func TestAReleaseKeepsAClusterWellThatHasNoVCenterYet(t *testing.T) {
 	s := fresh(t, configv1.VSpherePlatformType)
 	env.Must(t, s.UsePlaceholders(t.Context()))
@@ -54,9 +48,21 @@ func TestAReleaseKeepsAClusterWellThatHasNoVCenterYet(t *testing.T) {
 	journal := s.record()
 	s.install(env.Release{Version: release})
 	s.reach(release)
-	s.isWellWithout("vCenter vcenterplaceholder")
 	journal.checkLegacyCSO(t)
-	env.Must(t, s.UseVSphere(t.Context(), s.vCenters...))
+	s.isWellUntilAVCenterAnswers()
+}
+
+// isWellUntilAVCenterAnswers takes a cluster that has a placeholder in place of a vCenter to one that is switched off, and then to one that answers.
+func (s *scene) isWellUntilAVCenterAnswers() {
+	s.t.Helper()
+	s.isWellWithout("vCenter vcenterplaceholder")
+	s.vCenters[0].Away()
+	env.Must(s.t, s.UseVSphere(s.t.Context(), s.vCenters...))
+	s.isWellWithout("vCenter " + s.vCenters[0].Server)
+	env.Must(s.t, s.vCenters[0].Back())
+	// A Secret that changes makes the operator ask at once.
+	login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "vsphere-creds"}}
+	env.Must(s.t, s.Client.Patch(s.t.Context(), login, env.Merge(`{"stringData":{"note":"the vCenter is back"}}`)))
 	s.hasVSphere()
 	s.reach(release)
 }
