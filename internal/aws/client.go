@@ -103,9 +103,13 @@ type (
 	doer    struct{ http.RoundTripper }
 )
 
-func (t tripper) RoundTrip(request *http.Request) (*http.Response, error) { return t.Do(request) }
+func (t tripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	return t.Do(request) //nolint:wrapcheck // Both sides need its type.
+}
 
-func (d doer) Do(request *http.Request) (*http.Response, error) { return d.RoundTrip(request) }
+func (d doer) Do(request *http.Request) (*http.Response, error) {
+	return d.RoundTrip(request) //nolint:wrapcheck // Both sides need its type.
+}
 
 // Region is where the client works.
 func (c *Client) Region() string { return c.region }

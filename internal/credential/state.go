@@ -69,10 +69,9 @@ func (f Found) State(
 			"cloud-credential-operator to make it again", mode(cfg, credentials), cfg.Namespace, credentials.Secret), true)
 	case !found:
 		return stateWithoutSecret(d, cfg, credentials, predecessors, state)
-	case credentials.LacksFile(cfg, secret.Keys):
-		return state(true, "CredentialsFileMissing", withoutFile(cfg, credentials), false)
 	default:
-		return state(true, "", mode(cfg, credentials)+": Secret "+cfg.Namespace+"/"+credentials.Secret+" is there", false)
+		reason, message := there(cfg, credentials, secret)
+		return state(true, reason, message, false)
 	}
 }
 
@@ -118,11 +117,15 @@ func unusable(namespace string, credentials driver.Credentials, found Secret) st
 		credentials.WantedKeys())
 }
 
-// withoutFile says that mounts don't have the identity that a setting asks for.
-func withoutFile(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("%s: Secret %s/%s is there, but %s=true has no effect with it: mounts of the %s pods have the role of the instance. The mount "+
-		"helper reads keys from a file only, so add key %s to the Secret, with a configuration file of AWS, or set %s to an IAM role in the operator's "+
-		"environment", mode(cfg, credentials), cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
+// there is what is said of a Secret that can be used. It may not give mounts the identity that a setting asks for.
+func there(cfg driver.Config, credentials driver.Credentials, secret Secret) (reason, message string) {
+	if !credentials.LacksFile(cfg, secret.Keys) {
+		return "", mode(cfg, credentials) + ": Secret " + cfg.Namespace + "/" + credentials.Secret + " is there"
+	}
+	return "CredentialsFileMissing", fmt.Sprintf(
+		"%s: Secret %s/%s is there, but %s=true has no effect with it: mounts of the %s pods have the role of the instance. The mount "+
+			"helper reads keys from a file only, so add key %s to the Secret, with a configuration file of AWS, or set %s to an IAM role in the operator's "+
+			"environment", mode(cfg, credentials), cfg.Namespace, credentials.Secret, credentials.FileSetting, credentials.Workload, driver.CredentialsFile,
 		credentials.RoleARNVariable)
 }
 

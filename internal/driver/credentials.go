@@ -35,7 +35,8 @@ const CredentialsFile = "credentials"
 
 // LacksFile tells whether a setting asks for a file that a Secret with these keys does not have. A role needs none.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
-	return c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true" && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
+	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"
+	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
 }
 
 // Usable tells whether a Secret with these keys is of use.

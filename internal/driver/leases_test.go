@@ -34,7 +34,7 @@ func TestALeaseIsNamedAsTheSidecarsDoAndAtNoCost(t *testing.T) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
-	if allocations := testing.AllocsPerRun(100, func() { driver.LeaseOf("attacher", "efs.csi.aws.com") }); allocations > 2 {
+	if allocations := testing.AllocsPerRun(100, func() { _ = driver.LeaseOf("attacher", "efs.csi.aws.com") }); allocations > 2 {
 		t.Errorf("%v allocations", allocations)
 	}
 }

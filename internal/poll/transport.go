@@ -14,18 +14,18 @@ import (
 // ErrCutOff is what the end of an answer is that came too early, and an io.ErrUnexpectedEOF as well. ErrTooLong is what it is if there are too many
 // bytes. ErrTooMuch is the same for all answers of a round.
 var (
-	ErrCutOff  = error(cutOff{})
+	ErrCutOff  = error(cutOffError{})
 	ErrTooLong = errors.New("the answer is too long")
 	ErrTooMuch = errors.New("the answers of one poll are too long together")
 )
 
-type cutOff struct{}
+type cutOffError struct{}
 
 // Error says that the end is missing.
-func (cutOff) Error() string { return "the answer is cut off" }
+func (cutOffError) Error() string { return "the answer is cut off" }
 
 // Is makes it an io.ErrUnexpectedEOF: the client of AWS repeats such a request.
-func (cutOff) Is(target error) bool { return target == io.ErrUnexpectedEOF } //nolint:errorlint // It is asked for one level.
+func (cutOffError) Is(target error) bool { return target == io.ErrUnexpectedEOF }
 
 // Budget is how many requests may be made in any minute, and how long the answers of a round may be. It outlives clients, so that new credentials
 // make no new budget.

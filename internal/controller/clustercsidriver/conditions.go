@@ -229,7 +229,8 @@ func (c conditioner) stuck(all []operatorv1.OperatorCondition, result outcome) (
 	if daemonSet := live.daemonSet; daemonSet != nil {
 		state := daemonSet.Status
 		// A node is done when its pod is updated and when it is available: it counts twice.
-		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, state.UpdatedNumberScheduled+state.NumberAvailable)
+		done := state.UpdatedNumberScheduled + state.NumberAvailable
+		look(nodeService, daemonSet.ObjectMeta, state.ObservedGeneration, 2*state.DesiredNumberScheduled, done)
 	}
 	return all, again
 }

@@ -78,9 +78,9 @@ func (e exposure) mistyped(prefix string) *operatorv1.OperatorCondition {
 	if e.closed {
 		meanwhile = "nothing"
 	}
-	found := status.Condition(prefix+conditionUnknown, true, "UnknownValue", fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown value %q: "+
-		"namespaces without a list may use %s meanwhile. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown), meanwhile, unlistedAllow,
-		unlistedDeny))
+	found := status.Condition(prefix+conditionUnknown, true, "UnknownValue", fmt.Sprintf("annotation %s of ClusterCSIDriver %s has the unknown "+
+		"value %q: namespaces without a list may use %s meanwhile. Set it to %s or %s", UnlistedAnnotation, efs.DriverName, clip(*e.unknown),
+		meanwhile, unlistedAllow, unlistedDeny))
 	return &found
 }
 
@@ -115,9 +115,9 @@ func (r *AdmissionReconciler) strangers(ctx context.Context) (*operatorv1.Operat
 		return nil, nil
 	}
 	slices.Sort(names)
-	found := status.Condition(r.Prefix+conditionStranger, true, "OwnerGone", fmt.Sprintf("%d PersistentVolumes of SharedVolumes that are gone are bound to "+
-		"PVCs that these did not make: %s. Users of these PVCs reach the share of the SharedVolume. If they must not, delete the PVC, and the operator "+
-		"deletes the volume. The data stay", len(names), status.Shorten(names)))
+	found := status.Condition(r.Prefix+conditionStranger, true, "OwnerGone", fmt.Sprintf("%d PersistentVolumes of SharedVolumes that are gone "+
+		"are bound to PVCs that these did not make: %s. Users of these PVCs reach the share of the SharedVolume. If they must not, delete the PVC, "+
+		"and the operator deletes the volume. The data stay", len(names), status.Shorten(names)))
 	return &found, nil
 }
 
@@ -141,7 +141,8 @@ func (r *AdmissionReconciler) report(
 		return 0, err
 	}
 	var wanted []operatorv1.OperatorCondition
-	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), found.mistyped(r.Prefix), outdated(r.Prefix, crdstatus.Lacking(crd)), strangers} {
+	old := outdated(r.Prefix, crdstatus.Lacking(crd))
+	for _, condition := range []*operatorv1.OperatorCondition{found.condition(r.Prefix), found.mistyped(r.Prefix), old, strangers} {
 		if condition != nil {
 			wanted = append(wanted, *condition)
 		}

@@ -54,8 +54,8 @@ func (f *facts) event(one *corev1.Event) *Finding {
 		if strings.Contains(symptom.topic, "SYSTEM") && share.FileSystem == "" {
 			continue
 		}
-		found.Cause, found.Do, found.Command, found.Page = fill.Replace(symptom.cause), symptom.do, fillCommand(symptom.command, names), string(symptom.page)
-		found.topic = fill.Replace(symptom.topic)
+		found.Cause, found.Do, found.Page = fill.Replace(symptom.cause), symptom.do, string(symptom.page)
+		found.Command, found.topic = fillCommand(symptom.command, names), fill.Replace(symptom.topic)
 		found.effects = symptom.effects
 		if symptom.creation {
 			found.level = ofConfiguration
