@@ -29,10 +29,10 @@ import (
 
 const long = `Install the AWS EFS CSI driver: check the cluster, then create what the Operator Lifecycle Manager needs, and the ClusterCSIDriver.
 
-It says first what it will create, and asks once. Run again, it goes on where it was.
+The command prints what it will create, and asks once. A second run continues where the first one ended.
 
-Exit codes: 0 the driver is available; 1 you may not read what decides, and nothing was done; 3 something is missing, and nothing was done, or
-something is wrong with the driver; 4 the driver is not available yet.`
+Exit codes: 0 the driver is available; 1 you lack permission to read what decides, and nothing was done; 3 something is missing, and
+nothing was done, or something is wrong with the driver; 4 the driver is not available yet.`
 
 type options struct {
 	request
@@ -67,7 +67,7 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 	flags.StringVar(&wanted.account, "account", "", "with --iam-documents, the `number` of the AWS account")
 	flags.StringVar(&wanted.partition, "partition", "aws", "with --iam-documents, the `partition` of AWS: aws, aws-us-gov or aws-cn")
 	flags.StringToStringVar(&wanted.settings, "setting", nil, "with --iam-documents, a setting of the operator, such as `NODE_IAM_MOUNTS=true`")
-	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and say what would be created")
+	flags.BoolVar(&wanted.dryRun, "dry-run", false, "only check, and print what would be created")
 	flags.BoolVar(&wanted.yes, "yes", false, "do not ask")
 	flags.BoolVar(&wanted.watch, "watch", false, "wait until the driver is available")
 	flags.DurationVar(&wanted.timeout, "timeout", 15*time.Minute, "with --watch, how `long` to wait")
@@ -120,7 +120,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, wanted 
 		return err
 	}
 	if !wanted.watch {
-		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All is applied. The driver is available in some minutes: --watch waits for that.")
+		_, _ = fmt.Fprintln(p.Streams.ErrOut, "All objects are applied. The driver is available in some minutes: --watch waits for that.")
 		return &plugin.ExitError{Code: plugin.Unfinished}
 	}
 	return watch(ctx, p, cluster, wanted)

@@ -19,11 +19,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
-const uninstallLong = `Uninstall the AWS EFS CSI driver: say what is in the way, delete the ClusterCSIDriver, wait, and say what is left.
+const uninstallLong = `Uninstall the AWS EFS CSI driver: print what blocks it, delete the ClusterCSIDriver, wait, and print what is left.
 
-No PersistentVolume and no data is deleted. While pods use volumes, nothing is done.
+The command deletes no PersistentVolume and no data. While pods use volumes, it does nothing.
 
-Exit codes: 0 the driver is uninstalled; 3 something is in the way; 4 it is being uninstalled.`
+Exit codes: 0 the driver is uninstalled; 3 pods use volumes; 4 not done yet.`
 
 // UninstallCommand is "uninstall".
 func UninstallCommand(p *plugin.Plugin) *cobra.Command {

@@ -33,7 +33,8 @@ func Command(p *plugin.Plugin) *cobra.Command {
 func statusCommand(p *plugin.Plugin, d driver.Driver) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "See how far the update of the node pods is, and what it waits for", Args: plugin.NoArgs,
-		Long: "See how far the update of the node pods is, and what it waits for.\n\nExit codes: 0 done; 3 it has failed; 4 it goes on.",
+		Long: "See how far the update of the node pods is, and what it waits for.\n\n" +
+			"Exit codes: 0 done; 1 you lack permission to read the node pods; 3 it has failed; 4 not done yet.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -148,11 +149,11 @@ func refusal(state State, hasCR bool) (reason string, isError bool) {
 	case state.Phase == done, state.Phase == byKubernetes:
 		return state.Message, false
 	case !hasCR:
-		return "ClusterCSIDriver " + state.Driver + " is not there, or you may not read it: nobody would follow the annotation", true
+		return "ClusterCSIDriver " + state.Driver + " does not exist, or you lack permission to read it: no operator would follow the annotation", true
 	case state.Number == "":
 		return "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true
 	case state.Now:
-		return "nodes in use do not wait any more, since somebody has run this before", false
+		return "nodes in use do not wait any more: the command was run for this update before", false
 	default:
 		return "", false
 	}

@@ -152,8 +152,8 @@ func TestResumeSaysWhyThereIsNothingToResume(t *testing.T) {
 		"done":         {State{Phase: done, Message: "all"}, true, "all", false},
 		"failed":       {State{Phase: failed, Message: "canary"}, true, "canary", true},
 		"no number":    {State{Phase: nodes.NodesInUse}, true, "Kubernetes has not numbered the template of the DaemonSet yet: run the command again", true},
-		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d is not there, or you may not read it: nobody would follow the annotation", true},
-		"done already": {State{Phase: nodes.NodesInUse, Number: "7", Now: true}, true, "nodes in use do not wait any more, since somebody has run this before", false},
+		"no operator":  {State{Phase: nodes.NodesInUse, Driver: "d", Number: "7"}, false, "ClusterCSIDriver d does not exist, or you lack permission to read it: no operator would follow the annotation", true},
+		"done already": {State{Phase: nodes.NodesInUse, Number: "7", Now: true}, true, "nodes in use do not wait any more: the command was run for this update before", false},
 		"waits":        {State{Phase: nodes.NodesInUse, Number: "7"}, true, "", false},
 	} {
 		if got, wrong := refusal(tc.state, tc.hasCR); got != tc.want || wrong != tc.wrong {

@@ -83,7 +83,7 @@ func accessOf(name string, namespace *corev1.Namespace, r rules) access {
 	case r.policy == nil:
 		// Clusters before Kubernetes 1.30 have no such policies: the operator alone decides.
 		if found.limits.Closed = closed; !set {
-			says = "the cluster has no policy for SharedVolumes, and nobody has set annotation " + efs.UnlistedAnnotation
+			says = "the cluster has no policy for SharedVolumes, and annotation " + efs.UnlistedAnnotation + " is not set"
 		}
 	default:
 		if found.limits.Closed = r.closed; !set {

@@ -106,8 +106,8 @@ func explainCommand(p *plugin.Plugin) *cobra.Command {
 	var options explainOptions
 	command := &cobra.Command{
 		Use: "explain", Short: "Say which shares a namespace may use, and why", Args: plugin.NoArgs,
-		Long: "Say which shares a namespace may use, and why; of each of its SharedVolumes, and of a share that is not used yet.\n\n" +
-			"Exit codes: 0 all is allowed; 1 you may not read what decides; 3 something is not allowed.",
+		Long: "Print which shares a namespace may use, and why: those of its SharedVolumes, and one that you name.\n\n" +
+			"Exit codes: 0 all is allowed; 1 you lack permission to read what decides; 3 something is not allowed.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -209,7 +209,7 @@ func explanations(namespaces map[string]*corev1.Namespace, decides rules, shares
 			if share.Namespace == name {
 				share.Allowed, share.Why = may.verdict(efs.Share{FileSystem: share.FileSystem, AccessPoint: share.AccessPoint})
 				if share.Allowed == no && share.Phase == v1alpha1.Ready {
-					share.Why += "; it was allowed once and stays bound until somebody revokes it"
+					share.Why += "; it was allowed before, and stays bound until you revoke it"
 				}
 				one.Shares = append(one.Shares, share)
 			}

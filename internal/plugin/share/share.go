@@ -50,7 +50,7 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 	var options createOptions
 	command := &cobra.Command{
 		Use: "create NAME --file-system ID --access-point ID", Short: "Make a SharedVolume", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long: "Make a SharedVolume, which becomes a PVC. Run again, it changes nothing.",
+		Long: "Make a SharedVolume, which becomes a PVC. A second run changes nothing.",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := checkIDs(options.fileSystem, options.accessPoint); err != nil {
 				return err
@@ -84,7 +84,7 @@ func create(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists for access point %s of file system %s, and its IDs can't be changed: "+
 			"choose another name", where, present.Spec.AccessPointID, present.Spec.FileSystemID)}
 	case there && present.DeletionTimestamp != nil:
-		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s exists and is being deleted: wait until that has ended, or choose another name", where)}
+		return &plugin.ExitError{Code: plugin.Wrong, Err: fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", where)}
 	case !there:
 		if err := createError(c.Create(ctx, wanted), where); err != nil {
 			return err
@@ -183,8 +183,8 @@ func createdText(made Share) string {
 func revokeCommand(p *plugin.Plugin) *cobra.Command {
 	yes := false
 	command := &cobra.Command{
-		Use: "revoke NAME", Short: "Delete a SharedVolume, after its users were named", Args: plugin.OneArg("the name of the SharedVolume"),
-		Long: "Delete a SharedVolume, after the pods that use it were named. Its PVC goes when the last of them has ended. The data stay.",
+		Use: "revoke NAME", Short: "List the pods that use a SharedVolume, and delete it", Args: plugin.OneArg("the name of the SharedVolume"),
+		Long: "List the pods that use a SharedVolume, and delete it. Its PVC is deleted when the last of these pods has ended. The data stay.",
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, err := p.Connect()
 			if err != nil {
@@ -228,7 +228,7 @@ func revoke(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, name strin
 	}
 	text := fmt.Sprintf("SharedVolume %s is deleted.", name)
 	if len(users) > 0 {
-		text += fmt.Sprintf(" %d pods go on until they end, and no new one starts: end them to end their access.", len(users))
+		text += fmt.Sprintf(" %d pods keep the volume until they end, and no new pod starts: end them to end their access.", len(users))
 	}
 	_, _ = fmt.Fprintln(p.Streams.Out, text)
 	return nil
@@ -240,5 +240,5 @@ func revokeText(share Share, pods []string) string {
 	if len(pods) == 0 {
 		return text + " No pod uses it."
 	}
-	return text + fmt.Sprintf(" %d pods use it, and go on until they end: %s.", len(pods), strings.Join(pods, ", "))
+	return text + fmt.Sprintf(" %d pods use it, and keep it until they end: %s.", len(pods), strings.Join(pods, ", "))
 }

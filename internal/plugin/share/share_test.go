@@ -101,8 +101,8 @@ func TestWhoDecidesAboutNamespacesWithoutAList(t *testing.T) {
 		rules rules
 		want  access
 	}{
-		"nothing decides": {rules{}, access{why: none + "everything: the cluster has no policy for SharedVolumes, and nobody has set annotation " +
-			efs.UnlistedAnnotation}},
+		"nothing decides": {rules{}, access{why: none + "everything: the cluster has no policy for SharedVolumes, and annotation " +
+			efs.UnlistedAnnotation + " is not set"}},
 		"no policies, and denied": {rules{driver: driver("Deny")}, access{limits: efs.Limits{Closed: true}, why: none + "nothing: annotation " +
 			efs.UnlistedAnnotation + "=Deny of ClusterCSIDriver efs.csi.aws.com says"}},
 		"open by default": {rules{policy: served}, access{why: none + "everything: the default of this cluster is Allow"}},
@@ -179,7 +179,7 @@ func TestWaitingForAShareEndsWhenPodsCanMountItOrSomebodyHasToAct(t *testing.T) 
 		"AWS was not asked":       {v1alpha1.Ready, nil, false, 0, unasked},
 		"not bound yet":           {v1alpha1.Pending, []metav1.Condition{condition("Mountable", "True")}, false, plugin.Unfinished, "still not: pods can mount"},
 		"not bound, driver later": {v1alpha1.Pending, []metav1.Condition{condition("DriverInstalled", "False")}, false, plugin.Unfinished, "still not"},
-		"on its way out":          {v1alpha1.Ready, nil, true, plugin.Wrong, "is being deleted: wait until that has ended"},
+		"on its way out":          {v1alpha1.Ready, nil, true, plugin.Wrong, "is being deleted: wait until it is gone"},
 	} {
 		sv := sharedVolume("my-project", "sv1", point, tc.phase, "")
 		if sv.Status.Conditions = tc.conditions; tc.deleted {
