@@ -121,7 +121,8 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 3)}), unknown, "OpenShift 5.3 is newer than 5.2, the last version"},
 		"the community's":    {checkOthers(seen{subscriptions: map[string]string{"a/aws-efs-operator": "community"}}, usual), missing, "from catalog community"},
 		"ours":               {checkOthers(seen{subscriptions: ours, csiDriver: named("x")}, usual), ok, "no other operator runs"},
-		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), plugins: []string{"a/b"}}, usual), missing, "DaemonSet a/b runs"},
+		"a chart's":          {checkOthers(seen{csiDriver: named("Helm"), plugins: []string{"a/b"}, charted: true}, usual), missing, "from-the-helm-chart.md"},
+		"somebody's":         {checkOthers(seen{csiDriver: named(""), plugins: []string{"a/b"}}, usual), missing, "a/b runs the driver for another owner: see docs"},
 		"what a chart left":  {checkOthers(seen{csiDriver: named("Helm")}, usual), ok, "which a predecessor left"},
 		"perhaps a chart's":  {checkOthers(seen{csiDriver: named("Helm"), denied: denied("DaemonSet")}, usual), unknown, "lack permission to read DaemonSet"},
 		"ours, without OLM":  {checkOthers(seen{csiDriver: named(awsefs.Operator)}, usual), ok, "no other operator runs"},
@@ -256,6 +257,7 @@ func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
 // chart is the DaemonSet of a Helm chart.
 func chart(namespace string) *appsv1.DaemonSet {
 	made := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "efs-csi-node"}}
+	made.Spec.Template.Labels = map[string]string{"app.kubernetes.io/instance": "efs"}
 	made.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/efs.csi.aws.com/"},
 	}}}
@@ -266,7 +268,7 @@ func TestWhoeverServesTheSocketRunsTheDriver(t *testing.T) {
 	other := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
 	cluster := plugintest.Cluster(t, append(onAWS(), chart("kube-system"), other, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name}})...)
 	text := plugintest.Run(t, cluster, "", Command, "install", "efs", "--dry-run").Text()
-	if want := "DaemonSet kube-system/efs-csi-node runs the driver for another owner"; !strings.Contains(text, want) {
+	if want := "DaemonSet kube-system/efs-csi-node runs the driver for a Helm release"; !strings.Contains(text, want) {
 		t.Errorf("%q is missing:\n%s", want, text)
 	}
 }

@@ -52,8 +52,9 @@ type seen struct {
 	subscriptions map[string]string
 	// csiDriver is there if somebody runs an EFS driver, and driver is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
-	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name.
+	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. Charted means that one is of a Helm release or of kustomize.
 	plugins []string
+	charted bool
 
 	driver    *operatorv1.ClusterCSIDriver
 	namespace *corev1.Namespace
@@ -108,6 +109,8 @@ func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	for i := range daemonSets.Items {
 		if one := &daemonSets.Items[i]; efs.MountsSocket(one.Spec.Template.Spec.Volumes) {
 			s.plugins = append(s.plugins, one.Namespace+"/"+one.Name)
+			// The chart's pods have this label (kubernetes-sigs/aws-efs-csi-driver v3.4.1, charts/aws-efs-csi-driver).
+			s.charted = s.charted || one.Spec.Template.Labels["app.kubernetes.io/instance"] != ""
 		}
 	}
 	return nil

@@ -114,9 +114,12 @@ func checkOthers(s seen, wanted request) Check {
 	if s.csiDriver != nil && s.csiDriver.Labels[openshift.ManagedByLabel] != awsefs.Operator && len(s.subscriptions) == 0 {
 		lacks = s.lacks("Subscription", "DaemonSet")
 		switch {
+		case s.charted:
+			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for a Helm release: see " +
+				"docs/guide/from-the-helm-chart.md"}
 		case len(s.plugins) > 0:
-			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for another owner, such as a Helm chart: see " +
-				"docs/guide/from-the-helm-chart.md, and \"oc storage migrate plan\""}
+			return Check{"other operators", missing, "DaemonSet " + s.plugins[0] + " runs the driver for another owner: see " +
+				"docs/guide/upgrade-from-community.md, and \"oc storage migrate plan\""}
 		case lacks == "":
 			return Check{"other operators", ok, "no other operator runs the driver; the operator adopts CSIDriver " + awsefs.Name +
 				", which a predecessor left"}
