@@ -38,6 +38,7 @@ func main() {
 
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	p := plugin.New(streams)
+	p.NoColour, p.Terminal = os.Getenv("NO_COLOR"), os.Getenv("TERM")
 	root := p.Root(calledAs(args[0]), version(),
 		drivers.Command(p), doctor.Command(p), install.Command(p), install.UninstallCommand(p), migrate.Command(p), rollout.Command(p),
 		share.Command(p), collect.Command(p), leftovers.Command(p), efs.Command(p))

@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
-// Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is. Lookup is
-// the operator's environment.
+// Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is.
+// Lookup is the operator's environment.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace, lookup)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestCompletionAsksTheProgramBesideIt(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range unpacked(t, "", archive) {
 		_, content, _ := strings.Cut(text, " 1980 ")
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700)) //nolint:gosec // They are programs.
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700))
 	}
 	for _, program := range []string{"oc", "kubectl"} {
 		script := exec.CommandContext(t.Context(), filepath.Join(folder, program+"_complete-storage"), "share", "")

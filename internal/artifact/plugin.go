@@ -35,7 +35,8 @@ func completions(p release.Platform) []File {
 	for _, name := range Names(p) {
 		files = append(files, File{
 			Name: strings.Replace(name, "-", "_complete-", 1), Mode: ModeProgram,
-			Content: []byte("#!/bin/sh\n# Completes the arguments of the plugin: keep it beside " + name + ".\nexec " + name + " __complete \"$@\" 2>/dev/null\n"),
+			Content: []byte("#!/bin/sh\n# Completes the arguments of the plugin: keep it beside " + name + ".\n" +
+				"exec " + name + " __complete \"$@\" 2>/dev/null\n"),
 		})
 	}
 	return files

@@ -225,8 +225,8 @@ func (p *Plan) Sort() {
 	})
 }
 
-// OperatorNamespace is where this operator is installed, or else has to be: it adopts node pods of a predecessor only in their namespace. It is empty if
-// neither is found, or if node pods are in several namespaces.
+// OperatorNamespace is where this operator is installed, or else has to be: it adopts node pods of a predecessor only in their namespace. It is empty
+// if neither is found, or if node pods are in several namespaces.
 func (m *Migration) OperatorNamespace(ctx context.Context) (string, error) {
 	deployments := &appsv1.DeploymentList{}
 	if err := m.Live.List(ctx, deployments, client.MatchingFields{"metadata.name": m.Driver.Operator}); err != nil {

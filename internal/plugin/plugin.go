@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -32,6 +31,8 @@ type Plugin struct {
 	Streams genericiooptions.IOStreams
 	// Flags are those of every kubectl: kubeconfig, context, namespace, impersonation, and so on.
 	Flags *genericclioptions.ConfigFlags
+	// NoColour and Terminal are the variables NO_COLOR and TERM.
+	NoColour, Terminal string
 	// Output is one of the formats.
 	Output string
 	Now    func() time.Time
@@ -88,7 +89,7 @@ Exit codes: 0 all is well, or done; 1 the cluster or the cloud could not be aske
 
 // HasColours reports whether the output has colours: it is a terminal, and the user has not forbidden them.
 func (p *Plugin) HasColours() bool {
-	return isTerminal(p.Streams.Out) && allowsColours(os.Getenv("NO_COLOR"), os.Getenv("TERM"))
+	return isTerminal(p.Streams.Out) && allowsColours(p.NoColour, p.Terminal)
 }
 
 // allowsColours follows https://no-color.org, and terminals that know no colours.
@@ -96,7 +97,7 @@ func allowsColours(forbidden, terminal string) bool { return forbidden == "" && 
 
 // ShowsProgress reports whether people see what is written beside the result: only then progress overwrites itself.
 func (p *Plugin) ShowsProgress() bool {
-	return isTerminal(p.Streams.ErrOut) && os.Getenv("TERM") != "dumb"
+	return isTerminal(p.Streams.ErrOut) && p.Terminal != "dumb"
 }
 
 func isTerminal(stream io.Writer) bool {

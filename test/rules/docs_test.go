@@ -33,7 +33,7 @@ func TestTheCommandsOfTheReadmeApplyNothingWithoutARelease(t *testing.T) {
 			"git": "case $1 in clone) mkdir csi-operators && touch csi-operators/VERSION;; describe) echo " + tag + `; [ "` + tag + `" ];; *) [ "$2" ];; esac`,
 			"oc":  `printf "%s\n" "$*" >> "$0.log"`,
 		} {
-			env.Must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+program+"\n"), 0o700)) //nolint:gosec // It is a program.
+			env.Must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+program+"\n"), 0o700))
 		}
 		shell := exec.CommandContext(t.Context(), "bash", "-c", pasted.String())
 		shell.Dir, shell.Env = folder, append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))

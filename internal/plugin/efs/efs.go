@@ -21,7 +21,8 @@ const long = `Delete or make what is in Amazon EFS. No cluster is asked.
 Credentials, endpoints and proxies are those of the AWS SDK: AWS_PROFILE, AWS_ENDPOINT_URL, AWS_USE_FIPS_ENDPOINT, HTTPS_PROXY and so on.
 
 Exit codes: 0 nothing that the cluster owns is left, or the share can be used; 1 failed; 2 wrong usage, nothing was touched;
-3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there; AWS took longer than --timeout; or you interrupted.`
+3 something that the cluster owns may not be deleted, and is left; 4 something will go, but is still there; AWS took longer than
+--timeout; or you interrupted.`
 
 // Command is "efs".
 func Command(p *plugin.Plugin) *cobra.Command {

@@ -99,15 +99,19 @@ const (
 	unknown      = "Unknown"
 )
 
+// absence says what a DaemonSet that was not found means.
+func absence(d driver.Driver, hidden bool) (phase, message string) {
+	if hidden {
+		return unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"
+	}
+	return notInstalled, fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
+}
+
 // stateOf is pure.
 func stateOf(d driver.Driver, s seen) State {
 	made := State{Driver: d.Name, Phase: notInstalled, Waiting: []Node{}, UsersUnknown: s.usersHidden}
-	switch {
-	case s.daemonSet == nil && s.hidden:
-		made.Phase, made.Message = unknown, "you lack permission to list DaemonSets, so the command can't tell whether the driver is installed"
-		return made
-	case s.daemonSet == nil:
-		made.Message = fmt.Sprintf("no DaemonSet %s was found: the driver is not installed", d.DaemonSet)
+	if s.daemonSet == nil {
+		made.Phase, made.Message = absence(d, s.hidden)
 		return made
 	}
 	made.Number, made.Nodes = nodes.NumberOf(s.daemonSet), int(s.daemonSet.Status.DesiredNumberScheduled)
