@@ -30,28 +30,61 @@ func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
 	return found
 }
 
-func TestNoRoleIsBroaderThanNeeded(t *testing.T) {
-	all := roles(t)
-	if len(all) != 12 {
-		t.Errorf("%d roles, want the operator's 2, the one for its metrics, the driver's 5, that of policies and the users' 3: %v", len(all), all)
+// broad are the roles that hold more than others may, with what.
+func broad() map[string]string {
+	return map[string]string{
+		// IBM's programs watch all Secrets of the driver's namespace, and of that of the cloud's controller: decision 0026.
+		"/ibm-vpc-block-csi-driver-operator-role":       "Secrets are not narrowed by names",
+		"/ibm-vpc-block-csi-driver-operator-cloud-role": "Secrets are not narrowed by names",
+		"/powervs-block-csi-driver-operator-role":       "Secrets are not narrowed by names",
+		// A StorageClass of IBM VPC names a Secret of any namespace.
+		"/openshift-csi-provisioner-configmap-and-secret-reader-role": "Secrets are not narrowed by names",
+		// An init container of its driver writes labels of its node.
+		"/ibm-vpc-block-csi-driver-operator-clusterrole": "it writes nodes",
 	}
-	for name, rules := range all {
-		for _, rule := range rules {
-			for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
-				if slices.Contains(part, "*") {
-					t.Errorf("%s: a rule holds *: %v", name, rule)
+}
+
+// Of all programs, and of what they grant.
+func TestNoRoleIsBroaderThanNeeded(t *testing.T) {
+	all, needed := everyRole(t), map[string]bool{}
+	if len(all) < 60 {
+		t.Errorf("%d roles: some are not looked at", len(all))
+	}
+	for _, role := range all {
+		name := role.Namespace + "/" + role.Name
+		for _, rule := range role.Rules {
+			for _, problem := range tooBroad(rule) {
+				if needed[name] = true; broad()[name] != problem {
+					t.Errorf("%s: %s: %s: %v", role.who, name, problem, rule)
 				}
-			}
-			for _, verb := range []string{"escalate", "bind", "impersonate"} {
-				if slices.Contains(rule.Verbs, verb) && len(rule.ResourceNames) == 0 {
-					t.Errorf("%s: %s is not narrowed by names: %v", name, verb, rule)
-				}
-			}
-			if slices.Contains(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 {
-				t.Errorf("%s: Secrets are not narrowed by names: %v", name, rule)
 			}
 		}
 	}
+	for name, problem := range broad() {
+		if !needed[name] {
+			t.Errorf("%s is no exception any more: %s", name, problem)
+		}
+	}
+}
+
+func tooBroad(rule rbacv1.PolicyRule) (problems []string) {
+	for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+		if slices.Contains(part, "*") {
+			problems = append(problems, "a rule holds *")
+		}
+	}
+	for _, verb := range []string{"escalate", "bind", "impersonate"} {
+		if slices.Contains(rule.Verbs, verb) && len(rule.ResourceNames) == 0 {
+			problems = append(problems, verb+" is not narrowed by names")
+		}
+	}
+	if slices.Contains(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 {
+		problems = append(problems, "Secrets are not narrowed by names")
+	}
+	if slices.Contains(rule.Resources, "nodes") && slices.ContainsFunc(rule.Verbs, writes) {
+		problems = append(problems, "it writes nodes")
+	}
+	return problems
 }
 
 // Every role for users is about SharedVolumes alone. Who may edit a namespace may write them; nobody writes their status.

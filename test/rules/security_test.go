@@ -35,16 +35,16 @@ func TestTheSecurityGuideNamesTestsThatExist(t *testing.T) {
 	}))
 	text, err := os.ReadFile(filepath.Join(root, "docs/guide/security.md"))
 	env.Must(t, err)
+	for _, test := range regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(string(text), -1) {
+		if !exist[test[1]] {
+			t.Errorf("there is no %s", test[1])
+		}
+	}
 	_, table, _ := strings.Cut(string(text), "\n## Who is trusted with what\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := 0
 	for line := range strings.Lines(table) {
 		named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(line, -1)
-		for _, test := range named {
-			if !exist[test[1]] {
-				t.Errorf("there is no %s", test[1])
-			}
-		}
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| Who ") {
 			continue
 		}
