@@ -74,6 +74,7 @@ func checks() []check {
 		{severalVCenters, warn, checkSeveralVCenters, true},
 		{infrastructureConfig, warn, checkInfrastructure, true},
 		{datacenterConfig, warn, checkDatacenters, true},
+		{nodePlatform, warn, checkPlatform, true},
 		{nodeProviderID, degrade, checkProviderID, true},
 		{nodeVM, degrade, checkVM, false},
 		{nodeHardware, degrade, checkHardware, false},

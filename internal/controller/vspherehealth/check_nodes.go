@@ -58,11 +58,24 @@ func (in input) perVCenter(severity severity, name func(placed) string, text str
 	return found
 }
 
+// checkPlatform names nodes on which the driver does not run, because they are no VMs of vSphere. The operator degrades for them (check_nodes.go,
+// validateVsphereNode); ours keeps the driver away from them (driver/vsphere/assets/node.yaml), and it works on all others.
+func checkPlatform(in input) []finding {
+	var names []string
+	for _, one := range in.cluster.nodes {
+		if one.elsewhere != "" {
+			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.elsewhere))
+		}
+	}
+	return some("", warn, names, "label %[2]s says that nodes %[1]s are no VMs of vSphere: the driver does not run there, and pods with its volumes "+
+		"wait there for ever. Keep these pods off the nodes, or correct the label", platformLabel)
+}
+
 // checkProviderID finds nodes that do not say which VM they are (operator: check_nodes.go, validateVsphereNode; detector: node_provider.go).
 func checkProviderID(in input) []finding {
 	var names []string
 	for _, one := range in.cluster.nodes {
-		if one.uuid == "" && in.now.Sub(one.created) >= initializing {
+		if one.uuid == "" && one.elsewhere == "" && in.now.Sub(one.created) >= initializing {
 			names = append(names, fmt.Sprintf("%s (%q)", one.name, one.providerID))
 		}
 	}

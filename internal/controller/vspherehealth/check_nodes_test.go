@@ -25,6 +25,12 @@ func TestEachThingWrongWithNodesIsFound(t *testing.T) {
 		"NodeProviderID":                         {without("aws:///i-1", time.Hour), []string{fmt.Sprintf("degrade NodeProviderID 2: "+noID, `dc1-1 ("aws:///i-1"), dc1-2 ("aws:///i-1")`)}},
 		"NodeProviderID: five minutes old":       {without("", 5*time.Minute), []string{fmt.Sprintf("degrade NodeProviderID 2: "+noID, `dc1-1 (""), dc1-2 ("")`)}},
 		"NodeProviderID: nodes that have joined": {without("", 5*time.Minute-time.Second), nil},
+		"NodePlatform": {func(in *input, _ *vsphere.VCenter) {
+			in.cluster.nodes = append(in.cluster.nodes, node{name: "metal-1", elsewhere: "baremetal", created: noon().Add(-time.Hour)})
+		}, []string{
+			`warn NodePlatform 1: label node.openshift.io/platform-type says that nodes metal-1 ("baremetal") are no VMs of vSphere: the driver does not run ` +
+				"there, and pods with its volumes wait there for ever. Keep these pods off the nodes, or correct the label",
+		}},
 		"NodeVM": {func(_ *input, vc *vsphere.VCenter) { vc.VMs = nil }, []string{
 			fmt.Sprintf("degrade NodeVM 2: "+noVM, "dc1-1 (dc1-1), dc1-2 (dc1-2)"),
 		}},

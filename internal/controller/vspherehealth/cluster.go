@@ -18,25 +18,26 @@ const (
 	platform      = "vsphere"
 )
 
-// node is what matters of a Linux node of vSphere.
+// node is what matters of a Linux node.
 type node struct {
 	name string
 	// uuid is that of its VM, in lower case; empty if its providerID does not tell.
 	uuid, providerID string
-	created          time.Time
+	// elsewhere is the platform of a node that is not of vSphere; empty for all others.
+	elsewhere string
+	created   time.Time
 }
 
-// nodeOf reads a node. The driver runs on no other than Linux, and on no other platform.
+// nodeOf reads a node. The driver runs on no other than Linux.
 func nodeOf(object client.Object) (node, bool) {
 	from, ok := object.(*corev1.Node)
 	if !ok || from.Labels[corev1.LabelOSStable] == "windows" {
 		return node{}, false
 	}
-	if where := from.Labels[platformLabel]; where != "" && where != platform {
-		return node{}, false
-	}
 	one := node{name: from.Name, providerID: from.Spec.ProviderID, created: from.CreationTimestamp.Time}
-	if uuid, ours := strings.CutPrefix(from.Spec.ProviderID, idPrefix); ours {
+	if where := from.Labels[platformLabel]; where != "" && where != platform {
+		one.elsewhere = where
+	} else if uuid, ours := strings.CutPrefix(from.Spec.ProviderID, idPrefix); ours {
 		one.uuid = strings.ToLower(strings.TrimSpace(uuid))
 	}
 	return one, true

@@ -155,6 +155,7 @@ func broken() map[problem]func(in *input, vc *vsphere.VCenter) {
 		},
 		infrastructureConfig: func(in *input, _ *vsphere.VCenter) { in.config.VCenters = in.config.VCenters[1:] },
 		datacenterConfig:     func(in *input, _ *vsphere.VCenter) { in.config.VCenters[0].Datacenters = nil },
+		nodePlatform:         func(in *input, _ *vsphere.VCenter) { in.cluster.nodes[0].elsewhere = "baremetal" },
 		nodeProviderID:       func(in *input, _ *vsphere.VCenter) { in.cluster.nodes[0].uuid = "" },
 		nodeVM:               func(_ *input, vc *vsphere.VCenter) { vc.VMs = vc.VMs[1:] },
 		nodeHardware:         func(_ *input, vc *vsphere.VCenter) { vc.VMs[0].Hardware = 13 },

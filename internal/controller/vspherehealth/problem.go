@@ -12,6 +12,7 @@ const (
 	severalVCenters      problem = "SeveralVCenters"
 	infrastructureConfig problem = "InfrastructureConfig"
 	datacenterConfig     problem = "DatacenterConsistency"
+	nodePlatform         problem = "NodePlatform"
 	nodeProviderID       problem = "NodeProviderID"
 	nodeVM               problem = "NodeVM"
 	nodeHardware         problem = "NodeHardwareVersion"

@@ -96,10 +96,13 @@ func TestNodesThatTheDriverDoesNotRunOnAreNotFollowed(t *testing.T) {
 		want   node
 		kept   bool
 	}{
-		"Linux":            {labelled("kubernetes.io/os", "linux"), linux, true},
-		"Windows":          {labelled("kubernetes.io/os", "windows"), node{}, false},
-		"of vSphere":       {labelled("node.openshift.io/platform-type", "vsphere"), linux, true},
-		"of bare metal":    {labelled("node.openshift.io/platform-type", "baremetal"), node{}, false},
+		"Linux":      {labelled("kubernetes.io/os", "linux"), linux, true},
+		"Windows":    {labelled("kubernetes.io/os", "windows"), node{}, false},
+		"of vSphere": {labelled("node.openshift.io/platform-type", "vsphere"), linux, true},
+		"of bare metal": {
+			labelled("node.openshift.io/platform-type", "baremetal"),
+			node{name: "n", providerID: "vsphere://A ", elsewhere: "baremetal", created: linux.created}, true,
+		},
 		"no node":          {&corev1.Pod{}, node{}, false},
 		"another platform": {nodeObject("n", "aws:///i"), node{name: "n", providerID: "aws:///i", created: linux.created}, true},
 	} {

@@ -193,7 +193,7 @@ func next(in input) time.Duration {
 		}
 	}
 	for _, one := range in.cluster.nodes {
-		if left := one.created.Add(initializing).Sub(in.now); one.uuid == "" && left > 0 {
+		if left := one.created.Add(initializing).Sub(in.now); one.uuid == "" && one.elsewhere == "" && left > 0 {
 			waits = append(waits, left)
 		}
 	}

@@ -29,6 +29,7 @@ func vSphereChecks() map[string]string {
 		"SeveralVCenters":               "Volumes of Kubernetes' own vSphere plugin can't be used with several vCenters.",
 		"InfrastructureConfig":          "The Infrastructure and the cloud configuration do not agree on the vCenters.",
 		"DatacenterConsistency":         "The datacenter of a failure domain is not listed for its vCenter.",
+		"NodePlatform":                  "A node is no VM of vSphere, so that the driver does not run there.",
 		"NodeProviderID":                "A node does not say which VM of vSphere it is.",
 		"NodeVM":                        "The vCenters do not show the VM of a node, or not all of it.",
 		"NodeHardwareVersion":           "The virtual hardware of a node is too old.",
