@@ -92,6 +92,9 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 	case known == controllerService:
 		found.Page, found.Cause = string(pageController), fmt.Sprintf("The controller of driver %s does not run as it should.", d.Name)
 		found.effects = []string{topicOf("controller", d.Name), topicOf("provision", d.Name)}
+		if d.Controller != nil {
+			found.Command = describe("deployment", &d.Controller.ObjectMeta, d.ControllerPods)
+		}
 	}
 	return found
 }
@@ -143,7 +146,7 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 		found.Cause, found.Page = fmt.Sprintf("The node pods of driver %s do not run as they should.", d.Name), string(pageNodePods)
 	}
 	if d.Nodes != nil {
-		found.Command = toCopy("oc -n %s describe daemonset/%s", d.Nodes.Namespace, d.Nodes.Name)
+		found.Command = describe("daemonset", &d.Nodes.ObjectMeta, d.NodePods)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
@@ -135,8 +136,18 @@ func controllerDown(f *facts) []Finding {
 		}
 		if d.Controller != nil {
 			found.Object = "Deployment " + d.Controller.Namespace + "/" + d.Controller.Name
-			found.Command = toCopy("oc -n %s describe deployment/%s", d.Controller.Namespace, d.Controller.Name)
+			found.Command = describe("deployment", &d.Controller.ObjectMeta, d.ControllerPods)
 		}
 		return found
 	})
+}
+
+// describe shows the first pod that is not ready, with its events, which say why an image can't be pulled; or the workload, if it has no such pod.
+func describe(kind string, workload *metav1.ObjectMeta, pods []corev1.Pod) string {
+	for i := range pods {
+		if status.PodProblem(&pods[i]) != "" {
+			return toCopy("oc -n %s describe pod/%s", pods[i].Namespace, pods[i].Name)
+		}
+	}
+	return toCopy("oc -n %s describe %s/%s", workload.Namespace, kind, workload.Name)
 }
