@@ -20,8 +20,8 @@ type secret struct{ namespace, name string }
 func (s secret) String() string { return s.namespace + "/" + s.name }
 
 // namedSecrets are what sidecars in the controller's pod read for these classes, each once, sorted: external-provisioner v6.3.0
-// pkg/controller/controller.go secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class. Templates
-// are left to the events of PVCs: the author of a PVC decides which Secret such a class means.
+// pkg/controller/controller.go secretParamsMap and getSecretReference. External-resizer reads the Secret that the volume has from its class.
+// Templates are left to the events of PVCs: the author of a PVC decides which Secret such a class means.
 func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	if p.Driver.NamedSecrets == "" {
 		return nil

@@ -216,7 +216,6 @@ func compareTable(t *testing.T, want string) {
 		return
 	}
 	if os.Getenv("UPDATE") == "1" {
-		//nolint:gosec // The guide can be read by everybody.
 		env.Must(t, os.WriteFile(file, []byte(before+tableStart+want+tableEnd+after), 0o644))
 		return
 	}

@@ -59,7 +59,8 @@ func webhookOf(t *testing.T, change func(*admissionv1.ValidatingWebhook)) client
 }
 
 // definition is a CustomResourceDefinition.
-func definition(group string) client.Object {
+func definition(t *testing.T, group string) client.Object {
+	t.Helper()
 	object := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{Name: "things." + group},
@@ -73,9 +74,7 @@ func definition(group string) client.Object {
 		},
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		panic(err)
-	}
+	env.Must(t, err)
 	return &unstructured.Unstructured{Object: fields}
 }
 
@@ -146,9 +145,9 @@ func (s *scene) holdsTokensToTheLimits(t *testing.T) {
 		"vSphere: a webhook for all groups":         {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].APIGroups = []string{"*"} })), true},
 		"vSphere: a webhook for all classes":        {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.MatchConditions = nil })), true},
 		"vSphere: a webhook elsewhere":              {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Namespace = odd })), true},
-		"vSphere: define a kind":                    {create(vsphere, definition("cns.vmware.com")), true},
-		"driver of vSphere: define its kind":        {create(driver, definition("cns.vmware.com")), false},
-		"driver of vSphere: define another kind":    {create(driver, definition("storage.example.com")), true},
+		"vSphere: define a kind":                    {create(vsphere, definition(t, "cns.vmware.com")), true},
+		"driver of vSphere: define its kind":        {create(driver, definition(t, "cns.vmware.com")), false},
+		"driver of vSphere: define another kind":    {create(driver, definition(t, "storage.example.com")), true},
 		"driver of vSphere: it writes volumes":      {remove(driver, volume), false},
 		"the operator of EFS is held by other ways": {remove(account("aws-efs-csi-driver-operator"), volume), false},
 	} {

@@ -214,13 +214,8 @@ func broken() map[string]situation {
 			s.add(claimOf("new", "efs", ""))
 		}, []string{"pvc", "new"}, 3, []string{"The controller of driver efs.csi.aws.com does not run"}},
 		"controller-without-image": {func(s *scene) {
-			change(s, "aws-efs-csi-driver-controller", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 			s.says(condition(prefix+"DriverControllerServiceControllerDegraded", "True", "PodsNotReady", "pods are not ready: ErrImagePull. Look at the pods"))
-			waiting := sickPod("aws-efs-csi-driver-controller-1", "aws-efs-csi-driver-controller")
-			waiting.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: "csi-driver", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}},
-			}}
-			s.add(waiting)
+			s.add(sickPod("aws-efs-csi-driver-controller-1", "aws-efs-csi-driver-controller"))
 		}, nil, 3, []string{"The controller of driver efs.csi.aws.com does not run as it should."}},
 		"zone": {func(s *scene) {
 			change(s, "pv-data", func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = inZone("us-east-1d") })
