@@ -72,7 +72,7 @@ func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
 		"the CA of its cloud":      {everywhere, rightKey{"", "configmaps", "kube-cloud-config"}, []string{"list", "watch"}},
 		"its copy of that":         {inside, rightKey{"", "configmaps", "disk-cloud-ca-bundle"}, []string{"create", "delete", "get", "patch"}},
 		"its Secret":               {inside, rightKey{"", "secrets", "disk-secret"}, []string{"list", "watch"}},
-		"its lease, as sidecars":   {inside, rightKey{"coordination.k8s.io", "leases", ""}, []string{"create", "delete", "get", "list", "update", "watch"}},
+		"its lease, as sidecars":   {inside, rightKey{"coordination.k8s.io", "leases", ""}, []string{"create"}},
 		"roles in the namespace":   {inside, rightKey{"rbac.authorization.k8s.io", "roles", ""}, []string{"list", "watch"}},
 		"the role of the asset":    {inside, rightKey{"rbac.authorization.k8s.io", "roles", "extra"}, []string{"create", "delete", "get", "patch"}},
 		"what that grants":         {inside, rightKey{"x.example.com", "things", ""}, []string{"use"}},
