@@ -28,15 +28,17 @@ import (
 // FromEnvironment makes the controller of a driver with all that the environment says, and refuses what is wrong there.
 func FromEnvironment(d driver.Driver, lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
 	environment := clustercsidriver.Environment{
-		Images:   values(d.Images(), lookup),
-		RoleARNs: values(roleVariables(d), lookup),
-		Version:  lookup("OPERAND_IMAGE_VERSION"),
+		Images:  values(d.Images(), lookup),
+		Version: lookup("OPERAND_IMAGE_VERSION"),
 	}
 	err := d.CheckImages(environment.Images)
 	if err != nil {
 		return nil, err
 	}
 	if environment.Settings, err = d.ReadSettings(lookup); err != nil {
+		return nil, err
+	}
+	if environment.RoleARNs, err = d.ReadRoles(lookup); err != nil {
 		return nil, err
 	}
 	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
@@ -114,16 +116,6 @@ func fipsMode(variable string) (bool, error) {
 		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
 			"to follow the operator's own node", variable)
 	}
-}
-
-func roleVariables(d driver.Driver) []string {
-	var names []string
-	for _, credentials := range d.Credentials {
-		if credentials.RoleARNVariable != "" {
-			names = append(names, credentials.RoleARNVariable)
-		}
-	}
-	return names
 }
 
 func values(variables []string, lookup func(string) string) map[string]string {

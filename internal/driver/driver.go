@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"unicode"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -338,13 +339,20 @@ func (d Driver) IsLegacy(finalizer string) bool {
 	return slices.Contains(d.LegacyFinalizers, finalizer)
 }
 
-// CheckImages returns one error that names every missing image variable.
+// CheckImages returns one error that names every missing image variable, or else those with blanks, which no pod may have.
 func (d Driver) CheckImages(images map[string]string) error {
-	var missing []string
+	var missing, blank []string
 	for _, name := range d.Images() {
-		if images[name] == "" {
+		switch image := images[name]; {
+		case image == "":
 			missing = append(missing, name)
+		case strings.ContainsFunc(image, unicode.IsSpace):
+			blank = append(blank, fmt.Sprintf("%s=%q", name, image))
 		}
+	}
+	if len(blank) > 0 {
+		return fmt.Errorf("environment variables %s: the name of an image must have no blanks: correct them in the operator's Deployment "+
+			"or in spec.config.env of its Subscription", strings.Join(blank, ", "))
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("environment variables %v are empty: set each to the image that %s is to run, "+

@@ -77,11 +77,41 @@ func (d Driver) checkSettings(values map[string]string) error {
 			continue
 		}
 		if err := setting.Check(value); err != nil {
-			problems = append(problems, fmt.Errorf("environment variable %s=%q: %w: correct it in the operator's Deployment "+
-				"or in spec.config.env of its Subscription, or leave it out", setting.Variable, value, err))
+			problems = append(problems, wrongVariable(setting.Variable, value, err))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// ReadRoles reads the IAM roles of the driver's credentials, by variable, and returns one error that names every variable with a wrong one. A role
+// goes into a CredentialsRequest as it is.
+func (d Driver) ReadRoles(lookup func(variable string) string) (map[string]string, error) {
+	roles := map[string]string{}
+	var problems []error
+	for _, credentials := range d.Credentials {
+		variable := credentials.RoleARNVariable
+		if variable == "" {
+			continue
+		}
+		roles[variable] = lookup(variable)
+		if err := CheckRole(roles[variable]); roles[variable] != "" && err != nil {
+			problems = append(problems, wrongVariable(variable, roles[variable], err))
+		}
+	}
+	return roles, errors.Join(problems...)
+}
+
+// CheckRole refuses what is no ARN of an IAM role, with a sentence that begins with what it must be
+// (https://docs.aws.amazon.com/IAM/latest/APIReference/API_Role.html).
+func CheckRole(arn string) error {
+	return Matching(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{0,511}[A-Za-z0-9+=,.@_-]$`,
+		"must be the ARN of an IAM role, such as arn:aws:iam::123456789012:role/name, without blanks")(arn)
+}
+
+// wrongVariable names a variable of the environment, what is wrong with it, and what to do.
+func wrongVariable(variable, value string, err error) error {
+	return fmt.Errorf("environment variable %s=%q: %w: correct it in the operator's Deployment or in spec.config.env of its Subscription, "+
+		"or leave it out", variable, value, err)
 }
 
 // Matching accepts what a regular expression matches; the sentence says what the value must be.

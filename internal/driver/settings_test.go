@@ -3,6 +3,7 @@ package driver
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +76,41 @@ func TestASettingIsInheritedFromAPredecessorsArgument(t *testing.T) {
 	for value, want := range map[string]int{"": 1, "false": 0, "true": 0} {
 		if open := driver.Inheritable(func(string) string { return value }); len(open) != want {
 			t.Errorf("%q: %d settings are open, want %d", value, len(open), want)
+		}
+	}
+}
+
+func TestARoleThatIsNoneIsRefusedAtTheStart(t *testing.T) {
+	driver := Driver{Credentials: []Credentials{{RoleARNVariable: "ROLEARN"}, {RoleARNVariable: "NODE_ROLEARN"}, {}}}
+	const role = "arn:aws:iam::123456789012:role/x"
+	for value, ok := range map[string]bool{
+		"": true, role: true, "arn:aws-us-gov:iam::123456789012:role/openshift/efs-csi+a=b,c.d@e_f-g": true, "arn:aws-cn:iam::123456789012:role/a": true,
+		role + " ": false, " " + role: false, role + "\n": false, "arn:aws:iam::123456789012:role/": false, "arn:aws:iam::12345:role/x": false,
+		"arn:aws:iam::123456789012:user/x": false, "arn:aws:sts::123456789012:assumed-role/x/y": false, "x": false, `"` + role + `"`: false,
+		role + " " + role: false, "arn:aws:iam::123456789012:role/ü": false,
+	} {
+		for _, variable := range []string{"ROLEARN", "NODE_ROLEARN"} {
+			got, err := driver.ReadRoles(func(name string) string { return map[string]string{variable: value}[name] })
+			if ok && (err != nil || got[variable] != value || len(got) != 2) {
+				t.Errorf("%s=%q: %v, %v", variable, value, got, err)
+			}
+			if !ok && (err == nil || !strings.Contains(err.Error(), "environment variable "+variable+"=") || !strings.Contains(err.Error(), "must be the ARN of an IAM role")) {
+				t.Errorf("%s=%q: error %v", variable, value, err)
+			}
+		}
+	}
+}
+
+func TestAnImageWithABlankIsRefusedAtTheStart(t *testing.T) {
+	images := map[string]string{"DRIVER_IMAGE": "registry.example/driver:v1"}
+	driver := Driver{Assets: fstest.MapFS{"assets/a.yaml": {Data: []byte("image: ${DRIVER_IMAGE}\n")}}}
+	if err := driver.CheckImages(images); err != nil {
+		t.Error(err)
+	}
+	for _, image := range []string{"registry.example/driver:v1 ", "\tregistry.example/driver:v1", "registry.example/driver :v1", "a\n"} {
+		images["DRIVER_IMAGE"] = image
+		if err := driver.CheckImages(images); err == nil || !strings.Contains(err.Error(), "DRIVER_IMAGE=") || !strings.Contains(err.Error(), "no blanks") {
+			t.Errorf("%q: error %v", image, err)
 		}
 	}
 }

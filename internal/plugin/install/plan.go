@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -156,6 +157,10 @@ func checkCredentials(s seen, wanted request) Check {
 	case s.usesSTS() && wanted.controllerRole == "":
 		return Check{"credentials", missing, "the cluster uses STS, so the driver needs roles: create them from the IAM documents that \"oc storage " +
 			"install efs --iam-documents FOLDER --account NUMBER\" writes, and give --role-arn and --node-role-arn"}
+	case s.usesSTS() && driver.CheckRole(wanted.controllerRole) != nil:
+		return Check{"credentials", missing, fmt.Sprintf("--role-arn %q %v", wanted.controllerRole, driver.CheckRole(wanted.controllerRole))}
+	case s.usesSTS() && wanted.nodeRole != "" && driver.CheckRole(wanted.nodeRole) != nil:
+		return Check{"credentials", missing, fmt.Sprintf("--node-role-arn %q %v", wanted.nodeRole, driver.CheckRole(wanted.nodeRole))}
 	case s.usesSTS():
 		return Check{"credentials", ok, "STS, with role " + wanted.controllerRole}
 	case lacks != "":
