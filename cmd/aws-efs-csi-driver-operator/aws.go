@@ -40,8 +40,12 @@ func checkAWS(mgr ctrl.Manager, drivers *clustercsidriver.Reconciler, lookup fun
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(efs.Operator),
 		Driver: efs, Namespace: drivers.Namespace, Controller: efs.Credentials[0], Node: efs.Credentials[1], Secrets: drivers.Credentials.Secrets,
 		HasInfrastructure: drivers.Kinds[openshift.InfrastructureKind()], Region: lookup("AWS_REGION"), Limit: limit,
-		Off:  drivers.Settings[awsefs.CheckAWS] == "false",
-		Tags: awsefs.AccessPointTags, OwnerTag: awsefs.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
+		Off: drivers.Settings[awsefs.CheckAWS] == "false",
+		Tags: func(infraID string, wanted []configv1.AWSResourceTag) map[string]string {
+			cfg := driver.Config{Images: drivers.Images, Settings: drivers.Settings, InfrastructureID: infraID, ResourceTags: wanted}
+			return awsefs.AccessPointTags(cfg)
+		},
+		OwnerTag: driver.ClusterTag, DriverTag: awsefs.DriverTag, Now: time.Now,
 		Connect: func(ctx context.Context, options aws.Options) (efshealth.Cloud, error) {
 			options.TokenFile, options.FIPS, options.RequestsPerMinute = token, fipsEndpoints(drivers.Environment, options), requestsPerMinute
 			options.MaxAttempts, options.MaxBackoff, options.Timeout = mostAttempts, longestPause, longestRequest

@@ -30,7 +30,6 @@ func otherWords() names {
 		"feature gate or its state": `Disabled Enabled MutableCSINodeAllocatableCount`,
 		"object of a vCenter": `ClusterComputeResource ComputeResource Datacenter Datastore Folder HostSystem ResourcePool Resources StoragePod
 			VirtualApp VirtualMachine`,
-		"tag in a cloud":                `CSIVolumeName CSIVolumeSnapshotName`,
 		"section of a configuration":    `BlockStorage Global Labels Snapshot VirtualCenter`,
 		"name of OpenShift":             `OpenShift`,
 		"parameter of a StorageClass":   `StoragePolicyName`,

@@ -1,10 +1,5 @@
 package driver
 
-import (
-	"slices"
-	"strings"
-)
-
 // BlockPorts are the ports of a driver of block storage. Pods on the host's network share its ports with those of all drivers of the same
 // platform, on loopback as well. Take health from 10300 on, and metrics from 8201 on. A test of all drivers refuses a port that another
 // one has.
@@ -78,22 +73,4 @@ func PredecessorConditions(prefix string) []string {
 		}
 	}
 	return types
-}
-
-// AddLists adds arguments with lists to the driver's container, sorted. Empty lists are left out.
-func (p Pods) AddLists(lists map[string][]string) error {
-	container, err := p.Container(Container)
-	if err != nil {
-		return err
-	}
-	flags := make([]string, 0, len(lists))
-	for flag, list := range lists {
-		if len(list) > 0 {
-			slices.Sort(list)
-			flags = append(flags, flag+"="+strings.Join(list, ","))
-		}
-	}
-	slices.Sort(flags)
-	container.Args = append(container.Args, flags...)
-	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/manifest"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
@@ -144,7 +145,9 @@ type Driver struct {
 	Wanted func(cfg Config, object client.Object) bool
 	// Disabled, if set, says why there is nothing to drive in a cluster; empty if there is. A driver that is there stays.
 	Disabled func(Config) string
-	// Check, if set, lists what the driver can't follow of a Config, a sentence each. Rendering leaves it out.
+	// Accepts is what the driver takes, by version: what the cluster gives it, and what users do. Rendering leaves out all else.
+	Accepts accept.Table
+	// Check, if set, lists what the driver can't follow of a Config besides, a sentence each. Rendering leaves it out.
 	Check func(Config) []string
 	// Mutations change rendered objects as the Config says, in this order.
 	Mutations []Mutation
@@ -266,6 +269,8 @@ type Config struct {
 	ClassesInUse map[string]bool
 	// ResourceTags are what the administrator wants on everything that the cluster makes in AWS.
 	ResourceTags []configv1.AWSResourceTag
+	// Tags and Labels are those of the Infrastructure that the driver takes; Render fills them in by Driver.Accepts.
+	Tags, Labels []accept.Pair
 	// DependencyHashes are hashes of the Secrets and ConfigMaps that the pods of a workload read when they start, by name. The pods
 	// are restarted when one changes. The trusted CA bundle is mounted where it is among them.
 	DependencyHashes map[Workload]map[string]string

@@ -70,6 +70,7 @@ func (d Driver) Render(scheme *runtime.Scheme, cfg Config) ([]client.Object, err
 	if err := d.checkSettings(cfg.Settings); err != nil {
 		return nil, err
 	}
+	cfg, _ = d.accepted(cfg)
 	values := d.values(cfg)
 	d = d.without(cfg)
 	objects, err := d.load(cfg, values, scheme)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -94,10 +95,15 @@ func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
 }
 
+// Literal is a value for an argument or a variable of a container that means itself: the kubelet replaces $(NAME), and $$ by $ (kubernetes v1.36.3,
+// third_party/forked/golang/expansion/expand.go).
+func Literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+
 // ProxyVariables are those by which a container follows the cluster's proxy; none if there is no proxy.
 func ProxyVariables(proxy configv1.ProxyStatus) []corev1.EnvVar {
 	all := []corev1.EnvVar{
-		{Name: "HTTP_PROXY", Value: proxy.HTTPProxy}, {Name: "HTTPS_PROXY", Value: proxy.HTTPSProxy}, {Name: "NO_PROXY", Value: proxy.NoProxy},
+		{Name: "HTTP_PROXY", Value: Literal(proxy.HTTPProxy)}, {Name: "HTTPS_PROXY", Value: Literal(proxy.HTTPSProxy)},
+		{Name: "NO_PROXY", Value: Literal(proxy.NoProxy)},
 	}
 	return slices.DeleteFunc(all, func(variable corev1.EnvVar) bool { return variable.Value == "" })
 }

@@ -68,10 +68,7 @@ func (r *Reconciler) config(
 			problems = append(problems, problem)
 		}
 	}
-	if r.Driver.Check != nil {
-		problems = append(problems, r.Driver.Check(cfg)...)
-	}
-	return cfg, problems, nil
+	return cfg, append(problems, r.Driver.Problems(cfg)...), nil
 }
 
 // infrastructure fills in what the Infrastructure says.

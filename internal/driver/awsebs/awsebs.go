@@ -37,7 +37,7 @@ func Driver() driver.Driver {
 			Asset: "controller.yaml", Request: "aws-ebs-csi-driver-operator", Secret: "ebs-cloud-credentials", Workload: driver.Controller,
 			Condition: "AWSEBSCloudCredentials", Payload: true, Keys: [][]string{{"credentials"}, {"aws_access_key_id", "aws_secret_access_key"}},
 		}},
-		Check:        check,
+		Accepts:      accepts(),
 		FeatureGates: []driver.FeatureGate{driver.AllocatableGate()},
 		// Network interfaces that are attached later take slots of volumes. The period is that of OpenShift (csi-operator f7f9dc59, aws_ebs.go).
 		Mutations: append(driver.RefreshAllocatable(600), driver.MutatePods(addTags), driver.MutatePods(addRegion), driver.Mutate(encrypt),

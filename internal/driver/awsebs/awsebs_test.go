@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
@@ -60,7 +61,7 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 			var flags []string
 			change := func(cfg *driver.Config) {
 				cfg.ResourceTags = []configv1.AWSResourceTag{{Key: tc.key, Value: tc.value}}
-				if problems := strings.Join(check(*cfg), "\n"); (tc.refused == "") != (problems == "") || !strings.Contains(problems, tc.refused) {
+				if problems := strings.Join(Driver().Problems(*cfg), "\n"); (tc.refused == "") != (problems == "") || !strings.Contains(problems, tc.refused) {
 					t.Errorf("problems %q, want %q", problems, tc.refused)
 				}
 			}
@@ -96,4 +97,8 @@ func TestCredentialsChangeNothing(t *testing.T) {
 			t.Errorf("objects (-base +changed):\n%s", diff)
 		}
 	}
+}
+
+func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
+	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

@@ -84,6 +84,7 @@ func Driver() driver.Driver {
 		Settings:     settings(),
 		Mutations:    mutations(),
 		Predecessors: predecessors(),
+		Accepts:      accepts(),
 		Check:        check,
 		LegacyConditions: []string{
 			"AWSEFSDriverCredentialsRequestControllerAvailable", "AWSEFSDriverCredentialsRequestControllerProgressing",

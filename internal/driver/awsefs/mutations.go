@@ -52,10 +52,7 @@ func configureController(cfg driver.Config, pods driver.Pods) error {
 		return err
 	}
 	container.Args = append(container.Args, "--delete-access-point-root-dir="+cfg.Settings[deleteRootDir])
-	if tags := flagTags(cfg); tags != "" {
-		container.Args = append(container.Args, "--tags="+tags)
-	}
-	return nil
+	return pods.AddValue("--tags", flagTags(cfg))
 }
 
 // provisionerOptions are those that the administrator may set.
@@ -156,7 +153,7 @@ func restrictToCluster(cfg driver.Config, request *cloudcredentialv1.Credentials
 		for _, condition := range entry.PolicyCondition {
 			for _, key := range slices.Collect(maps.Keys(condition)) {
 				if scope, isTag := strings.CutSuffix(key, DriverTag); isTag {
-					condition[scope+ClusterTag(id)] = "owned"
+					condition[scope+driver.ClusterTag(id)] = "owned"
 				}
 			}
 		}

@@ -46,6 +46,8 @@ func settings() []driver.Setting {
 		{Variable: useFIPSEndpoint, Check: driver.Boolean},
 		// Empty, because access points that were made without the cluster's tag could not be deleted any more.
 		{Variable: iamClusterID, Check: driver.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "must be the infrastructureName of a cluster")},
+		// Empty: as the tag of the image says, or else the newest that is known.
+		{Variable: driver.VersionVariable, Check: driver.Matching(`^[0-9]+\.[0-9]+\.[0-9]+$`, "must be a version of the driver, such as 3.4.1")},
 		{Variable: CheckAWS, Default: "true", Check: driver.Boolean},
 		// The default of AWS since February 2025, which it changes on request.
 		{Variable: AccessPointLimit, Default: "10000", Check: driver.Number(1, 1000000)},

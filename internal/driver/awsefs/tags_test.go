@@ -8,17 +8,36 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
-// parse is what the driver does with --tags, by its documentation: tags are separated by spaces, key and value by a
-// colon, and "\:" is a colon.
-func parse(flag string) map[string]string {
-	tags := map[string]string{}
-	for _, tag := range strings.Split(flag, " ") {
-		key, value, _ := strings.Cut(strings.ReplaceAll(tag, `\:`, "\x00"), ":")
-		tags[strings.ReplaceAll(key, "\x00", ":")] = strings.ReplaceAll(value, "\x00", ":")
+// parsers are the versions in which the driver's parser changed, the last version with each, and what was recorded of it.
+var parsers = []struct{ first, last, recorded string }{
+	{"1.7.7", "2.1.11", "parsed-tags-2.1.11.json"}, {"2.1.12", "2.1.15", "parsed-tags-2.1.15.json"}, {"2.2.0", "3.4.1", "parsed-tags-3.4.1.json"},
+}
+
+func TestTagsAreReadAsEachVersionOfTheDriverReadsThem(t *testing.T) {
+	for _, parser := range parsers {
+		for _, version := range []string{parser.first, parser.last} {
+			golden.CompareParser(t, accepts().At(version).List(accept.Tag), parser.recorded)
+		}
 	}
-	return tags
+}
+
+// with is the flag of a driver of some version with one tag, and what is said.
+func with(image, version, key, value string) (tags map[string]string, problems string) {
+	cfg := driver.Config{
+		InfrastructureID: "dev-x7k2p", ResourceTags: []configv1.AWSResourceTag{{Key: key, Value: value}},
+		Images: map[string]string{"DRIVER_IMAGE": image}, Settings: map[string]string{driver.VersionVariable: version},
+	}
+	problems = strings.Join(Driver().Problems(cfg), "\n")
+	cfg.Tags = Driver().ResourceTags(cfg)
+	tags, err := Driver().Accepted(cfg).List(accept.Tag).Read(flagTags(cfg))
+	if err != nil {
+		problems += err.Error()
+	}
+	return tags, problems
 }
 
 func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
@@ -30,8 +49,10 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 		"a colon at the end":            {key: "a:", value: ":"},
 		"all characters":                {key: "a-_.:/=+@1", value: "Z+-@=/"},
 		"no value":                      {key: "empty", value: ""},
-		"a space in the value":          {key: "name", value: "John Doe", refused: "separates tags by spaces"},
-		"a space in the key":            {key: "cost center", value: "42", refused: "separates tags by spaces"},
+		"a space in the value":          {key: "name", value: "John Doe"},
+		"a space in the key":            {key: "cost center", value: "42"},
+		"both":                          {key: " cost center:x ", value: " team a:b"},
+		"a space at the end":            {key: "a", value: "b ", refused: "drops a space at its end"},
 		"a character that AWS refuses":  {key: "a", value: "b<c", refused: "AWS allows letters"},
 		"a letter that ends as a space": {key: "a", value: "\u0120", refused: "outside of ASCII"},
 		"a backslash":                   {key: `a\`, value: "b", refused: "AWS allows letters"},
@@ -44,12 +65,10 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			cfg := driver.Config{InfrastructureID: "dev-x7k2p", ResourceTags: []configv1.AWSResourceTag{{Key: tc.key, Value: tc.value}}}
-			tags := parse(flagTags(cfg))
+			tags, problems := with("registry.example/driver:v1", "", tc.key, tc.value)
 			if tags["kubernetes.io/cluster/dev-x7k2p"] != "owned" {
 				t.Errorf("the cluster's own tag is not there: %q", tags)
 			}
-			problems := strings.Join(check(cfg), "\n")
 			if tc.refused != "" {
 				if len(tags) != 1 || !strings.Contains(problems, tc.refused) {
 					t.Errorf("tags %q, problems %q; want it refused: %s", tags, problems, tc.refused)
@@ -63,10 +82,45 @@ func TestResourceTagsReachTheDriverUnchangedOrAreRefused(t *testing.T) {
 	}
 }
 
+// Drivers of 2.1.0 to 2.1.11 read key "cost\" of a colon with a backslash, which AWS forbids: no volume could be made (issue 1689 of the driver).
+// Newer ones read spaces as well (issue 1374).
+func TestOneRuleForColonsAndSpacesFollowsTheVersionOfTheDriver(t *testing.T) {
+	const colons, spaces = "have no way to write a colon", "have no way to write a space"
+	for name, tc := range map[string]struct{ image, setting, key, value, refused string }{
+		"colons, 2.1.0":             {"public.ecr.aws/efs-csi-driver/amazon/aws-efs-csi-driver:v2.1.0", "", "cost:center", "a=1:b", colons},
+		"colons, 2.1.11":            {"mirror.example:5000/driver:v2.1.11", "", "cost:center", "a=1:b", colons},
+		"a colon in the value":      {"mirror.example:5000/driver:v2.1.11-eksbuild.1", "", "a", "b:c", colons},
+		"colons, 2.1.12":            {"mirror.example/driver:v2.1.12", "", "cost:center", "a=1:b", ""},
+		"spaces, 2.1.15":            {"mirror.example/driver:2.1.15", "", "Cost Center", "Team A", spaces},
+		"spaces, 2.2.0":             {"mirror.example/driver:v2.2.0", "", "Cost Center", "Team A", ""},
+		"spaces, the shipped image": {"quay.io/csi-operators/aws-efs-csi-driver:v5.1.0", "", "Cost Center", "Team A", ""},
+		"a digest":                  {"mirror.example/driver@sha256:0123", "", "Cost Center", "Team: A", ""},
+		"a digest with its version": {"mirror.example/driver@sha256:0123", "2.1.3", "a", "b:c", colons},
+		"a tag beside a digest":     {"mirror.example/driver:v2.1.3@sha256:0123", "", "a", "b:c", colons},
+		"the setting counts":        {"mirror.example/driver:v2.1.3", "3.4.1", "a", "b:c", ""},
+		"a tag of OpenShift":        {"registry.example/ose-aws-efs-csi-driver-rhel9:v4.20", "", "a", "b:c", ""},
+		"plain, the oldest":         {"mirror.example/driver:v2.1.0", "", "owner", "storage", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tags, problems := with(tc.image, tc.setting, tc.key, tc.value)
+			value, found := tags[tc.key]
+			if tags["kubernetes.io/cluster/dev-x7k2p"] != "owned" || found != (tc.refused == "") || value != tc.value && found {
+				t.Errorf("tags %q", tags)
+			}
+			if (problems == "") != (tc.refused == "") || !strings.Contains(problems, tc.refused) {
+				t.Errorf("problems %q, want %q", problems, tc.refused)
+			}
+		})
+	}
+}
+
 func TestTheOrderOfResourceTagsDoesNotMatter(t *testing.T) {
 	one := []configv1.AWSResourceTag{{Key: "b", Value: "1"}, {Key: "a", Value: "2"}}
 	other := []configv1.AWSResourceTag{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}
-	if a, b := flagTags(driver.Config{ResourceTags: one}), flagTags(driver.Config{ResourceTags: other}); a != b || a != "a:2 b:1" {
+	flag := func(tags []configv1.AWSResourceTag) string {
+		return flagTags(driver.Config{Tags: Driver().ResourceTags(driver.Config{ResourceTags: tags})})
+	}
+	if a, b := flag(one), flag(other); a != b || a != "a:2 b:1" {
 		t.Errorf("%q and %q", a, b)
 	}
 }
@@ -78,7 +132,7 @@ func TestIAMConditionsAreThoseOfThisClusterOnly(t *testing.T) {
 		"other":     "IAM_CLUSTER_ID=other is not followed: the Infrastructure cluster has infrastructureName dev-x7k2p",
 	} {
 		cfg := config(t, set("IAM_CLUSTER_ID", id))
-		if got := strings.Join(check(cfg), "\n"); got != want {
+		if got := strings.Join(Driver().Problems(cfg), "\n"); got != want {
 			t.Errorf("%q: problems %q, want %q", id, got, want)
 		}
 		conditions := 0

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
 // The keys of the Secret that the cloud-credential-operator makes (cloud-credential-operator, pkg/azure/actuator.go).
@@ -137,21 +138,16 @@ func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
 
 // AddTags adds the tags of the cluster to the parameter tags of a class. The driver splits tags at commas unless another delimiter is set.
 func AddTags(cfg driver.Config, parameters map[string]string) map[string]string {
-	if cfg.Platform == nil || cfg.Platform.Azure == nil || len(cfg.Platform.Azure.ResourceTags) == 0 {
+	if len(cfg.Tags) == 0 {
 		return parameters
 	}
-	var tags []string
-	for _, tag := range cfg.Platform.Azure.ResourceTags {
-		tags = append(tags, tag.Key+"="+tag.Value)
+	tags := cfg.Tags
+	if key, value, found := strings.Cut(parameters[tagsParameter], "="); found {
+		tags = append(slices.Clone(tags), accept.Pair{Key: key, Value: value})
 	}
-	if own := parameters["tags"]; own != "" {
-		tags = append(tags, own)
-	}
-	slices.Sort(tags)
-	// No tag of OpenShift can have the delimiter.
-	changed := map[string]string{"tagValueDelimiter": "|", "tags": strings.Join(tags, "|")}
+	changed := map[string]string{delimiterParameter: delimiter, tagsParameter: list("").Text(tags)}
 	for name, value := range parameters {
-		if name != "tags" {
+		if name != tagsParameter {
 			changed[name] = value
 		}
 	}

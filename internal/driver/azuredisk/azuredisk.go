@@ -44,6 +44,7 @@ func Driver() driver.Driver {
 		}),
 		Credentials: azure.Credentials("azure-disk-csi-driver-operator", credentials, "AzureDiskCloudCredentials"),
 		Derived:     azure.CloudConfig("azure-disk-csi-driver-cloud-config", credentials),
+		Accepts:     accepts(),
 		Mutations: []driver.Mutation{
 			driver.MutatePods(azure.FindEndpoints), driver.Mutate(configureClass), driver.Mutate(configureSnapshots),
 		},

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
@@ -92,4 +93,8 @@ func TestPrivateEndpointsNeedRights(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
+}
+
+func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
+	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

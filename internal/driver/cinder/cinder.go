@@ -40,6 +40,7 @@ func Driver() driver.Driver {
 		Credentials: []driver.Credentials{access},
 		Derived:     cloudConfig(),
 		Cloud:       cloud,
+		Accepts:     accepts(),
 		Mutations:   []driver.Mutation{openstack.NameCluster("--cluster")},
 		// Its pods mounted what its operator made of the configuration (openshift/csi-operator f7f9dc59, pkg/openstack-cinder/util/const.go).
 		Obsolete: driver.Obsolete{ConfigMaps: []string{"cloud-conf", openstack.PredecessorCloudConfig}},

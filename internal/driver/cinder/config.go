@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/openstack"
 )
 
@@ -56,6 +58,9 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	section, err := openstack.SectionOf(source.text, blockStorage)
 	if err != nil {
 		return nil, fmt.Errorf("the %s can't be followed: its text %w: correct it", source.name, err)
+	}
+	if err := checkSection(section); err != nil {
+		return nil, fmt.Errorf("the %s can't be followed: the %w: correct it", source.name, err)
 	}
 	// The driver does not know it any more.
 	kept := section.Without("trust-device-path").Write(blockStorage)
@@ -117,4 +122,14 @@ func (s source) hasTopology(inputs driver.DerivedInputs) (bool, error) {
 		return false, nil
 	}
 	return !slices.ContainsFunc(facts.ComputeZones, func(zone string) bool { return !slices.Contains(facts.VolumeZones, zone) }), nil
+}
+
+// checkSection names a key with a value that the driver can't read, and not the value: the line may be a mistake.
+func checkSection(section openstack.Section) error {
+	for _, pair := range section {
+		if why := accepts().Refusal(accept.File, blockStorage+"/"+strings.ToLower(pair.Key), pair.Value); why != "" {
+			return fmt.Errorf("value of key %s in section %s %s", strings.ToLower(pair.Key), blockStorage, why)
+		}
+	}
+	return nil
 }

@@ -3,7 +3,9 @@ package gcppd
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
 //go:embed assets
@@ -39,11 +42,8 @@ func Driver() driver.Driver {
 			Asset: "controller.yaml", Request: "openshift-gcp-pd-csi-driver-operator", Secret: "gcp-pd-cloud-credentials",
 			Workload: driver.Controller, Condition: "GCPPDCloudCredentials", Payload: true, Keys: [][]string{{"service_account.json"}},
 		}},
-		Wanted: wanted,
-		Check: func(cfg driver.Config) []string {
-			_, problems := tagsOf(cfg)
-			return problems
-		},
+		Wanted:    wanted,
+		Accepts:   accepts(),
 		Mutations: []driver.Mutation{driver.MutatePods(label), driver.Mutate(encrypt), driver.ReadNodes("get")},
 		// Its controller was privileged once (openshift/csi-operator f7f9dc59, pkg/driver/gcp-pd/gcp_pd.go).
 		Obsolete:         driver.Obsolete{ClusterRoleBindings: []string{"gcp-pd-controller-privileged-binding"}},
@@ -62,36 +62,12 @@ func label(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {
 		return nil
 	}
-	var labels []string
-	if cfg.Platform != nil && cfg.Platform.GCP != nil {
-		for _, label := range cfg.Platform.GCP.ResourceLabels {
-			labels = append(labels, label.Key+"="+label.Value)
-		}
-	}
+	labels := cfg.Labels
 	if cfg.InfrastructureID != "" {
-		labels = append(labels, "kubernetes-io-cluster-"+cfg.InfrastructureID+"=owned")
+		labels = append(slices.Clone(labels), accept.Pair{Key: "kubernetes-io-cluster-" + cfg.InfrastructureID, Value: "owned"})
 	}
-	tags, _ := tagsOf(cfg)
-	return pods.AddLists(map[string][]string{"--extra-labels": labels, "--extra-tags": tags})
-}
-
-// tagsOf divides the resource tags into those for the driver and a problem for each other one. The driver ends when it can't read its flags
-// (kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4, pkg/convert/convert.go). Its patterns are those of OpenShift's API, but it
-// splits tags at commas first.
-func tagsOf(cfg driver.Config) (tags, problems []string) {
-	if cfg.Platform == nil || cfg.Platform.GCP == nil {
-		return nil, nil
-	}
-	for _, tag := range cfg.Platform.GCP.ResourceTags {
-		text := tag.ParentID + "/" + tag.Key + "/" + tag.Value
-		if strings.Contains(text, ",") {
-			problems = append(problems, fmt.Sprintf("resource tag %q of the Infrastructure cluster is not put on disks: the driver's flag --extra-tags "+
-				"separates tags by commas", text))
-			continue
-		}
-		tags = append(tags, text)
-	}
-	return tags, problems
+	return errors.Join(pods.AddValue("--extra-labels", accepts().List(accept.Label).Text(labels)),
+		pods.AddValue("--extra-tags", accepts().List(accept.Tag).Text(cfg.Tags)))
 }
 
 // encrypt names the key of the ClusterCSIDriver in the StorageClasses.

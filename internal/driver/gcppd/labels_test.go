@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 )
 
@@ -27,7 +28,7 @@ func TestLabelsAndTagsReachTheDriverOrAreRefused(t *testing.T) {
 			label: configv1.GCPResourceLabel{Key: "owner", Value: "storage"}, tag: tag("team-a"),
 			flags: "--extra-labels=kubernetes-io-cluster-dev-x7k2p=owned,owner=storage --extra-tags=123456789012/owners/team-a",
 		},
-		"a comma in a tag":    {tag: tag("team-a,team-b"), flags: own, refuse: "123456789012/owners/team-a,team-b"},
+		"a comma in a tag":    {tag: tag("team-a,team-b"), flags: own, refuse: `"123456789012/owners"="team-a,team-b"`},
 		"all characters":      {tag: tag("a_.@%=+:*#&()[]{}-a"), flags: own + " --extra-tags=123456789012/owners/a_.@%=+:*#&()[]{}-a"},
 		"a project as parent": {tag: configv1.GCPResourceTag{ParentID: "project-1", Key: "a", Value: "b"}, flags: own + " --extra-tags=project-1/a/b"},
 	} {
@@ -43,7 +44,7 @@ func TestLabelsAndTagsReachTheDriverOrAreRefused(t *testing.T) {
 			var flags []string
 			for _, object := range golden.Render(t, Driver(), func(cfg *driver.Config) {
 				change(cfg)
-				if problems := Driver().Check(*cfg); (tc.refuse == "") != (len(problems) == 0) || !strings.Contains(strings.Join(problems, " "), tc.refuse) {
+				if problems := Driver().Problems(*cfg); (tc.refuse == "") != (len(problems) == 0) || !strings.Contains(strings.Join(problems, " "), tc.refuse) {
 					t.Errorf("problems %q, want %q", problems, tc.refuse)
 				}
 			}) {
@@ -60,4 +61,9 @@ func TestLabelsAndTagsReachTheDriverOrAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLabelsAndTagsAreReadAsTheDriverReadsThem(t *testing.T) {
+	golden.CompareParser(t, accepts().List(accept.Label), "parsed-labels.json")
+	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

@@ -58,6 +58,7 @@ func Driver() driver.Driver {
 		CloudClasses:     &driver.CloudClasses{IsMade: isMade, Make: classes},
 		Disabled:         nothingToDrive,
 		Settings:         []driver.Setting{{Variable: fsGroupPolicy, Default: string(storagev1.NoneFSGroupPolicy), Check: checkPolicy}},
+		Accepts:          accepts(),
 		Mutations:        []driver.Mutation{openstack.NameCluster("--cluster-id"), driver.Mutate(setPolicy)},
 		Obsolete:         driver.Obsolete{ConfigMaps: []string{openstack.PredecessorCloudConfig}},
 		LegacyConditions: append(driver.PredecessorConditions("OpenStackManila"), legacyConditions()...),

@@ -61,15 +61,10 @@ func Cloud(secret string) *driver.Cloud {
 // destroyed.
 func NameCluster(flag string) driver.Mutation {
 	return driver.MutatePods(func(cfg driver.Config, pods driver.Pods) error {
-		if pods.Workload != driver.Controller || cfg.InfrastructureID == "" {
+		if pods.Workload != driver.Controller {
 			return nil
 		}
-		container, err := pods.Container(driver.Container)
-		if err != nil {
-			return err
-		}
-		container.Args = append(container.Args, flag+"="+cfg.InfrastructureID)
-		return nil
+		return pods.AddValue(flag, cfg.InfrastructureID)
 	})
 }
 

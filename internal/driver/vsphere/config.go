@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -162,8 +163,8 @@ func checkServers(config cloudconfig.Config, cluster driver.DerivedCluster) erro
 	if len(config.VCenters) > mostVCenters {
 		return fmt.Errorf("it names %d vCenters, and the driver works with %d at most: remove some", len(config.VCenters), mostVCenters)
 	}
-	if len(cluster.InfrastructureID) > longestID {
-		return fmt.Errorf("the name of the infrastructure has %d characters, and the driver takes %d", len(cluster.InfrastructureID), longestID)
+	if why := accepts().Refusal(accept.File, clusterID, cluster.InfrastructureID); why != "" {
+		return fmt.Errorf("infrastructureName %q of the Infrastructure cluster %s, which the driver does not take", cluster.InfrastructureID, why)
 	}
 	return nil
 }
@@ -180,10 +181,10 @@ func checkCategories(topology []string, servers int) error {
 	}
 	seen := map[string]bool{}
 	for i, category := range topology {
-		switch {
-		case category == "" || category != strings.TrimSpace(category) || strings.Contains(category, ",") || !isPlain(category):
-			return fmt.Errorf("category %d in %s has a comma, a blank at its end or a line break in its name, or none: correct it", i+1, where)
-		case seen[category]:
+		if why := accepts().Refusal(accept.File, topologyCategories, category); why != "" {
+			return fmt.Errorf("category %d in %s %s: correct it", i+1, where, why)
+		}
+		if seen[category] {
 			return fmt.Errorf("category %s is twice in %s: remove one", category, where)
 		}
 		seen[category] = true
@@ -202,7 +203,7 @@ func datastoreURL(inputs driver.DerivedInputs, servers int) (string, error) {
 		return "", driver.ErrCloudUnknown
 	}
 	url := cmp.Or(inputs.Cloud.DatastoreURL, before)
-	if !isPlain(url) {
+	if !accept.IsPlain(url) {
 		return "", errors.New("the vCenter gives the default datastore an address with a line break: rename the datastore")
 	}
 	return url, nil

@@ -11,6 +11,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
@@ -132,7 +133,7 @@ func TestTheConfigurationOfTheDriver(t *testing.T) {
 			if diff := cmp.Diff(tc.want, string(content[cloudConf])); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if _, err := readGcfg(string(content[cloudConf])); err != nil {
+			if _, err := golden.ReadGcfg(string(content[cloudConf])); err != nil {
 				t.Errorf("it can't be read: %v", err)
 			}
 		})
@@ -146,7 +147,7 @@ func TestAPasswordWithEveryPrintableCharacterReachesTheDriver(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", password, err)
 		}
-		got, err := readGcfg(string(content[cloudConf]))
+		got, err := golden.ReadGcfg(string(content[cloudConf]))
 		if err != nil || got["virtualcenter vc1.example/password"] != password {
 			t.Errorf("%q is read as %q, %v", password, got["virtualcenter vc1.example/password"], err)
 		}
@@ -182,7 +183,7 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		"injected section":  {"[VirtualCenter \"vc1\\\"]\n[VirtualCenter \\\"evil\"]\n", nil, conf + "can't be followed: line 1 is no header of a section"},
 		"a line break":      {verified + "thumbprint = \"a\rb\"\n", nil, conf + "can't be followed: line 3 has characters that nobody sees"},
 		"datacenters":       {"vcenter:\n  vc1.example: {server: vc1.example, datacenters: [\"a,b\"]}\n", nil, conf + "can't be followed: line 2 has a comma in the name of a datacenter"},
-		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, "the name of the infrastructure has 65 characters"},
+		"a long ID":         {verified, func(made *driver.DerivedInputs) { made.Cluster.InfrastructureID = strings.Repeat("a", 65) }, " of the Infrastructure cluster is longer than 64 characters"},
 		"no user":           {verified, login("", canary), "the credentials in Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.username"},
 		"no password":       {verified, login("a@b", ""), "the credentials in Secret vmware-vsphere-cloud-credentials can't be followed: the key vc1.example.password"},
 		"no domain":         {verified, login(canary, canary), `the user of vCenter vc1.example in Secret vmware-vsphere-cloud-credentials has no domain; the driver takes user@domain or domain\user`},

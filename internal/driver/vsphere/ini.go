@@ -1,10 +1,6 @@
 package vsphere
 
-import (
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
+import "strings"
 
 // section is a section of a file that gcfg reads (gopkg.in/gcfg.v1 v1.2.3, which the driver uses: kubernetes-sigs/vsphere-csi-driver bf8090256,
 // pkg/common/config/config.go ReadConfig).
@@ -40,15 +36,8 @@ func (s *section) String() string {
 }
 
 // quote writes a text so that gcfg reads the same. Between double quotes, only the quote and the backslash have a meaning, and a backslash before
-// them takes it away (scanner/scanner.go scanValString and scanEscape, read.go unquote). That is so for values and for names of subsections.
+// them takes it away (scanner/scanner.go scanValString and scanEscape, read.go unquote). That is so for values and for names of subsections. The text
+// must be plain: gcfg ends a value at the end of the line, drops carriage returns without a word, and refuses what is no UTF-8 (next, stripCR).
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
-}
-
-// isPlain tells whether a text can be written and read back. gcfg ends a value at the end of the line, drops carriage returns without a word, and
-// refuses what is no UTF-8 (scanner/scanner.go next, stripCR). No configuration needs other control characters.
-func isPlain(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'
-	})
 }

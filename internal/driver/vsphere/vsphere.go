@@ -57,6 +57,7 @@ func Driver() driver.Driver {
 		Derived:  cloudConfig(),
 		Cloud:    &driver.Cloud{Secret: credentials, VCenters: true, Config: installersConfig().ObjectKey},
 		Disabled: func(cfg driver.Config) string { return cfg.Cloud.Refused },
+		Accepts:  accepts(),
 		Check:    check,
 		Wanted:   wanted,
 		Mutations: []driver.Mutation{

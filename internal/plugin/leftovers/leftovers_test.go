@@ -18,6 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/migration"
@@ -61,7 +62,7 @@ func (c *cannedCloud) DeleteAccessPoint(_ context.Context, id string) error {
 }
 
 func tags(more ...string) aws.Tags {
-	made := aws.Tags{awsefs.ClusterTag(infra): "owned", awsefs.DriverTag: "true"}
+	made := aws.Tags{driver.ClusterTag(infra): "owned", awsefs.DriverTag: "true"}
 	for _, key := range more {
 		made[key] = "owned"
 	}

@@ -1,0 +1,117 @@
+package accept
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pair is a tag or label.
+type Pair struct{ Key, Value string }
+
+// List is how a driver reads tags or labels out of one text. The parser itself is in the driver: Read does what it does.
+type List struct {
+	// Name is that of the flag or parameter.
+	Name string
+	// FoldCase says that keys which differ only in case are one key for the cloud.
+	FoldCase bool
+	Write    func(pairs []Pair) string
+	Read     func(text string) (map[string]string, error)
+}
+
+// Refused is a pair that is left out, and why.
+type Refused struct {
+	Pair
+	Why string
+}
+
+// List is how the driver reads tags or labels; nil if it takes none.
+func (t Table) List(of Subject) *List {
+	for _, row := range t {
+		if row.Of == of && row.List != nil {
+			return row.List
+		}
+	}
+	return nil
+}
+
+// Keep divides tags or labels into those that the driver reads back as they are, and all others. The driver sets the keys in own itself. A driver
+// that takes none gets none.
+func (t Table) Keep(of Subject, pairs []Pair, own ...string) (kept []Pair, refused []Refused) {
+	list := t.List(of)
+	if list == nil {
+		return nil, nil
+	}
+	for _, pair := range pairs {
+		if why := t.whyNot(of, list, kept, pair, own); why != "" {
+			refused = append(refused, Refused{pair, why})
+			continue
+		}
+		kept = append(kept, pair)
+	}
+	return kept, refused
+}
+
+func (t Table) whyNot(of Subject, list *List, kept []Pair, pair Pair, own []string) string {
+	same := func(other Pair) bool {
+		return other.Key == pair.Key || list.FoldCase && strings.EqualFold(other.Key, pair.Key)
+	}
+	if why := cmp.Or(t.Refusal(of, Key, pair.Key), t.Refusal(of, Value, pair.Value)); why != "" {
+		return why
+	}
+	switch {
+	case slices.Contains(own, pair.Key):
+		return "the driver sets this key itself"
+	case slices.ContainsFunc(kept, same) && list.FoldCase:
+		return "another key is the same, but for upper and lower case"
+	case slices.ContainsFunc(kept, same):
+		return "the key is there twice"
+	}
+	read, err := list.Read(list.Write([]Pair{pair}))
+	if value, found := read[pair.Key]; err != nil || !found || value != pair.Value || len(read) != 1 {
+		return fmt.Sprintf("the driver would read something else in %s", list.Name)
+	}
+	return ""
+}
+
+// Text is the text with all pairs, sorted; empty if there are none.
+func (l *List) Text(pairs []Pair) string {
+	if l == nil || len(pairs) == 0 {
+		return ""
+	}
+	sorted := slices.Clone(pairs)
+	slices.SortFunc(sorted, func(a, b Pair) int { return cmp.Compare(l.Write([]Pair{a}), l.Write([]Pair{b})) })
+	return l.Write(sorted)
+}
+
+// Join writes pairs with a separator between them and one within.
+func Join(between, within string) func([]Pair) string {
+	return func(pairs []Pair) string {
+		texts := make([]string, 0, len(pairs))
+		for _, pair := range pairs {
+			texts = append(texts, pair.Key+within+pair.Value)
+		}
+		return strings.Join(texts, between)
+	}
+}
+
+// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and drops blanks at both ends. An empty part is skipped or
+// refused.
+func Split(between string, skipEmpty bool) func(string) (map[string]string, error) {
+	return func(text string) (map[string]string, error) {
+		pairs := map[string]string{}
+		for _, part := range strings.Split(text, between) {
+			if part == "" && skipEmpty {
+				continue
+			}
+			key, value, found := strings.Cut(part, "=")
+			if !found {
+				return nil, errors.New("a part has no =")
+			}
+			pairs[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+		return pairs, nil
+	}
+}

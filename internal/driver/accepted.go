@@ -1,0 +1,143 @@
+package driver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
+
+// VersionVariable is the setting with the version of the driver, for images whose tag does not tell it.
+const VersionVariable = "DRIVER_VERSION"
+
+// Accepted are the rows of Accepts for the driver's version: that of a setting, that of the image's tag, or else the newest.
+func (d Driver) Accepted(cfg Config) accept.Table {
+	return d.Accepts.At(cmp.Or(cfg.Settings[VersionVariable], accept.VersionOf(cfg.Images["DRIVER_IMAGE"])))
+}
+
+// Problems lists what of a Config the driver does not get, a sentence each, sorted. Rendering leaves it out.
+func (d Driver) Problems(cfg Config) []string {
+	_, problems := d.accepted(cfg)
+	if d.Check != nil {
+		problems = append(problems, d.Check(cfg)...)
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// ResourceTags are the tags of the Infrastructure that the driver takes.
+func (d Driver) ResourceTags(cfg Config) []accept.Pair {
+	cfg, _ = d.accepted(cfg)
+	return cfg.Tags
+}
+
+// accepted is the Config with what the driver reads back as it is meant, and a sentence for everything else.
+func (d Driver) accepted(cfg Config) (Config, []string) {
+	table := d.Accepted(cfg)
+	var problems []string
+	leaveOut := func(format string, values ...any) { problems = append(problems, fmt.Sprintf(format, values...)) }
+	pairs, labels := cfg.resourceTags(), cfg.resourceLabels()
+	var refused []accept.Refused
+	cfg.Tags, refused = table.Keep(accept.Tag, pairs, ClusterTag(cfg.InfrastructureID))
+	for _, one := range refused {
+		leaveOut("resource tag %q=%q of the Infrastructure cluster is not put on volumes: %s", one.Key, one.Value, one.Why)
+	}
+	cfg.Labels, refused = table.Keep(accept.Label, labels)
+	for _, one := range refused {
+		leaveOut("resource label %q=%q of the Infrastructure cluster is not put on volumes: %s", one.Key, one.Value, one.Why)
+	}
+	if why := table.Refusal(accept.ClusterName, "", cfg.InfrastructureID); cfg.InfrastructureID != "" && why != "" {
+		leaveOut("infrastructureName %q of the Infrastructure cluster is not given to the driver: %s", cfg.InfrastructureID, why)
+		cfg.InfrastructureID = ""
+	}
+	if why := table.Refusal(accept.Region, "", cfg.Region); cfg.Region != "" && why != "" {
+		leaveOut("region %q of the Infrastructure cluster is not given to the driver: %s", cfg.Region, why)
+		cfg.Region = ""
+	}
+	cfg.Platform = acceptedEndpoints(cfg.Platform, table.Names(accept.Endpoint), leaveOut)
+	for _, field := range []struct {
+		name     string
+		value    *string
+		accepted func(string) bool
+	}{
+		{"httpProxy", &cfg.Proxy.HTTPProxy, accept.IsProxy}, {"httpsProxy", &cfg.Proxy.HTTPSProxy, accept.IsProxy},
+		{"noProxy", &cfg.Proxy.NoProxy, accept.IsNoProxy},
+	} {
+		if *field.value != "" && !field.accepted(*field.value) {
+			// It may have a password.
+			leaveOut("status.%s of the Proxy cluster is not given to the driver, which could not read it: correct spec.%s", field.name, field.name)
+			*field.value = ""
+		}
+	}
+	return cfg, problems
+}
+
+// resourceTags are the tags of the Infrastructure, whatever the cloud. The key of one of GCP has the parent before it.
+func (c Config) resourceTags() []accept.Pair {
+	var pairs []accept.Pair
+	for _, tag := range c.ResourceTags {
+		pairs = append(pairs, accept.Pair{Key: tag.Key, Value: tag.Value})
+	}
+	if c.Platform != nil && c.Platform.GCP != nil {
+		for _, tag := range c.Platform.GCP.ResourceTags {
+			pairs = append(pairs, accept.Pair{Key: tag.ParentID + "/" + tag.Key, Value: tag.Value})
+		}
+	}
+	if c.Platform != nil && c.Platform.Azure != nil {
+		for _, tag := range c.Platform.Azure.ResourceTags {
+			pairs = append(pairs, accept.Pair{Key: tag.Key, Value: tag.Value})
+		}
+	}
+	return pairs
+}
+
+// resourceLabels are the labels of the Infrastructure. Only GCP has such.
+func (c Config) resourceLabels() []accept.Pair {
+	var pairs []accept.Pair
+	if c.Platform != nil && c.Platform.GCP != nil {
+		for _, label := range c.Platform.GCP.ResourceLabels {
+			pairs = append(pairs, accept.Pair{Key: label.Key, Value: label.Value})
+		}
+	}
+	return pairs
+}
+
+// acceptedEndpoints leaves out the endpoints of services that the driver calls, if it can't call them.
+func acceptedEndpoints(platform *configv1.PlatformStatus, called []string, leaveOut func(string, ...any)) *configv1.PlatformStatus {
+	if platform == nil || platform.AWS == nil || len(called) == 0 {
+		return platform
+	}
+	platform = platform.DeepCopy()
+	platform.AWS.ServiceEndpoints = slices.DeleteFunc(platform.AWS.ServiceEndpoints, func(endpoint configv1.AWSServiceEndpoint) bool {
+		wrong := slices.Contains(called, endpoint.Name) && !accept.IsURL(endpoint.URL)
+		if wrong {
+			leaveOut("endpoint %q of service %s of the Infrastructure cluster is not given to the driver: it must be https://, a host and "+
+				"perhaps a path", endpoint.URL, endpoint.Name)
+		}
+		return wrong
+	})
+	return platform
+}
+
+// AddValue adds an argument to the driver's container; none if the value is empty.
+func (p Pods) AddValue(flag, value string) error {
+	container, err := p.Container(Container)
+	if err == nil && value != "" {
+		container.Args = append(container.Args, flag+"="+openshift.Literal(value))
+	}
+	return err
+}
+
+// AddVariable adds an environment variable to a container; none if the value is empty.
+func (p Pods) AddVariable(container, name, value string) error {
+	found, err := p.Container(container)
+	if err == nil && value != "" {
+		found.Env = append(found.Env, corev1.EnvVar{Name: name, Value: openshift.Literal(value)})
+	}
+	return err
+}

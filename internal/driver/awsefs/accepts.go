@@ -1,0 +1,48 @@
+package awsefs
+
+import "github.com/csi-operators/csi-operators/internal/driver/accept"
+
+// The versions in which the driver's parser of --tags changed. All versions before the first one, from 1.2.0 on, have the same.
+const (
+	readsColons = "2.1.12"
+	readsSpaces = "2.2.0"
+)
+
+// accepts is what the driver takes. Its files are those of kubernetes-sigs/aws-efs-csi-driver.
+func accepts() accept.Table {
+	const (
+		limits = "https://docs.aws.amazon.com/efs/latest/ug/API_Tag.html"
+		parser = "pkg/driver/driver.go parseTagsFromStr"
+	)
+	table := accept.Table{
+		// The tag with the name has 22 characters before it.
+		accept.Name(106, "a name of up to 106 letters, digits and . _ - fits into a tag", limits),
+		accept.AWSRegion(),
+		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},
+		{Of: accept.Tag, Name: accept.Value, Most: 256, Why: lengths, Source: limits},
+		{Of: accept.Tag, Name: accept.Key, Match: characters, Why: "AWS allows letters, digits, spaces and _ . : / = + - @ only", Source: limits},
+		{Of: accept.Tag, Name: accept.Value, Match: characters, Why: "AWS allows letters, digits, spaces and _ . : / = + - @ only", Source: limits},
+		{Of: accept.Tag, Name: accept.Key, Except: `^(?i:aws:)`, Why: "AWS reserves keys that begin with aws:", Source: limits},
+		{Of: accept.Tag, Name: accept.Key, Except: `^efs\.csi\.aws\.com/cluster$`, Why: "the driver sets this key itself",
+			Source: "v3.4.1 pkg/driver/controller.go DefaultTagKey"},
+	}
+	for _, half := range []string{accept.Key, accept.Value} {
+		table = append(table,
+			accept.Row{Of: accept.Tag, Name: half, Before: readsColons, Except: ":", Source: "v2.1.11 " + parser,
+				Why: "drivers before 2.1.12 have no way to write a colon in their flag --tags; use another character, or a newer driver"},
+			accept.Row{Of: accept.Tag, Name: half, Before: readsSpaces, Except: " ", Source: "v2.1.15 " + parser,
+				Why: "drivers before 2.2 have no way to write a space in their flag --tags; use another character, or a newer driver"},
+			// It compares the last byte of a rune with the separator, and loses count of what it has read after a rune of several bytes.
+			accept.Row{Of: accept.Tag, Name: half, Since: readsSpaces, Except: `[^\x00-\x7f]`, Source: "v3.4.1 pkg/driver/driver.go splitToList",
+				Why: "the driver's flag --tags takes some letters outside of ASCII for separators; use others"},
+		)
+	}
+	table = append(table, accept.Row{Of: accept.Tag, Name: accept.Value, Since: readsSpaces, Except: " $",
+		Source: "v3.4.1 pkg/driver/driver.go NewDriver", Why: "the driver's flag --tags drops a space at its end; leave it out"})
+	return append(append(table, lists()...), ofUsers()...)
+}
+
+const (
+	lengths    = "AWS allows keys of 1 to 128 and values of up to 256 characters"
+	characters = `[\p{L}\p{Z}\p{N}_.:/=+\-@]*`
+)

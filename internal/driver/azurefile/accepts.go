@@ -1,0 +1,29 @@
+package azurefile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/driver/azure"
+)
+
+// accepts is what the driver takes: kubernetes-sigs/azurefile-csi-driver 7b5ae18e7.
+func accepts() accept.Table {
+	const create = "pkg/azurefile/controllerserver.go CreateVolume"
+	table := append(azure.AcceptTags(azure.Tags{Source: "pkg/azurefile/utils.go ConvertTagsToMap"}),
+		accept.Row{Of: accept.Tag, Name: accept.Key, Except: `^(?i:storageClassName)$`, Why: "the class of the driver has a tag of this key itself",
+			Source: "assets/storageclass.yaml"},
+		accept.Row{Of: accept.Expansion, Source: "pkg/azurefile/controllerserver.go ControllerExpandVolume"},
+	)
+	table = append(table, accept.VolumeModes("pkg/azurefile/azurefile.go isValidVolumeCapabilities", corev1.PersistentVolumeFilesystem)...)
+	// Names may be in capitals.
+	return append(table, accept.Named(accept.Parameter, create, "skuName", "storageAccountType", "location", "storageAccount", "subscriptionID",
+		"resourceGroup", "shareName", "diskName", "fsType", "storeAccountKey", "selectRandomMatchingAccount", "secretName", "secretNamespace", "protocol",
+		"matchTags", "tags", "createAccount", "useSecretCache", "enableLargeFileShares", "useDataPlaneAPI", "disableDeleteRetentionPolicy",
+		"storageEndpointSuffix", "networkEndpointType", "privateDNSZoneResourceGroup", "accessTier", "shareAccessTier", "accountAccessTier",
+		"rootSquashType", "allowBlobPublicAccess", "publicNetworkAccess", "allowSharedKeyAccess", "allowCrossTenantReplication", "server", "folderName",
+		"clientID", "tenantID", "confidentialContainerLabel", "runtimeClassHandler", "createFolderIfNotExist", "fsGroupChangePolicy", "mountPermissions",
+		"vnetResourceGroup", "vnetName", "vnetLinkName", "subnetName", "shareNamePrefix", "requireInfraEncryption", "enableMultichannel",
+		"getLatestAccountKey", "accountQuota", "tagValueDelimiter", "encryptInTransit", "provisionedBandwidth", "provisionedIops",
+		"mountWithManagedIdentity", "mountWithWorkloadIdentityToken", "mountWithOAuthToken")...)
+}

@@ -1,0 +1,114 @@
+package golden
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// gcfgReader is where ReadGcfg is in a text.
+type gcfgReader struct {
+	text string
+	at   int
+	err  error
+}
+
+// ReadGcfg reads as gcfg does (gopkg.in/gcfg.v1 v1.2.3, scanner/scanner.go and read.go), as far as our sections have it: quotes that open and close
+// within a value, comments behind it, backslashes, and carriage returns that are dropped. What is written has been held against gcfg itself, too,
+// which is no dependency. It returns the values by section, subsection and key: a section that comes again goes on, and the last value of a key
+// counts.
+func ReadGcfg(text string) (map[string]string, error) {
+	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		return nil, fmt.Errorf("illegal character")
+	}
+	r, section, values := &gcfgReader{text: text}, "", map[string]string{}
+	for r.at < len(text) && r.err == nil {
+		switch r.skip(" \t\r"); {
+		case r.at == len(text):
+		case r.is("\n"):
+			r.at++
+		case r.is(";#"):
+			r.until("\n")
+		case r.is("["):
+			r.at++
+			section = strings.ToLower(strings.TrimSpace(r.until(" \t\"]")))
+			if r.skip(" \t"); r.is(`"`) {
+				section += " " + r.value("]")
+			}
+			if !r.is("]") {
+				return nil, fmt.Errorf("no end of section at %d", r.at)
+			}
+			r.at++
+		default:
+			key := strings.ToLower(strings.TrimSpace(r.until("=\n")))
+			if section == "" || !r.is("=") {
+				return nil, fmt.Errorf("no value of %q at %d", key, r.at)
+			}
+			r.at++
+			r.skip(" \t\r")
+			values[section+"/"+key] = r.value(";#\n")
+		}
+	}
+	return values, r.err
+}
+
+func (r *gcfgReader) is(any string) bool {
+	return r.at < len(r.text) && strings.IndexByte(any, r.text[r.at]) >= 0
+}
+
+func (r *gcfgReader) skip(any string) {
+	for r.is(any) {
+		r.at++
+	}
+}
+
+func (r *gcfgReader) until(any string) string {
+	from := r.at
+	for r.at < len(r.text) && !r.is(any) {
+		r.at++
+	}
+	return r.text[from:r.at]
+}
+
+// value reads up to one of the ends that is not in quotes.
+func (r *gcfgReader) value(ends string) string {
+	var read strings.Builder
+	inQuotes, kept := false, 0
+	for r.at < len(r.text) && (inQuotes || !r.is(ends)) && r.err == nil {
+		c := r.text[r.at]
+		r.at++
+		switch c {
+		case '"':
+			inQuotes = !inQuotes
+		case '\\':
+			read.WriteByte(r.escaped())
+		case '\n':
+			r.err = errors.New("string not terminated")
+		case '\r':
+		default:
+			read.WriteByte(c)
+		}
+		if inQuotes || strings.IndexByte(" \t\r", c) < 0 {
+			kept = read.Len()
+		}
+	}
+	if inQuotes {
+		r.err = errors.New("string not terminated")
+	}
+	return read.String()[:kept]
+}
+
+// escaped is what a backslash and the next character stand for.
+func (r *gcfgReader) escaped() byte {
+	if r.at == len(r.text) {
+		r.err = errors.New("string not terminated")
+		return ' '
+	}
+	unescaped := map[byte]byte{'\\': '\\', '"': '"', 'n': '\n', 't': '\t'}[r.text[r.at]]
+	r.at++
+	if unescaped == 0 {
+		r.err = errors.New("unknown escape sequence")
+	}
+	return unescaped
+}
