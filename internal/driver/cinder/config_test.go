@@ -141,3 +141,28 @@ func TestWhatCanNotBeFollowedIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// What gcfg makes of each value was recorded from gopkg.in/gcfg.v1 v1.2.3 with the fields of the driver. A value that it can't read ends the driver.
+func TestValuesThatTheDriverCanNotReadAreRefused(t *testing.T) {
+	const number, boolean = "node-volume-attach-limit", "Rescan-On-Resize"
+	for line, ends := range map[string]bool{
+		number + " = 25": false, number + " = 0": false, number + " = -1": false, number + " = +5": false, number + " = 0x1F": false,
+		number + " = 010": false, number + " = \"25\"": false, number + " = 25 ; c": false,
+		number + " = ten": true, number + " = 1.5": true, number + " = 1e3": true, number + " = 1,2": true, number + " = 2 5": true, number: true,
+		number + " = 9223372036854775808": true, number + " = true": true, number + " = 0X1F": true, number + " = +0x1F": true, number + " = +": true,
+		boolean + " = TRUE": false, boolean + " = yes": false, boolean + " = off": false, boolean + " = 1": false, boolean: false,
+		boolean + " = 2": true, boolean + " = t": true, boolean + " = y": true, boolean + " = enabled": true, boolean + " = true true": true,
+		"ignore-volume-az = nova": true, "ignore-volume-microversion = 3.59": true, "some-new-key = a b": false,
+	} {
+		content, err := build(cloud(users("[BlockStorage]\n"+line+"\n", "true"), driver.CloudFacts{}, ""))
+		if (err != nil) != ends || ends && content != nil {
+			t.Errorf("%q: error %v, want one: %v", line, err, ends)
+		}
+	}
+	_, err := build(cloud(users("[BlockStorage]\n"+number+" = "+canary+"\n", "true"), driver.CloudFacts{}, ""))
+	const want = "the ConfigMap openshift-config/cinder-csi-config can't be followed: the value of key node-volume-attach-limit in section BlockStorage " +
+		"must be a whole number: correct it"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
