@@ -3,21 +3,22 @@ package doctor
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
-// The parameters of EFS StorageClasses that are looked at. All are those of the driver up to version 3.
+// The parameters of EFS StorageClasses that are looked at beside what the driver takes.
 const (
 	paramMode, paramSystem, paramPerms = "provisioningMode", "fileSystemId", "directoryPerms"
 	paramStart, paramEnd               = "gidRangeStart", "gidRangeEnd"
-	modeAccessPoint, modeDirectory     = "efs-ap", "efs-dir"
+	modeAccessPoint                    = "efs-ap"
 )
 
 // flaw is something wrong with the parameters of a class. A minor one keeps no volume from being made.
@@ -36,36 +37,22 @@ func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
 	}
-	all := flawsOfPlace(parameters)
-	wrong := func(format string, values ...any) { all = append(all, flaw{text: fmt.Sprintf(format, values...)}) }
-	perms, hasPerms := parameters[paramPerms]
-	switch {
-	case hasPerms && !regexp.MustCompile(`^[0-7]{3,4}$`).MatchString(perms):
-		wrong("parameter %s is %q: write permissions in octal, such as \"700\"", paramPerms, perms)
-	case !hasPerms:
-		wrong("parameter %s is missing: write permissions in octal, such as \"700\"", paramPerms)
-	}
-	for _, name := range []string{"ensureUniqueDirectory", "reuseAccessPoint", "enforceZoneAffinity"} {
-		if value, has := parameters[name]; has && value != "true" && value != "false" {
-			wrong("parameter %s is %q: write \"true\" or \"false\"", name, value)
-		}
-	}
-	all = append(all, flawsOfNumbers(parameters)...)
-	all = append(all, unknownParameters(parameters)...)
+	all := missingParameters(parameters)
+	all = append(all, flawsOfRange(parameters)...)
+	all = append(all, refusedParameters(parameters)...)
 	slices.SortStableFunc(all, func(a, b flaw) int { return strings.Compare(a.text, b.text) })
 	return all
 }
 
-// flawsOfPlace are those of what is made, and in which file system.
-func flawsOfPlace(parameters map[string]string) []flaw {
+// missingParameters are those without which nothing is made, and a file system that is none.
+func missingParameters(parameters map[string]string) []flaw {
 	var all []flaw
 	wrong := func(format string, values ...any) { all = append(all, flaw{text: fmt.Sprintf(format, values...)}) }
-	mode, hasMode := parameters[paramMode]
-	switch {
-	case !hasMode:
+	if _, has := parameters[paramMode]; !has {
 		wrong("parameter %s is missing: write %s", paramMode, modeAccessPoint)
-	case mode != modeAccessPoint && mode != modeDirectory:
-		wrong("parameter %s is %q: write %s", paramMode, mode, modeAccessPoint)
+	}
+	if _, has := parameters[paramPerms]; !has {
+		wrong("parameter %s is missing: write permissions in octal, such as \"700\"", paramPerms)
 	}
 	referred := parameters["fileSystemIdConfigRef"] != "" || parameters["fileSystemIdSecretRef"] != ""
 	system, hasSystem := parameters[paramSystem]
@@ -78,43 +65,36 @@ func flawsOfPlace(parameters map[string]string) []flaw {
 	return all
 }
 
-// flawsOfNumbers are those of user and group IDs.
-func flawsOfNumbers(parameters map[string]string) []flaw {
-	var all []flaw
-	number := func(name string, least int64) (int64, bool) {
-		value, has := parameters[name]
-		if !has {
-			return 0, false
-		}
-		number, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || number < least {
-			all = append(all, flaw{text: fmt.Sprintf("parameter %s is %q: write a whole number from %d on", name, value, least)})
-		}
-		return number, true
-	}
-	number("uid", 0)
-	number("gid", 0)
-	start, hasStart := number(paramStart, 1)
-	end, hasEnd := number(paramEnd, 1)
+// flawsOfRange are those of the range of group IDs.
+func flawsOfRange(parameters map[string]string) []flaw {
+	start, hasStart := parameters[paramStart]
+	end, hasEnd := parameters[paramEnd]
+	first, startErr := strconv.ParseInt(start, 10, 64)
+	last, endErr := strconv.ParseInt(end, 10, 64)
 	switch {
 	case hasStart != hasEnd:
-		all = append(all, flaw{text: fmt.Sprintf("only one of the parameters %s and %s is set: set both or none", paramStart, paramEnd)})
-	case hasStart && len(all) == 0 && end <= start:
-		all = append(all, flaw{text: fmt.Sprintf("parameter %s is not greater than %s", paramEnd, paramStart)})
+		return []flaw{{text: fmt.Sprintf("only one of the parameters %s and %s is set: set both or none", paramStart, paramEnd)}}
+	case startErr == nil && endErr == nil && first > 0 && last <= first:
+		return []flaw{{text: fmt.Sprintf("parameter %s is not greater than %s", paramEnd, paramStart)}}
+	default:
+		return nil
 	}
-	return all
 }
 
-// unknownParameters are those that no version of the driver knows. The driver ignores them.
-func unknownParameters(parameters map[string]string) []flaw {
-	knows := []string{
-		paramMode, paramSystem, paramPerms, paramStart, paramEnd, "uid", "gid", "basePath", "subPathPattern", "ensureUniqueDirectory",
-		"reuseAccessPoint", "enforceZoneAffinity", "az", "crossaccount", "fileSystemIdConfigRef", "fileSystemIdSecretRef",
-	}
+// refusedParameters are those with a value that the driver does not take, and those that no version of it knows. It ignores the latter.
+func refusedParameters(parameters map[string]string) []flaw {
+	takes := awsefs.Driver().Accepts
+	knows, newest := takes.Names(accept.Parameter), takes.At("")
 	var all []flaw
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		// These are for the sidecars.
-		if slices.Contains(knows, name) || strings.HasPrefix(name, "csi.storage.k8s.io/") {
+		if strings.HasPrefix(name, "csi.storage.k8s.io/") {
+			continue
+		}
+		if slices.Contains(knows, name) {
+			if why := newest.Refusal(accept.Parameter, name, parameters[name]); why != "" {
+				all = append(all, flaw{text: fmt.Sprintf("parameter %s is %q: %s", name, parameters[name], why)})
+			}
 			continue
 		}
 		text := fmt.Sprintf("the driver knows no parameter %s and ignores it", name)

@@ -175,6 +175,15 @@ func TestFlawsOfClasses(t *testing.T) {
 		{good("gidRangeStart=5"), []string{"only one of the parameters gidRangeStart and gidRangeEnd is set: set both or none"}},
 		{good("gidRangeStart=5", "gidRangeEnd=5"), []string{"parameter gidRangeEnd is not greater than gidRangeStart"}},
 		{good("enforceZoneAffinity=yes"), []string{`parameter enforceZoneAffinity is "yes": write "true" or "false"`}},
+		{good("enforceZoneAffinity=True", "ensureUniqueDirectory=0", "uid=+5"), nil},
+		{good("provisioningMode=efs-dir"), []string{`parameter provisioningMode is "efs-dir": write efs-ap`}},
+		{good("enableTagging=true"), nil},
+		{good("enableTagging=false"), []string{
+			`parameter enableTagging is "false": leave it out: the driver takes "true" only, because the cluster has tags for access points`,
+		}},
+		{good("basePath=/a/b/c/d"), nil},
+		{good("basePath=/a/b/c/d/e"), []string{`parameter basePath is "/a/b/c/d/e": a path has 100 characters and 4 parent directories at most`}},
+		{good("crossaccount=true"), []string{"the driver knows no parameter crossaccount and ignores it"}},
 		{good("filesystemid=x"), []string{"the driver knows no parameter filesystemid and ignores it: write fileSystemId"}},
 		{good("size=1"), []string{"the driver knows no parameter size and ignores it"}},
 	} {
