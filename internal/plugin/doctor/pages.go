@@ -16,6 +16,7 @@ const (
 	pageClassRights   page = "docs/guide/credentials.md#storageclasses-that-name-a-secret"
 	pageRollout       page = "docs/guide/node-rollout.md"
 	pageChart         page = "docs/guide/from-the-helm-chart.md"
+	pageThirdParty    page = "docs/contribute/third-party-drivers.md"
 	pageDefault       page = "docs/guide/cluster-storage.md#the-default-storageclass"
 	pageStorage       page = "docs/guide/cluster-storage.md#troubleshooting"
 	pageOther         page = "docs/guide/upgrade-from-community.md"
