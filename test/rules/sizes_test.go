@@ -26,7 +26,7 @@ const (
 func TestPackagesAreSmall(t *testing.T) {
 	root, err := env.Root()
 	env.Must(t, err)
-	most := map[string]int{"test/env": 4000, theTrip: 2700, "internal/plugin/doctor": 3100, "internal/controller/sharedvolume": 3100}
+	most := map[string]int{"test/env": 4000, theTrip: 2700, "internal/plugin/doctor": 3100, "internal/controller/sharedvolume": 3200}
 	lines := map[string]int{}
 	for _, top := range []string{"api", "bundle", "cmd", "devcluster", "hack", "internal", "pkg", "test"} {
 		env.Must(t, filepath.WalkDir(filepath.Join(root, top), func(path string, _ fs.DirEntry, err error) error {

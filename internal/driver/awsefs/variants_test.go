@@ -194,7 +194,8 @@ func withoutNodeSecret(change func(*driver.Config)) func(*driver.Config) {
 func TestRenderMatchesReviewedFiles(t *testing.T) {
 	base := render(t, config(t, nil))
 	golden.Compare(t, "base", base)
-	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(variants())), "base"))
+	// The profile of the driver is for test/real.
+	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(variants())), "base", "real"))
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
 			golden.CompareVariant(t, name, base, render(t, config(t, change)))
