@@ -78,13 +78,7 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 	case kind == status.Progressing:
 		return progressing(d, one, found)
 	case known == configObservation, known == managementState, service == configObservation, service == managementState:
-		found.level = ofConfiguration
-		if one.Reason == "NotFollowed" {
-			found.Severity = Warning
-			found.Cause = fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
-			break
-		}
-		found.effects = ofDriver(d.Name)
+		configurationFinding(d, one, found)
 	case known == nodeService:
 		nodeServiceFinding(d, one, found)
 	case known == controllerService && waitsForUser:
@@ -97,6 +91,14 @@ func conditionFinding(d survey.Driver, service, kind string, one operatorv1.Oper
 		}
 	}
 	return found
+}
+
+func configurationFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
+	found.level, found.effects = ofConfiguration, ofDriver(d.Name)
+	if one.Reason == "NotFollowed" {
+		found.Severity, found.effects = Warning, nil
+		found.Cause = fmt.Sprintf("The operator of driver %s cannot follow a part of the cluster's configuration.", d.Name)
+	}
 }
 
 // credentialsFinding says what is wrong with the credentials of a driver.
