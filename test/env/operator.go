@@ -60,12 +60,14 @@ func OperatorUserIn(namespace string) string {
 func Images() map[string]string {
 	images := map[string]string{}
 	for variable, name := range map[string]string{
-		"DRIVER_IMAGE": "aws-efs-csi-driver", "PROVISIONER_IMAGE": "csi-provisioner",
+		"PROVISIONER_IMAGE": "csi-provisioner",
 		"NODE_DRIVER_REGISTRAR_IMAGE": "csi-node-driver-registrar", "LIVENESS_PROBE_IMAGE": "livenessprobe",
 		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy",
 	} {
 		images[variable] = "registry.example/" + name + ":1.0.0"
 	}
+	// What a driver accepts depends on its version.
+	images["DRIVER_IMAGE"] = "registry.example/aws-efs-csi-driver:v3.4.1"
 	return images
 }
 

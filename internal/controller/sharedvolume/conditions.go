@@ -3,6 +3,7 @@ package sharedvolume
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/apply"
@@ -137,6 +139,10 @@ func (r *AdmissionReconciler) report(
 		return 0, nil
 	}
 	strangers, err := r.strangers(ctx)
+	if notYet := (*cache.ErrResourceNotCached)(nil); errors.As(err, &notYet) {
+		// Volumes are watched as soon as SharedVolumes are served. Until then the conditions stay.
+		return time.Second, nil
+	}
 	if err != nil {
 		return 0, err
 	}
