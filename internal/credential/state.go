@@ -24,17 +24,30 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 	if request == nil {
 		return false
 	}
+	return says(request, "CredentialsProvisionFailure", cannotMint, "MissingTargetNamespace")
+}
+
+// cannotMint is the condition of a request for which the cloud-credential-operator has no credentials of the cloud that may make others. It
+// is never beside CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
+const cannotMint = "InsufficientCloudCreds"
+
+// says reports whether a request has one of these conditions.
+func says(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
 	return slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
-		failures := []string{"CredentialsProvisionFailure", "InsufficientCloudCreds", "MissingTargetNamespace"}
-		return one.Status == corev1.ConditionTrue && slices.Contains(failures, one.Type)
+		return one.Status == corev1.ConditionTrue && slices.Contains(conditions, one.Type)
 	})
 }
 
-// isInTheWay reports whether a Secret that the cloud-credential-operator has not made keeps it from following the request.
-func (f Found) isInTheWay(credentials driver.Credentials) bool {
+// isByHand reports whether the cloud-credential-operator can't follow a request, and has not made the Secret that is there.
+func (f Found) isByHand(credentials driver.Credentials) bool {
 	secret, found := f.Secrets[credentials.Secret]
 	request := f.Requests[credentials.Request]
 	return found && !provisioned(request) && fails(request) && !secret.isOf(credentials)
+}
+
+// isInTheWay reports whether such a Secret keeps the cloud-credential-operator from following the request.
+func (f Found) isInTheWay(credentials driver.Credentials) bool {
+	return f.isByHand(credentials) && !says(f.Requests[credentials.Request], cannotMint)
 }
 
 // isOf reports whether a Secret was made for the CredentialsRequest of some credentials.
@@ -81,8 +94,13 @@ func (f Found) stateUnprovisioned(
 	state func(value bool, reason, message string, waiting bool) (available, progressing operatorv1.OperatorCondition),
 ) (available, progressing operatorv1.OperatorCondition) {
 	said := problems(f.Requests[credentials.Request])
-	if f.isInTheWay(credentials) {
+	switch {
+	case f.isInTheWay(credentials):
 		return state(true, status.ActionRequired, unprovisioned(cfg, credentials)+said, false)
+	case f.isByHand(credentials):
+		return state(true, "CredentialsNotMinted", fmt.Sprintf("%s: Secret %s/%s is there, and the cloud-credential-operator did not make it. Keep it: "+
+			"the cloud-credential-operator has no credentials of the cloud with which it could make its own", mode(cfg, credentials), cfg.Namespace,
+			credentials.Secret)+said, false)
 	}
 	_, found := f.Secrets[credentials.Secret]
 	message := fmt.Sprintf("%s: waiting for the cloud-credential-operator to make Secret %s for CredentialsRequest %s/%s",
@@ -135,8 +153,9 @@ const secretMissing = "SecretMissing"
 // unprovisioned says what to do about a Secret that is in the way of the cloud-credential-operator. With the keys that it finds there, it asks the
 // cloud about its own user, and fails (openshift/cloud-credential-operator b187feee6, pkg/aws/actuator/actuator.go, needsUpdate).
 func unprovisioned(cfg driver.Config, credentials driver.Credentials) string {
-	return fmt.Sprintf("%s: the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. Delete "+
-		"the Secret: the cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports",
+	return fmt.Sprintf("%s: the cloud-credential-operator has not made Secret %s/%s, and fails to make its own for CredentialsRequest %s/%s. If "+
+		"it may make users in the cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, "+
+		"and correct what it reports",
 		mode(cfg, credentials), cfg.Namespace, credentials.Secret, cloudcredentialv1.Namespace, credentials.Request)
 }
 

@@ -24,7 +24,6 @@ func TestCredentialsInEveryState(t *testing.T) {
 	}
 	fail := func(c *scene, name string) {
 		c.found.Requests[name].Status = cloudcredentialv1.CredentialsRequestStatus{Conditions: []cloudcredentialv1.CredentialsRequestCondition{
-			{Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not"},
 			{Type: "Ignored", Status: corev1.ConditionFalse, Message: "no"},
 			{Type: "CredentialsProvisionFailure", Status: corev1.ConditionTrue, Message: "no user"},
 		}}
@@ -60,35 +59,42 @@ func TestCredentialsInEveryState(t *testing.T) {
 			delete(c.found.Secrets, "disk-keys")
 		}, map[string]string{
 			"KeysAvailable": "False CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
-				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
-				"CredentialsProvisionFailure: no user",
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
-				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
-				"CredentialsProvisionFailure: no user",
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 		}},
 		"a Secret made for the request, which can't be followed now": {func(c *scene) {
 			fail(c, request)
 			c.found.Secrets["disk-keys"] = Secret{Hash: "a", Keys: []string{"credentials"}, Request: "openshift-cloud-credential-operator/disk-request"}
 		}, map[string]string{
 			"KeysAvailable": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
-				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
-				"CredentialsProvisionFailure: no user",
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 			"KeysProgressing": "True CredentialsNotProvisionedYet: mint mode: waiting for the cloud-credential-operator to make Secret disk-keys for " +
-				"CredentialsRequest openshift-cloud-credential-operator/disk-request; InsufficientCloudCreds: root keys may not; " +
-				"CredentialsProvisionFailure: no user",
+				"CredentialsRequest openshift-cloud-credential-operator/disk-request; CredentialsProvisionFailure: no user",
 		}},
 		"a Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, request) }, map[string]string{
 			"KeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-keys, and " +
-				"fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. Delete the Secret: the " +
-				"cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports; " +
-				"InsufficientCloudCreds: root keys may not; CredentialsProvisionFailure: no user",
+				"fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-request. If it may make users in the " +
+				"cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, and correct " +
+				"what it reports; CredentialsProvisionFailure: no user",
 			"KeysProgressing": "False ActionRequired",
+		}},
+		"a Secret made by hand, where the cloud-credential-operator can make none": {func(c *scene) {
+			fail(c, request)
+			c.found.Requests[request].Status.Conditions[1] = cloudcredentialv1.CredentialsRequestCondition{
+				Type: "InsufficientCloudCreds", Status: corev1.ConditionTrue, Message: "root keys may not",
+			}
+		}, map[string]string{
+			"KeysAvailable": "True CredentialsNotMinted: mint mode: Secret storage-system/disk-keys is there, and the cloud-credential-operator did not " +
+				"make it. Keep it: the cloud-credential-operator has no credentials of the cloud with which it could make its own; " +
+				"InsufficientCloudCreds: root keys may not",
+			"KeysProgressing": "False CredentialsNotMinted",
 		}},
 		"an optional Secret made by hand, beside which the request can't be followed": {func(c *scene) { fail(c, nodeRequest) }, map[string]string{
 			"NodeKeysAvailable": "True ActionRequired: mint mode: the cloud-credential-operator has not made Secret storage-system/disk-node-keys, " +
-				"and fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. Delete the Secret: the " +
-				"cloud-credential-operator then makes it, at its next try. If it still fails, correct what it reports; " +
-				"InsufficientCloudCreds: root keys may not; CredentialsProvisionFailure: no user",
+				"and fails to make its own for CredentialsRequest openshift-cloud-credential-operator/disk-node-request. If it may make users in the " +
+				"cloud, delete the Secret: it then makes its own at its next try. Else keep the Secret, with which the driver works, and correct " +
+				"what it reports; CredentialsProvisionFailure: no user",
 			"NodeKeysProgressing": "False ActionRequired",
 		}},
 		"a request that was changed": {func(c *scene) { c.found.Requests[request].Generation = 2 }, map[string]string{

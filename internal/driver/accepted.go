@@ -116,8 +116,9 @@ func acceptedEndpoints(platform *configv1.PlatformStatus, called []string, leave
 	platform.AWS.ServiceEndpoints = slices.DeleteFunc(platform.AWS.ServiceEndpoints, func(endpoint configv1.AWSServiceEndpoint) bool {
 		wrong := slices.Contains(called, endpoint.Name) && !accept.IsURL(endpoint.URL)
 		if wrong {
-			leaveOut("endpoint %q of service %s of the Infrastructure cluster is not given to the driver: it must be https://, a host and "+
-				"perhaps a path", endpoint.URL, endpoint.Name)
+			// Its text may hold a password.
+			leaveOut("the endpoint of service %s of the Infrastructure cluster is not given to the driver: it must be https://, a host and "+
+				"perhaps a path, without a user", endpoint.Name)
 		}
 		return wrong
 	})

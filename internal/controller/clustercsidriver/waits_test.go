@@ -43,7 +43,7 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 	}{
 		"a Secret made by hand, beside which the request fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
-		}, "Keys", []string{"has not made Secret storage-system/disk-keys", "Delete the Secret", "no user"}},
+		}, "Keys", []string{"has not made Secret storage-system/disk-keys", "delete the Secret", "no user"}},
 		"a request that fails": {func(_ *operatorv1.ClusterCSIDriver, o *outcome, _ *conditioner) {
 			fails(o, "disk-request")
 			without(o, "disk-keys")

@@ -11,11 +11,13 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// actions are what people have to do before drivers become available; empty if they become so without.
+// actions are what people have to do before drivers become available; empty if they become so without. A report about an earlier
+// specification says nothing.
 func actions(found survey.Survey) string {
 	var all []string
 	for _, driver := range found.Drivers {
-		if text := driver.ActionRequired(); text != "" && driver.CR.Spec.ManagementState != operatorv1.Unmanaged {
+		text, cr := driver.ActionRequired(), driver.CR
+		if text != "" && cr.Spec.ManagementState != operatorv1.Unmanaged && cr.Status.ObservedGeneration == cr.Generation {
 			all = append(all, driver.Name+": "+text)
 		}
 	}
@@ -24,7 +26,7 @@ func actions(found survey.Survey) string {
 
 // await reads the cluster until all drivers are available, and returns what it saw last.
 func (c *command) await(ctx context.Context) (survey.Survey, error) {
-	last, bar := survey.Survey{}, c.Progress()
+	last, bar, before := survey.Survey{}, c.Progress(), ""
 	defer bar.End()
 	err := c.Until(ctx, c.timeout, "all drivers are available", func(ctx context.Context) (bool, error) {
 		found, err := survey.Read(ctx, c.Cluster, c.Now())
@@ -40,11 +42,14 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 			return false, errors.New("wait: you may not list ClusterCSIDrivers, so nobody can tell when they are available; see: " +
 				"oc auth can-i list clustercsidrivers.operator.openshift.io")
 		}
-		if text := actions(found); text != "" {
+		// The person may have acted just now: the operator gets one more look.
+		text := actions(found)
+		if text != "" && text == before {
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the wait ends only when you act: " + text)}
 		}
+		before = text
 		left, wanted := pending(found)
-		if len(left) == 0 && len(found.Failures) == 0 && found.CRs.Known() {
+		if text == "" && len(left) == 0 && len(found.Failures) == 0 && found.CRs.Known() {
 			return true, nil
 		}
 		what := append([]string{"drivers are available"}, left...)
