@@ -43,12 +43,71 @@ func TestAWaitForAPersonDegradesAfterFifteenMinutes(t *testing.T) {
 	expect("none", overdue, again, false, 0)
 	overdue, again = look("b")
 	expect("again", overdue, again, false, WaitLimit)
-	w.Forget()
-	overdue, again = look("b", Condition("XDegraded", true, ActionRequired, ""))
-	expect("after a restart", overdue, again, true, 0)
-	w.Forget()
-	overdue, again = look("b", Condition("XDegraded", true, "SyncError", ""))
-	expect("after a restart, with another failure", overdue, again, false, WaitLimit)
+}
+
+// The report is one of before a restart, or one of another copy of the operator.
+func TestAWaitIsOverdueWhereTheLastReportSaysSo(t *testing.T) {
+	const text = "for more than 15 minutes: b: act"
+	for name, tc := range map[string]struct {
+		reported []operatorv1.OperatorCondition
+		overdue  bool
+	}{
+		"of this wait":     {[]operatorv1.OperatorCondition{Condition("XDegraded", true, ActionRequired, text)}, true},
+		"of another cause": {[]operatorv1.OperatorCondition{Condition("XDegraded", true, ActionRequired, "for more than 15 minutes: a: act")}, false},
+		"of a cause that is a reason": {[]operatorv1.OperatorCondition{
+			Condition("XAvailable", false, "b", "it lacks"), Condition("XDegraded", true, ActionRequired, "for more than 15 minutes: it lacks"),
+		}, true},
+		"of another reason": {[]operatorv1.OperatorCondition{
+			Condition("XAvailable", false, "a", "it lacks"), Condition("XDegraded", true, ActionRequired, "for more than 15 minutes: it lacks"),
+		}, false},
+		"of another failure":            {[]operatorv1.OperatorCondition{Condition("XDegraded", true, "SyncError", text)}, false},
+		"the sum alone":                 {[]operatorv1.OperatorCondition{Condition("Degraded", true, ActionRequired, "X: "+text)}, true},
+		"the sum, with another failure": {[]operatorv1.OperatorCondition{Condition("Degraded", true, "Multiple", "A: no\nX: "+text)}, true},
+		"the sum, beside a predecessor's": {[]operatorv1.OperatorCondition{
+			Condition("XDegraded", false, "", ""), Condition("Degraded", true, ActionRequired, "X: "+text),
+		}, true},
+		"the sum, of another service": {[]operatorv1.OperatorCondition{Condition("Degraded", true, ActionRequired, "Y: "+text)}, false},
+		"the sum, of another cause": {[]operatorv1.OperatorCondition{
+			Condition("Degraded", true, ActionRequired, "X: for more than 15 minutes: a: act"),
+		}, false},
+		"the sum, in which all is well": {[]operatorv1.OperatorCondition{Condition("Degraded", false, "", "")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &Waits{Now: func() time.Time { return time.Unix(1000, 0) }}
+			all := []operatorv1.OperatorCondition{Condition("XProgressing", true, "Waiting", ""), Condition("XDegraded", false, "", "")}
+			restarted, _ := w.Degrade(all, "X", "b", "b: act", tc.reported)
+			w.Forget()
+			w.Degrade(all, "X", "b", "b: act", nil)
+			other, _ := w.Degrade(all, "X", "b", "b: act", tc.reported)
+			for when, got := range map[string][]operatorv1.OperatorCondition{"after a restart": restarted, "of another copy": other} {
+				if overdue := IsActionRequired(Find(got, "XDegraded")); overdue != tc.overdue {
+					t.Errorf("%s: overdue %t, want %t", when, overdue, tc.overdue)
+				}
+			}
+		})
+	}
+}
+
+func TestAnOverdueWaitThatIsKeptHidesNoOtherFailure(t *testing.T) {
+	reported := []operatorv1.OperatorCondition{Condition("XDegraded", true, ActionRequired, "act"), Condition("XProgressing", false, ActionRequired, "")}
+	for name, tc := range map[string]struct {
+		degraded operatorv1.OperatorCondition
+		reported []operatorv1.OperatorCondition
+		want     string
+	}{
+		"nothing fails":        {Condition("XDegraded", false, "", ""), reported, ActionRequired},
+		"something else fails": {Condition("XDegraded", true, "SyncError", "no"), reported, "SyncError"},
+		"it was not overdue": {Condition("XDegraded", false, "", ""), []operatorv1.OperatorCondition{
+			Condition("XDegraded", true, "SyncError", "no"),
+		}, AsExpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := KeepOverdue([]operatorv1.OperatorCondition{tc.degraded}, "X", tc.reported)
+			if got := Find(all, "XDegraded"); got.Reason != tc.want {
+				t.Errorf("%s: %s", got.Reason, got.Message)
+			}
+		})
+	}
 }
 
 func TestAWaitHidesNoOtherFailure(t *testing.T) {

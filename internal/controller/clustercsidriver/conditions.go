@@ -241,6 +241,10 @@ func (c conditioner) overdue(
 	all []operatorv1.OperatorCondition, cr *operatorv1.ClusterCSIDriver, result outcome,
 ) ([]operatorv1.OperatorCondition, time.Duration) {
 	if result.err != nil {
+		// The trip may have ended before it knew all holds. The clocks go on.
+		for _, service := range []string{controllerService, nodeService} {
+			all = status.KeepOverdue(all, c.driver.ConditionPrefix+service, cr.Status.Conditions)
+		}
 		return all, 0
 	}
 	holds := result.holds()

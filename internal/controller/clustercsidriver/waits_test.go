@@ -1,6 +1,7 @@
 package clustercsidriver
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,64 @@ func TestAWaitThatOnlyAPersonCanEndDegrades(t *testing.T) {
 				if got[tc.degraded+"Progressing"] != "False ActionRequired" || !strings.HasPrefix(got["Degraded"], "True ActionRequired") {
 					t.Errorf("%s: progressing %s, degraded %s", when, got[tc.degraded+"Progressing"], got["Degraded"])
 				}
+			}
+		})
+	}
+}
+
+// Each case is a trip after a wait is overdue. The operator has restarted before it, or has not.
+func TestAnOverdueWaitStaysOverdue(t *testing.T) {
+	services := func(o *outcome) {
+		o.seen.holds = driver.Holds{driver.Controller: "uninstall it", driver.Node: "uninstall it"}
+		o.seen.migration.Blocker = "uninstall it"
+	}
+	keys := func(o *outcome) {
+		o.seen.live.credentials.Secrets["disk-keys"] = credential.Secret{Hash: "a", Keys: []string{"id"}}
+	}
+	fails := func(_ *operatorv1.ClusterCSIDriver, o *outcome) {
+		*o = outcome{seen: seen{live: o.seen.live}, err: errors.New("no route")}
+	}
+	shares := func(cr *operatorv1.ClusterCSIDriver, o *outcome) {
+		o.seen.migration.SharesStatus = true
+		cr.Status.Conditions = status.Among(cr.Status.Conditions, status.Sums()...)
+	}
+	for name, tc := range map[string]struct {
+		wait func(o *outcome)
+		then func(cr *operatorv1.ClusterCSIDriver, o *outcome)
+		of   []string
+	}{
+		"of services, when a read fails":                 {services, fails, []string{"Controller", "Nodes"}},
+		"of credentials, when a read fails":              {keys, fails, []string{"Keys"}},
+		"of services, when two operators share a status": {services, shares, []string{"Controller", "Nodes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, restarts := range []bool{false, true} {
+				c, now := clocked()
+				cr, result := healthy()
+				tc.wait(&result)
+				look := func(when string, result outcome, overdue bool) {
+					all, _, _ := c.conditions(cr, result)
+					cr.Status.Conditions = all
+					got := texts(all)
+					for _, one := range append(tc.of, "") {
+						if strings.HasPrefix(got[one+"Degraded"], "True ActionRequired: ") != overdue {
+							t.Errorf("restarts %t, %s: %sDegraded is %s", restarts, when, one, got[one+"Degraded"])
+						}
+						if one != "" && overdue && got[one+"Progressing"] != "False ActionRequired" {
+							t.Errorf("restarts %t, %s: %sProgressing is %s", restarts, when, one, got[one+"Progressing"])
+						}
+					}
+				}
+				look("at first", result, false)
+				*now = now.Add(status.WaitLimit)
+				look("after 15 minutes", result, true)
+				if restarts {
+					c.waits.Forget()
+				}
+				then := result
+				tc.then(cr, &then)
+				look("then", then, true)
+				look("afterwards", result, true)
 			}
 		})
 	}
