@@ -120,6 +120,13 @@ func (s *scene) holdsTokensToTheLimits(t *testing.T) {
 	remove := func(who client.Client, object client.Object) func() error {
 		return func() error { return who.Delete(t.Context(), object, client.DryRunAll) }
 	}
+	update := func(who client.Client, change func(*corev1.PersistentVolume)) func() error {
+		return func() error {
+			changed := volume.DeepCopy()
+			change(changed)
+			return who.Patch(t.Context(), changed, client.MergeFrom(volume), client.DryRunAll)
+		}
+	}
 	same := func(*admissionv1.ValidatingWebhook) {}
 	for what, tc := range map[string]struct {
 		request func() error
@@ -134,16 +141,26 @@ func (s *scene) holdsTokensToTheLimits(t *testing.T) {
 		"CSO: a version that it replaces": {
 			remove(cso, s.olmObject("ClusterServiceVersion", "aws-ebs-csi-driver-operator.4.5.0", map[string]any{})), false,
 		},
-		"CSO: a version of somebody else":           {remove(cso, s.olmObject("ClusterServiceVersion", "aws-ebs-csi-driver-operators.v1", map[string]any{})), true},
-		"EBS: its controller":                       {create(ebs, controllerAs("aws-ebs-csi-driver-controller-sa")), false},
-		"EBS: a controller as another operator":     {create(ebs, controllerAs("vmware-vsphere-csi-driver-operator")), true},
-		"EBS: a controller as nobody":               {create(ebs, controllerAs("")), true},
-		"EBS: delete a volume":                      {remove(ebs, volume), true},
+		"CSO: a version of somebody else":       {remove(cso, s.olmObject("ClusterServiceVersion", "aws-ebs-csi-driver-operators.v1", map[string]any{})), true},
+		"EBS: its controller":                   {create(ebs, controllerAs("aws-ebs-csi-driver-controller-sa")), false},
+		"EBS: a controller as another operator": {create(ebs, controllerAs("vmware-vsphere-csi-driver-operator")), true},
+		"EBS: a controller as nobody":           {create(ebs, controllerAs("")), true},
+		"EBS: delete a volume":                  {remove(ebs, volume), true},
+		"EBS: annotate a volume": {
+			update(ebs, func(pv *corev1.PersistentVolume) {
+				pv.Annotations = map[string]string{"ebs.openshift.io/volume-tags-hash": "a"}
+			}), false,
+		},
+		"EBS: change a volume": {
+			update(ebs, func(pv *corev1.PersistentVolume) {
+				pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			}), true,
+		},
 		"somebody else: delete a volume":            {remove(s.thief("somebody"), volume), false},
 		"vSphere: its webhook":                      {create(vsphere, webhookOf(t, same)), false},
 		"vSphere: a webhook for Secrets":            {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Resources = []string{"secrets"} })), true},
 		"vSphere: a webhook for all groups":         {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.Rules[0].APIGroups = []string{"*"} })), true},
-		"vSphere: a webhook for all classes":        {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.MatchConditions = nil })), true},
+		"vSphere: the webhook of OpenShift":         {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.MatchConditions = nil })), false},
 		"vSphere: a webhook elsewhere":              {create(vsphere, webhookOf(t, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Namespace = odd })), true},
 		"vSphere: define a kind":                    {create(vsphere, definition(t, "cns.vmware.com")), true},
 		"driver of vSphere: define its kind":        {create(driver, definition(t, "cns.vmware.com")), false},
