@@ -24,7 +24,7 @@ import (
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 const (
-	// mostReviews is for how many namespaces a look asks at most: tenants decide how many there are.
+	// mostReviews is for how many namespaces, and for how many Secrets, a look asks at most: tenants decide how many there are.
 	mostReviews = 20
 	// longWait is after which time a PVC waits for long. Azure makes a storage account and a private endpoint within two minutes.
 	longWait = 5 * time.Minute
@@ -43,6 +43,9 @@ type PVCs struct {
 	message  string
 	patience status.Patience
 	next     time.Time
+	// named are the Secrets of the last look, readable those among them that the controller may read.
+	named    []secret
+	readable map[secret]bool
 }
 
 // class is what is known of a StorageClass of which PVCs may wait.
@@ -55,10 +58,12 @@ type class struct {
 }
 
 // Forget ends what is known.
-func (p *PVCs) Forget() { p.message, p.patience, p.next = "", status.Patience{}, time.Time{} }
+func (p *PVCs) Forget() {
+	p.message, p.patience, p.next, p.named, p.readable = "", status.Patience{}, time.Time{}, nil, nil
+}
 
-// Message names PVCs that wait, and says when to ask again; zero is never. Without a StorageClass of which they may wait it sends no request. A
-// look that fails changes nothing, and is logged.
+// Message names PVCs that wait, and says when to ask again; zero is never. It sends no request without a StorageClass of which they may wait, nor
+// again for named Secrets once the controller may read all of them. A look that fails changes nothing, and is logged.
 func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration, err error) {
 	all, err := p.ofDriver(ctx)
 	classes, secrets := p.classes(all), p.namedSecrets(all)
@@ -74,6 +79,9 @@ func (p *PVCs) Message(ctx context.Context) (message string, again time.Duration
 		}
 		// What tenants do makes no look come sooner.
 		p.next = p.Now().Add(p.patience.Pause(p.Now(), ""))
+	}
+	if len(classes) == 0 && p.mayReadAll(secrets) {
+		return p.message, 0, nil
 	}
 	return p.message, p.next.Sub(p.Now()), nil
 }
@@ -125,7 +133,7 @@ func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (strin
 		return "", nil
 	}
 	// Which PVCs wait for a Secret in a namespace, and which for long, by what to do.
-	secrets, long := map[string][]string{}, map[string][]string{}
+	secrets, long, unasked := map[string][]string{}, map[string][]string{}, 0
 	err := volume.EachPage(ctx, p.Live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for _, pvc := range page.Items {
 			known, isOurs := p.classOf(pvc, classes)
@@ -133,8 +141,11 @@ func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (strin
 				continue
 			}
 			name := client.ObjectKeyFromObject(&pvc).String()
-			if namespace := inNamespace(known, pvc); known.keeps && (secrets[namespace] != nil || len(secrets) < mostReviews) {
+			switch namespace := inNamespace(known, pvc); {
+			case known.keeps && (secrets[namespace] != nil || len(secrets) < mostReviews):
 				secrets[namespace] = append(secrets[namespace], name)
+			case known.keeps:
+				unasked++
 			}
 			if known.advice != "" && p.Now().Sub(pvc.CreationTimestamp.Time) >= longWait {
 				long[known.advice] = append(long[known.advice], name)
@@ -153,7 +164,7 @@ func (p *PVCs) lookForPVCs(ctx context.Context, classes map[string]class) (strin
 			delete(secrets, namespace)
 		}
 	}
-	return p.describe(secrets, long), nil
+	return p.describe(secrets, long, unasked), nil
 }
 
 // classOf is the class of a PVC that waits for the driver.
@@ -193,12 +204,13 @@ func (p *PVCs) controllerMay(ctx context.Context, right authorizationv1.Resource
 }
 
 // describe is the message, a line for what can be done.
-func (p *PVCs) describe(secrets, long map[string][]string) string {
+func (p *PVCs) describe(secrets, long map[string][]string, unasked int) string {
 	var lines []string
 	if len(secrets) > 0 {
 		names := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(secrets))...)))
-		lines = append(lines, fmt.Sprintf("PVCs wait because driver %s may not keep Secrets in namespace %s (%d): %s. %s", p.Driver.Name,
-			status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), p.Driver.KeptSecrets.Advice))
+		lines = append(lines, fmt.Sprintf("PVCs wait because driver %s may not keep Secrets in namespace %s (%d): %s%s. %s",
+			p.Driver.Name, status.Shorten(slices.Sorted(maps.Keys(secrets))), len(names), status.Shorten(names), more(unasked),
+			p.Driver.KeptSecrets.Advice))
 	}
 	for _, advice := range slices.Sorted(maps.Keys(long)) {
 		slices.Sort(long[advice])
@@ -206,4 +218,12 @@ func (p *PVCs) describe(secrets, long map[string][]string) string {
 			status.Shorten(long[advice]), advice))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// more says that mostReviews left some out.
+func more(unasked int) string {
+	if unasked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more were not asked for", unasked)
 }

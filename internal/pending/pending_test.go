@@ -1,12 +1,16 @@
 package pending
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,7 +140,8 @@ func TestALookAsksForFewNamespaces(t *testing.T) {
 		objects = append(objects, pvcOf("shop"+strings.Repeat("x", i), "data", "keep", corev1.ClaimPending, diskName))
 	}
 	s := newScene(objects...)
-	if got := s.says(t); !strings.Contains(got, "(20)") || len(s.cluster.Writes) != mostReviews {
+	if got := s.says(t); !strings.Contains(got, "(20)") || !strings.Contains(got, "; and 40 more were not asked for. ") ||
+		len(s.cluster.Writes) != mostReviews {
 		t.Errorf("asked %d times: %s", len(s.cluster.Writes), got)
 	}
 }
@@ -208,5 +213,87 @@ func TestSecretsThatClassesNameAndTheControllerMayNotReadAreNamed(t *testing.T) 
 		if slices.Contains(s.cluster.Reads, "list PersistentVolumeClaim") {
 			t.Errorf("%s: no PVC says more: %v", what, s.cluster.Reads)
 		}
+	}
+}
+
+// reader has a cluster that lets the controller read some Secrets.
+type reader struct {
+	*canned.Cluster
+	mayRead func(name string) bool
+}
+
+func (r *reader) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if review, ok := object.(*authorizationv1.SubjectAccessReview); ok {
+		review.Status.Allowed = r.mayRead(review.Spec.ResourceAttributes.Name)
+	}
+	return r.Cluster.Create(ctx, object, options...)
+}
+
+// newReader has a class for each of these Secrets.
+func newReader(mayRead func(name string) bool, names ...string) *scene {
+	s := newScene()
+	for _, name := range names {
+		s.name(name)
+	}
+	s.Driver.KeptSecrets, s.Driver.LongWait, s.Driver.NamedSecrets = nil, nil, "Bind a Role."
+	s.Client = &reader{Cluster: s.cluster, mayRead: mayRead}
+	return s
+}
+
+// name adds a class that names a Secret.
+func (s *scene) name(secret string) {
+	s.cluster.Objects = append(s.cluster.Objects, classOf("for-"+secret, diskName,
+		"csi.storage.k8s.io/provisioner-secret-name", secret, "csi.storage.k8s.io/provisioner-secret-namespace", "keys"))
+}
+
+// hour looks for an hour, as often as it is asked to. It returns how many rights were asked for, and whether it is to look again.
+func (s *scene) hour(t *testing.T) (asked int, again bool) {
+	t.Helper()
+	before, end := len(s.cluster.Writes), s.now.Add(time.Hour)
+	for s.now.Before(end) {
+		_, pause, err := s.Message(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again = pause != 0
+		s.now = s.now.Add(cmp.Or(pause, time.Minute))
+	}
+	return len(s.cluster.Writes) - before, again
+}
+
+func TestSecretsThatTheControllerMayReadAreAskedForOnce(t *testing.T) {
+	s := newReader(func(name string) bool { return name != "c" }, "a", "b")
+	if asked, again := s.hour(t); asked != 2 || again {
+		t.Errorf("of two Secrets that it may read, it asked %d times, again: %v", asked, again)
+	}
+	s.name("c")
+	if asked, again := s.hour(t); asked < 10 || !again {
+		t.Errorf("with one more that it may not read, it asked %d times, again: %v", asked, again)
+	}
+	if got := s.says(t); !strings.Contains(got, "(1): keys/c. ") {
+		t.Errorf("it says %q", got)
+	}
+	s.cluster.Objects = s.cluster.Objects[:2]
+	if asked, again := s.hour(t); asked != 2 || again || s.says(t) != "" {
+		t.Errorf("without that one, it asked %d times, again: %v", asked, again)
+	}
+}
+
+func TestSecretsThatALookLeavesOutAreCounted(t *testing.T) {
+	var names []string
+	for i := range mostReviews + 5 {
+		names = append(names, fmt.Sprintf("key%02d", i))
+	}
+	s := newReader(func(string) bool { return false }, names...)
+	if got := s.says(t); !strings.Contains(got, "(20): keys/key00, ") || !strings.Contains(got, "; and 5 more were not asked for. New PVCs") {
+		t.Errorf("it says %q", got)
+	}
+	s = newReader(func(name string) bool { return name != names[mostReviews] }, names...)
+	if got := s.says(t); got != "" {
+		t.Errorf("of the first %d, it says %q", mostReviews, got)
+	}
+	s.now = s.now.Add(time.Hour)
+	if got := s.says(t); !strings.Contains(got, "(1): keys/key20. New PVCs") || len(s.cluster.Writes) != len(names) {
+		t.Errorf("after %d requests, it says %q", len(s.cluster.Writes), got)
 	}
 }

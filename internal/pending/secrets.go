@@ -48,21 +48,34 @@ func (p *PVCs) namedSecrets(classes []storagev1.StorageClass) []secret {
 	return slices.Compact(found)
 }
 
-// lookForSecrets names the Secrets that the controller may not read.
+// mayReadAll tells whether the last look knew these Secrets, and the controller may read them.
+func (p *PVCs) mayReadAll(secrets []secret) bool {
+	return slices.Equal(p.named, secrets) && len(p.readable) == len(secrets)
+}
+
+// lookForSecrets names the Secrets that the controller may not read. As long as StorageClasses name the same ones, it does not ask again for those
+// that the controller may read, and so comes to all of them.
 func (p *PVCs) lookForSecrets(ctx context.Context, secrets []secret) (string, error) {
+	if !slices.Equal(p.named, secrets) {
+		p.named, p.readable = secrets, map[secret]bool{}
+	}
+	unknown := slices.DeleteFunc(slices.Clone(secrets), func(one secret) bool { return p.readable[one] })
+	asked := unknown[:min(len(unknown), mostReviews)]
 	var refused []string
-	for _, one := range secrets[:min(len(secrets), mostReviews)] {
+	for _, one := range asked {
 		allowed, err := p.controllerMay(ctx, authorizationv1.ResourceAttributes{Namespace: one.namespace, Name: one.name, Verb: "get", Resource: "secrets"})
 		if err != nil {
 			return "", err
 		}
-		if !allowed {
+		if allowed {
+			p.readable[one] = true
+		} else {
 			refused = append(refused, one.String())
 		}
 	}
 	if len(refused) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s. New PVCs of these classes wait, and their "+
-		"volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), p.Driver.NamedSecrets), nil
+	return fmt.Sprintf("StorageClasses of driver %s name Secrets that its controller may not read (%d): %s%s. New PVCs of these classes wait, and "+
+		"their volumes can't grow. %s", p.Driver.Name, len(refused), status.Shorten(refused), more(len(unknown)-len(asked)), p.Driver.NamedSecrets), nil
 }
