@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
@@ -127,6 +129,7 @@ func TestADriverOfOthersLivesBesideEFS(t *testing.T) {
 	equal(t, "version of the driver", sample.Version.String(), cr.Status.Version)
 
 	kept, granted := s.uids(t, env.OperatorName), s.rolesOf(t, third.operator)
+	s.electSidecars(t, third)
 	s.removesTheSample(t, third)
 	s.needsItsRights(t, third, granted)
 	env.Must(t, s.olm.Uninstall(t.Context(), sample.Name))
@@ -215,16 +218,7 @@ func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rbac.Ro
 	env.Must(t, s.Audit.NoRefusals(0, user))
 	requests, err := s.Audit.Since(0, user)
 	env.Must(t, err)
-	var held []rbac.Role
-	for namespace, permissions := range map[string]any{"": third.csv.Install.ClusterPermissions, s.namespace: third.csv.Install.Permissions} {
-		var parts []olm.Permission
-		text, err := json.Marshal(permissions)
-		env.Must(t, err)
-		env.Must(t, json.Unmarshal(text, &parts))
-		for _, part := range parts {
-			held = append(held, rbac.Role{Namespace: namespace, Rules: part.Rules})
-		}
-	}
+	held := s.heldBy(t, third)
 	idle := []string{}
 	for _, right := range rbac.Idle(held, granted, requests) {
 		// Watches begin with a list where the API server can't stream one, snapshots are not served here, and an event is patched
@@ -235,4 +229,41 @@ func (s *scene) needsItsRights(t *testing.T, third thirdParty, granted []rbac.Ro
 		idle = append(idle, right.String())
 	}
 	equal(t, "RBAC that nobody needed", []string{}, idle)
+}
+
+// heldBy are the roles of the operator in its bundle.
+func (s *scene) heldBy(t *testing.T, third thirdParty) []rbac.Role {
+	t.Helper()
+	var held []rbac.Role
+	for namespace, permissions := range map[string]any{"": third.csv.Install.ClusterPermissions, s.namespace: third.csv.Install.Permissions} {
+		var parts []olm.Permission
+		text, err := json.Marshal(permissions)
+		env.Must(t, err)
+		env.Must(t, json.Unmarshal(text, &parts))
+		for _, part := range parts {
+			held = append(held, rbac.Role{Namespace: namespace, Rules: part.Rules})
+		}
+	}
+	return held
+}
+
+// electSidecars makes the Leases by which sidecars elect a leader, which the operator removes with the driver.
+func (s *scene) electSidecars(t *testing.T, third thirdParty) {
+	t.Helper()
+	elected := 0
+	for _, role := range s.heldBy(t, third) {
+		for _, rule := range role.Rules {
+			if !slices.Contains(rule.Resources, "leases") || !slices.Contains(rule.Verbs, "delete") {
+				continue
+			}
+			for _, name := range rule.ResourceNames {
+				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+				env.Must(t, s.Client.Create(t.Context(), lease))
+				elected++
+			}
+		}
+	}
+	if elected == 0 {
+		t.Error("no sidecar has a Lease")
+	}
 }

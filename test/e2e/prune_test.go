@@ -79,7 +79,7 @@ func TestObjectsThatLostOurLabelsWhileTheOperatorWasAwayAreRemoved(t *testing.T)
 // rendering, not by the API server.
 func TestABadRenderAppliesNothingAndDegradesAtOnce(t *testing.T) {
 	cluster := clean(t)
-	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, []string{"LIVENESS_PROBE_IMAGE=@a"})
+	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, []string{"LIVENESS_PROBE_IMAGE=a\\b"})
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, operator.Stop()) })
 	uninstallAtEnd(t, cluster)

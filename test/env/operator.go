@@ -60,7 +60,7 @@ func OperatorUserIn(namespace string) string {
 func Images() map[string]string {
 	images := map[string]string{}
 	for variable, name := range map[string]string{
-		"PROVISIONER_IMAGE": "csi-provisioner",
+		"PROVISIONER_IMAGE":           "csi-provisioner",
 		"NODE_DRIVER_REGISTRAR_IMAGE": "csi-node-driver-registrar", "LIVENESS_PROBE_IMAGE": "livenessprobe",
 		"KUBE_RBAC_PROXY_IMAGE": "kube-rbac-proxy",
 	} {
