@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -322,20 +321,6 @@ func TestAnAdmissionThatFailsSaysWhere(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", fails, err, want)
 		}
-	}
-}
-
-// The volumes are watched after the first look of an operator that has started.
-func TestConditionsWaitUntilVolumesAreWatched(t *testing.T) {
-	r, c := admission(t, driverCR(""), served(true, false))
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
-		t.Fatal(err)
-	}
-	c.Writes = nil
-	c.Refuse(&cache.ErrResourceNotCached{}, "list PersistentVolume")
-	again, err := r.Reconcile(t.Context(), ctrl.Request{})
-	if err != nil || again.RequeueAfter != time.Second || slices.ContainsFunc(c.Writes, func(write string) bool { return strings.Contains(write, "ClusterCSIDriver") }) {
-		t.Errorf("again after %s, error %v, writes %q", again.RequeueAfter, err, c.Writes)
 	}
 }
 
