@@ -21,9 +21,6 @@ func provisioned(request *cloudcredentialv1.CredentialsRequest) bool {
 // fails reports whether the cloud-credential-operator says that it can't follow a request (openshift/cloud-credential-operator b187feee6,
 // pkg/apis/cloudcredential/v1/types_credentialsrequest.go, FailureConditionTypes). It tries again, at longer and longer intervals.
 func fails(request *cloudcredentialv1.CredentialsRequest) bool {
-	if request == nil {
-		return false
-	}
 	return says(request, "CredentialsProvisionFailure", cannotMint, "MissingTargetNamespace")
 }
 
@@ -31,9 +28,9 @@ func fails(request *cloudcredentialv1.CredentialsRequest) bool {
 // is never beside CredentialsProvisionFailure (credentialsrequest_controller.go, updateActuatorConditions).
 const cannotMint = "InsufficientCloudCreds"
 
-// says reports whether a request has one of these conditions.
+// says reports whether a request, which may be nil, has one of these conditions.
 func says(request *cloudcredentialv1.CredentialsRequest, conditions ...string) bool {
-	return slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
+	return request != nil && slices.ContainsFunc(request.Status.Conditions, func(one cloudcredentialv1.CredentialsRequestCondition) bool {
 		return one.Status == corev1.ConditionTrue && slices.Contains(conditions, one.Type)
 	})
 }

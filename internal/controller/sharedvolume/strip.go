@@ -105,10 +105,15 @@ func stripPVC(object any) (any, error) {
 // stripOwners keeps the references to SharedVolumes, first to one that the PVC is named after: other references must not hide it. A patch of a PVC
 // adds a reference to those that it has, and does not name them.
 func stripOwners(pvc *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
-	owners := ownersOf(pvc)
-	slices.SortStableFunc(owners, func(a, b metav1.OwnerReference) int {
-		return strings.Compare(fmt.Sprint(pvcName(a.Name) != pvc.Name), fmt.Sprint(pvcName(b.Name) != pvc.Name))
-	})
+	var owners, others []metav1.OwnerReference
+	for _, ref := range ownersOf(pvc) {
+		if pvcName(ref.Name) == pvc.Name {
+			owners = append(owners, ref)
+		} else {
+			others = append(others, ref)
+		}
+	}
+	owners = append(owners, others...)
 	var kept []metav1.OwnerReference
 	for _, ref := range owners[:min(len(owners), mostOwners)] {
 		kept = append(kept, metav1.OwnerReference{
