@@ -130,5 +130,5 @@ func look(ctx context.Context, connected app.Connection, namespace string, d dri
 
 // fromEnvironment makes the driver's controller.
 func fromEnvironment(lookup func(variable string) string) (*clustercsidriver.Reconciler, error) {
-	return app.FromEnvironment(awsefs.Driver(), lookup)
+	return clustercsidriver.New(awsefs.Driver(), lookup)
 }

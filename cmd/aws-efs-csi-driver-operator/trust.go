@@ -8,7 +8,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/iam"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 // printTrustPolicy prints who may assume the role of the controller or the nodes.
@@ -31,7 +31,7 @@ func parseTrust(args []string) (iam.TrustOptions, error) {
 	flags.StringVar(&options.Provider, "oidc-provider", "",
 		"`issuer` of the cluster's tokens, host and path: spec.serviceAccountIssuer of Authentication cluster, with or without https://")
 	flags.StringVar(&options.Partition, "partition", "aws", "`partition` of AWS: aws, aws-us-gov or aws-cn")
-	flags.StringVar(&options.Namespace, "namespace", manager.DefaultNamespace, "`namespace` of the operator and the driver")
+	flags.StringVar(&options.Namespace, "namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	if len(args) > 0 && iam.HasCredentials(args[0]) {
 		options.Workload, args = driver.Workload(args[0]), args[1:]
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openstack"
 	"github.com/csi-operators/csi-operators/internal/rbac"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
@@ -39,7 +39,7 @@ func startCloud(t *testing.T) *fakeopenstack.Cloud {
 func asking(t *testing.T, secret map[string][]byte, ca []byte, asks driver.Cloud) *cloud {
 	t.Helper()
 	asks.Secret, asks.CA = "cloud-keys", client.ObjectKey{Namespace: "there", Name: "cloud"}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestADriverThatAsksACloudHasTheRightsForIt(t *testing.T) {
 // checkRights checks that the operator of a driver has rights to a resource in the whole cluster; a name means of this name, and no other.
 func checkRights(t *testing.T, d driver.Driver, group, resource, name string, verbs ...string) {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

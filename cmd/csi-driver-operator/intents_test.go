@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	centers "github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
 )
@@ -26,7 +26,7 @@ import (
 // unasked are the vCenters of a cluster that nobody asks.
 func unasked(t *testing.T, objects ...client.Object) *vCenters {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

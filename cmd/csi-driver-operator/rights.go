@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
@@ -33,7 +33,7 @@ func printImages(out io.Writer, d driver.Driver) error {
 
 // printRoles writes the roles of a driver's operator as YAML. They are called as the operator is.
 func printRoles(out io.Writer, d driver.Driver, namespace string) error {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // start joins everything: environment, checks, manager, controller.
 func start(ctx context.Context, options app.Options, d driver.Driver) error {
-	controller, err := app.FromEnvironment(d, os.Getenv)
+	controller, err := clustercsidriver.New(d, os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
@@ -73,7 +73,7 @@ func bundleOf(roots []byte) *corev1.ConfigMap {
 // join joins a vCenter with a trip. The cache has what it is given first, the cluster what it is given then.
 func join(t *testing.T, center *fakevsphere.VCenter, cached, live []client.Object) *joined {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/drivers"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/olm"
 )
 
@@ -247,7 +247,7 @@ func TestTheListOfPortsHasThoseOfAllDrivers(t *testing.T) {
 	if err := run(t.Context(), out, []string{"-ports", "--repository", "../.."}); err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestTheListOfPortsHasThoseOfAllDrivers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := d.Everything(scheme, manager.DefaultNamespace, settings)
+		objects, err := d.Everything(scheme, kube.DefaultNamespace, settings)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/drivers"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/payload"
 )
 
@@ -36,7 +36,7 @@ func part() []driver.Driver {
 func run(repository string) error {
 	release := payload.Release{Entries: catalogue.All(), Drivers: part()}
 	var err error
-	if release.Scheme, err = manager.Scheme(); err != nil {
+	if release.Scheme, err = kube.Scheme(); err != nil {
 		return err
 	}
 	if err := apiextensionsv1.AddToScheme(release.Scheme); err != nil {

@@ -10,11 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
@@ -36,7 +35,7 @@ func Plan(ctx context.Context, source Source, d driver.Driver, namespace string,
 func previewer(
 	ctx context.Context, source Source, d driver.Driver, namespace string, lookup func(variable string) string,
 ) (*clustercsidriver.Reconciler, error) {
-	controller, err := app.FromEnvironment(d, func(variable string) string {
+	controller, err := clustercsidriver.New(d, func(variable string) string {
 		if value := lookup(variable); value != "" || !strings.HasSuffix(variable, "_IMAGE") {
 			return value
 		}
@@ -54,7 +53,7 @@ func previewer(
 		controller.Namespace, err = moves.OperatorNamespace(ctx)
 	}
 	if controller.Namespace == "" {
-		controller.Namespace = manager.DefaultNamespace
+		controller.Namespace = kube.DefaultNamespace
 	}
 	moves.Namespace = controller.Namespace
 	keys := controller.Credentials

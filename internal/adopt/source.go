@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -33,8 +32,8 @@ type Source struct {
 
 // FromCluster reads a cluster that runs. It can ask what an account may do, and write nothing.
 func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
-	preflight := manager.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
-	kinds, err := app.Connection{Live: cluster, Preflight: preflight}.OptionalKinds(d)
+	preflight := kube.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
+	kinds, err := watch.ServedKinds(preflight, d)
 	if err != nil {
 		return Source{}, err
 	}
@@ -44,7 +43,7 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 
 // FromFolder reads what was gathered from a cluster, which is OpenShift if there is an Infrastructure.
 func FromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (Source, error) {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return Source{}, err
 	}

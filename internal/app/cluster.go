@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/watch"
@@ -21,7 +22,7 @@ import (
 type Connection struct {
 	Config    *rest.Config
 	Live      client.Client
-	Preflight manager.Preflight
+	Preflight kube.Preflight
 }
 
 // Connect makes one.
@@ -30,7 +31,7 @@ func Connect(options manager.Options) (Connection, error) {
 	if err != nil {
 		return Connection{}, err
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return Connection{}, err
 	}
@@ -46,19 +47,7 @@ func Connect(options manager.Options) (Connection, error) {
 	if err != nil {
 		return Connection{}, fmt.Errorf("client for the API server: %w", err)
 	}
-	return Connection{Config: config, Live: live, Preflight: manager.Preflight{Live: live, Mapper: mapper}}, nil
-}
-
-// OptionalKinds are those kinds that a driver can do without and the cluster has.
-func (c Connection) OptionalKinds(d driver.Driver) (map[schema.GroupKind]bool, error) {
-	found := map[schema.GroupKind]bool{}
-	for kind, version := range watch.OptionalKinds(d) {
-		var err error
-		if found[kind], err = c.Preflight.Serves(kind, version); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return Connection{Config: config, Live: live, Preflight: kube.Preflight{Live: live, Mapper: mapper}}, nil
 }
 
 // KubernetesMinor is the minor version of the API server, for instance 36.
@@ -88,5 +77,5 @@ func (c Connection) Check(ctx context.Context, namespace string, d driver.Driver
 	if err := c.Preflight.Require(openshift.ClusterCSIDriverKind(), hint); err != nil {
 		return nil, err
 	}
-	return c.OptionalKinds(d)
+	return watch.ServedKinds(c.Preflight, d)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 const here = "storage-system"
@@ -104,7 +104,7 @@ func (s secretCache) Get(ctx context.Context, key client.ObjectKey, object clien
 
 func newSource(t *testing.T, objects ...client.Object) (*Source, *canned.Cluster) {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

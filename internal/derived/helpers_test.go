@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -107,7 +107,7 @@ func (s secretCache) Get(ctx context.Context, key client.ObjectKey, object clien
 
 func newCluster(t *testing.T, d driver.Driver, objects ...client.Object) *cluster {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

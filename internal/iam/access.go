@@ -10,7 +10,7 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 // access is how a workload gets at AWS: what it asks for, among all that the driver has.
@@ -22,7 +22,7 @@ type access struct {
 // renderAccess renders the driver as the operator does in a namespace, and finds the workload's CredentialsRequest.
 func renderAccess(workload driver.Workload, namespace string, lookup func(variable string) string) (access, error) {
 	efs := awsefs.Driver()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return access{}, err
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 // A token that the trust policy does not mean would be refused by STS, on clusters with STS only.
@@ -25,7 +25,7 @@ func TestThePodOfTheOperatorHasATokenThatTheRoleTrusts(t *testing.T) {
 	if err := yaml.UnmarshalStrict(manifest, &deployment); err != nil {
 		t.Fatal(err)
 	}
-	found, err := renderAccess(driver.Controller, manager.DefaultNamespace, func(string) string { return "" })
+	found, err := renderAccess(driver.Controller, kube.DefaultNamespace, func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 // policyVersion is that of the language of IAM policies.
@@ -58,7 +58,7 @@ func HasCredentials(workload string) bool {
 
 // PolicyOf is what the CredentialsRequest of a workload asks for. The settings count, which lookup reads.
 func PolicyOf(workload driver.Workload, lookup func(variable string) string) (Policy, error) {
-	found, err := renderAccess(workload, manager.DefaultNamespace, lookup)
+	found, err := renderAccess(workload, kube.DefaultNamespace, lookup)
 	if err != nil {
 		return Policy{}, err
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-var scheme = sync.OnceValues(manager.Scheme)
+var scheme = sync.OnceValues(kube.Scheme)
 
 // began is when every test begins, by its own clock.
 var began = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 // Right is what a user may not do, and a command wanted to.
@@ -84,7 +84,7 @@ func (p *Plugin) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the namespace of the kubeconfig: %w", err)
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return nil, err
 	}

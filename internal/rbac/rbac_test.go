@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
 func TestRulesAreMergedWithoutLosingOrAddingARight(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRulesAreMergedWithoutLosingOrAddingARight(t *testing.T) {
 
 // A driver that has nothing of its own: what is left is what every operator needs.
 func TestRightsHoldWhatIsWatchedAppliedAndGranted(t *testing.T) {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestADerivedSecretMayBeMadeOfTheCredentials(t *testing.T) {
 
 // What is for the driver's own namespace is not for all others.
 func TestADriverInItsOwnNamespaceNeedsNothingElsewhere(t *testing.T) {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

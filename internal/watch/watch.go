@@ -19,6 +19,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -262,4 +263,16 @@ func OptionalKinds(d driver.Driver) map[schema.GroupKind]string {
 		kinds[openshift.FeatureGateKind()] = configv1.GroupVersion.Version
 	}
 	return kinds
+}
+
+// ServedKinds are the OptionalKinds of a driver, with whether the cluster serves them.
+func ServedKinds(cluster kube.Preflight, d driver.Driver) (map[schema.GroupKind]bool, error) {
+	found := map[schema.GroupKind]bool{}
+	for kind, version := range OptionalKinds(d) {
+		var err error
+		if found[kind], err = cluster.Serves(kind, version); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

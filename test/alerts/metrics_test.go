@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/efshealth"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/manifest"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -59,7 +59,7 @@ func objects(t *testing.T) []client.Object {
 	t.Helper()
 	root, err := env.Root()
 	env.Must(t, err)
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	all, err := manifest.Load(os.DirFS(filepath.Join(root, "config", "prometheus")), nil, scheme)
 	env.Must(t, err)
@@ -109,8 +109,8 @@ func TestPrometheusFindsTheService(t *testing.T) {
 
 func TestEverythingIsInTheNamespaceOfTheOperator(t *testing.T) {
 	for _, object := range objects(t) {
-		if object.GetNamespace() != manager.DefaultNamespace {
-			t.Errorf("%T %s is in namespace %q, want %q", object, object.GetName(), object.GetNamespace(), manager.DefaultNamespace)
+		if object.GetNamespace() != kube.DefaultNamespace {
+			t.Errorf("%T %s is in namespace %q, want %q", object, object.GetName(), object.GetNamespace(), kube.DefaultNamespace)
 		}
 	}
 }

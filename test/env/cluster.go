@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env/stored"
 	"github.com/csi-operators/csi-operators/test/env/sweep"
 )
@@ -112,7 +112,7 @@ func (c *Cluster) connect() error {
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
-	if c.Scheme, err = manager.Scheme(); err != nil {
+	if c.Scheme, err = kube.Scheme(); err != nil {
 		return err
 	}
 	if c.Client, err = client.NewWithWatch(config, client.Options{Scheme: c.Scheme}); err != nil {

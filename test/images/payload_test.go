@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/payload"
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/test/env"
@@ -35,7 +35,7 @@ func commands(t *testing.T, root string) [][]string {
 		env.Must(t, yaml.Unmarshal(text, deployment))
 		add(deployment)
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	for _, entry := range catalogue.All() {
 		if !entry.Builtin {

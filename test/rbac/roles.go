@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -65,7 +65,7 @@ func shipped(name string) ([]Role, error) {
 // nothing, and what the API server asks of it.
 func Granted() ([]Role, error) {
 	efs := awsefs.Driver()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Granted() ([]Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := efs.Everything(scheme, manager.DefaultNamespace, settings)
+	objects, err := efs.Everything(scheme, kube.DefaultNamespace, settings)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/drivers"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -39,12 +39,12 @@ func everyDriver(t *testing.T, check func(d driver.Driver, objects []client.Obje
 	if folders := folders(t); len(folders) != len(all) {
 		t.Fatalf("%d folders of drivers, but internal/drivers knows %d: %v", len(folders), len(all), folders)
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	for _, d := range all {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
-		objects, err := d.Everything(scheme, manager.DefaultNamespace, settings)
+		objects, err := d.Everything(scheme, kube.DefaultNamespace, settings)
 		env.Must(t, err)
 		check(d, objects)
 	}
@@ -121,13 +121,13 @@ func TestADriverConsistsOfTheWorkloadsThatItNames(t *testing.T) {
 			}
 		}
 		want := []string{
-			"*v1.DaemonSet " + manager.DefaultNamespace + "/" + d.DaemonSet, "*v1.Deployment " + manager.DefaultNamespace + "/" + d.Deployment,
+			"*v1.DaemonSet " + kube.DefaultNamespace + "/" + d.DaemonSet, "*v1.Deployment " + kube.DefaultNamespace + "/" + d.Deployment,
 		}
 		for _, name := range d.Deployments {
-			want = append(want, "*v1.Deployment "+manager.DefaultNamespace+"/"+name)
+			want = append(want, "*v1.Deployment "+kube.DefaultNamespace+"/"+name)
 		}
 		for _, name := range d.DaemonSets {
-			want = append(want, "*v1.DaemonSet "+manager.DefaultNamespace+"/"+name)
+			want = append(want, "*v1.DaemonSet "+kube.DefaultNamespace+"/"+name)
 		}
 		slices.Sort(want)
 		slices.Sort(found)

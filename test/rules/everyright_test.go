@@ -17,7 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/drivers"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
@@ -111,13 +111,13 @@ func ownerOf(role string) (who holder, driver string) {
 // rolesOfDrivers are those that operators render, by the account that is bound.
 func rolesOfDrivers(t *testing.T) []held {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	var all []held
 	for _, d := range drivers.All() {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
-		objects, err := d.Everything(scheme, d.OperandNamespace(manager.DefaultNamespace), settings)
+		objects, err := d.Everything(scheme, d.OperandNamespace(kube.DefaultNamespace), settings)
 		env.Must(t, err)
 		title := "EFS"
 		if d.Payload != nil {

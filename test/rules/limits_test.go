@@ -22,7 +22,7 @@ import (
 
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )
@@ -88,14 +88,14 @@ func TestTheLimitsKnowEveryWriteInTheNamespaceOfTheOperator(t *testing.T) {
 
 // A new permission of the driver in AWS, or one that it needs no more, is one of the limits as well; and so are its accounts.
 func TestTheLimitsKnowThePermissionsAndAccountsOfTheDriver(t *testing.T) {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	efs := awsefs.Driver()
 	settings, err := efs.ReadSettings(func(name string) string {
 		return map[string]string{"DELETE_ACCESS_POINT_ROOT_DIR": "true", "NODE_IAM_MOUNTS": "true"}[name]
 	})
 	env.Must(t, err)
-	objects, err := efs.Everything(scheme, manager.DefaultNamespace, settings)
+	objects, err := efs.Everything(scheme, kube.DefaultNamespace, settings)
 	env.Must(t, err)
 	wanted := map[string]bool{}
 	for _, object := range objects {
@@ -113,7 +113,7 @@ func TestTheLimitsKnowThePermissionsAndAccountsOfTheDriver(t *testing.T) {
 			wanted[typed.Spec.Template.Spec.ServiceAccountName], wanted[typed.Name] = true, true
 		}
 	}
-	for _, lease := range efs.Leases(manager.DefaultNamespace) {
+	for _, lease := range efs.Leases(kube.DefaultNamespace) {
 		wanted[lease.GetName()] = true
 	}
 	known := map[string]bool{}

@@ -24,7 +24,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/openshift"
@@ -33,7 +33,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
-var scheme = sync.OnceValues(manager.Scheme)
+var scheme = sync.OnceValues(kube.Scheme)
 
 // began is when every test begins, by its own clock.
 var began = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/efs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/status"
 )
 
@@ -31,7 +31,7 @@ const secretName = "aws-efs-cloud-credentials"
 // newReconciler works on a cluster with objects. Its caches have the same ones.
 func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *canned.Cluster) {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/migration/olm"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -24,7 +24,7 @@ import (
 
 func newCluster(t *testing.T, objects ...client.Object) *canned.Cluster {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -67,7 +67,7 @@ func render(t *testing.T, cfg driver.Config) []client.Object {
 func tryRender(t *testing.T, cfg driver.Config) ([]client.Object, error) {
 	t.Helper()
 	efs := Driver()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestTheStorageClassIsKeptAndNotMade(t *testing.T) {
 			}
 		})
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

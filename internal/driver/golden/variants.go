@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -19,7 +19,7 @@ import (
 func Config(t *testing.T, d driver.Driver) driver.Config {
 	t.Helper()
 	cfg := driver.Config{
-		Namespace: d.OperandNamespace(manager.DefaultNamespace), Images: map[string]string{}, Kinds: map[schema.GroupKind]bool{}, ServingCertificates: true,
+		Namespace: d.OperandNamespace(kube.DefaultNamespace), Images: map[string]string{}, Kinds: map[schema.GroupKind]bool{}, ServingCertificates: true,
 		InfrastructureID: "dev-x7k2p", Platform: &configv1.PlatformStatus{Type: d.Platform}, TLS: openshift.IntermediateTLS(),
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode,
 	}
@@ -39,7 +39,7 @@ func Config(t *testing.T, d driver.Driver) driver.Config {
 // Render renders a driver, after a change of its Config.
 func Render(t *testing.T, d driver.Driver, change func(*driver.Config)) []client.Object {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +67,11 @@ func CompareAll(t *testing.T, d driver.Driver, own map[string]func(*driver.Confi
 			t.Run(name, func(t *testing.T) { golden.CompareVariant(t, name, base, Render(t, d, change)) })
 		}
 	}
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, err := d.PayloadRequests(scheme, manager.DefaultNamespace)
+	requests, err := d.PayloadRequests(scheme, kube.DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

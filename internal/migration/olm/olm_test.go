@@ -18,7 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -27,7 +27,7 @@ var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func newCluster(t *testing.T, objects ...client.Object) *canned.Cluster {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
@@ -72,7 +72,7 @@ func well() []string { return []string{"Available=True", "Degraded=False", "Prog
 // set is a command on a cluster.
 func set(t *testing.T, objects ...client.Object) (*command, *canned.Cluster, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

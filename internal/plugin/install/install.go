@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/iam"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 	"github.com/csi-operators/csi-operators/internal/status"
@@ -60,7 +60,7 @@ func installCommand(p *plugin.Plugin) *cobra.Command {
 		},
 	}
 	flags := made.Flags()
-	flags.StringVar(&wanted.namespace, "operator-namespace", manager.DefaultNamespace, "`namespace` of the operator and the driver")
+	flags.StringVar(&wanted.namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	flags.StringVar(&wanted.controllerRole, "role-arn", "", "on a cluster with STS, the `ARN` of the controller's role")
 	flags.StringVar(&wanted.nodeRole, "node-role-arn", "", "on a cluster with STS, the `ARN` of the nodes' role, which One Zone file systems need")
 	flags.StringVar(&wanted.documents, "iam-documents", "", "write the IAM documents for these roles into this `folder`, and do nothing else")

@@ -29,7 +29,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
@@ -45,7 +45,7 @@ func onAWS() []client.Object {
 	infrastructure.Status.PlatformStatus = &configv1.PlatformStatus{AWS: &configv1.AWSPlatformStatus{Region: "us-east-1"}}
 	release := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
 	release.Status.Desired.Version = "4.21.3"
-	return []client.Object{infrastructure, release, credentials(""), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manager.DefaultNamespace}}}
+	return []client.Object{infrastructure, release, credentials(""), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kube.DefaultNamespace}}}
 }
 
 func withSTS() []client.Object {
@@ -98,14 +98,14 @@ func TestAllThatIsMissingIsSaidAtOnce(t *testing.T) {
 }
 
 func TestEachCheckSaysWhatToDo(t *testing.T) {
-	usual := request{namespace: manager.DefaultNamespace}
-	roles := request{namespace: manager.DefaultNamespace, controllerRole: role}
+	usual := request{namespace: kube.DefaultNamespace}
+	roles := request{namespace: kube.DefaultNamespace, controllerRole: role}
 	named := func(label string) *storagev1.CSIDriver {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{openshift.ManagedByLabel: label}}}
 	}
 	space := &corev1.Namespace{}
 	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
-	ours := map[string]string{manager.DefaultNamespace + "/" + awsefs.Operator: "csi-operators"}
+	ours := map[string]string{kube.DefaultNamespace + "/" + awsefs.Operator: "csi-operators"}
 	for name, tc := range map[string]struct {
 		check Check
 		state string
@@ -246,7 +246,7 @@ func TestTheCatalogIsForTheVersionOfTheCluster(t *testing.T) {
 	for release, want := range map[string]string{
 		"": "catalog:", "4.15.0": "catalog-opm:", "4.20.9": "catalog-opm:", "4.21.0-rc.1": "catalog:", "4.22.1": "catalog:", "5.0.0": "catalog:",
 	} {
-		objects, err := objectsOf(bundle.Install, seen{version: versionOf(release)}, request{namespace: manager.DefaultNamespace})
+		objects, err := objectsOf(bundle.Install, seen{version: versionOf(release)}, request{namespace: kube.DefaultNamespace})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,8 +294,8 @@ func (c *changing) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 
 func TestTheInstallationIsWatchedUntilTheDriverIsAvailable(t *testing.T) {
 	cr := &operatorv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: awsefs.Name, UID: "cr"}}
-	csv := olm(csvKind(), manager.DefaultNamespace, "efs.v1", map[string]any{"status": map[string]any{"phase": "Installing", "message": "waiting for pods"}})
-	begun := subscription(manager.DefaultNamespace, awsefs.Operator, "csi-operators", "")
+	csv := olm(csvKind(), kube.DefaultNamespace, "efs.v1", map[string]any{"status": map[string]any{"phase": "Installing", "message": "waiting for pods"}})
+	begun := subscription(kube.DefaultNamespace, awsefs.Operator, "csi-operators", "")
 	watched := &changing{Cluster: plugintest.Cluster(t, onAWS()...)}
 	watched.after = func(c *canned.Cluster, reads int) {
 		switch reads {

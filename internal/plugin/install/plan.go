@@ -16,7 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/openshift"
 )
 
@@ -234,7 +234,7 @@ func move(object *unstructured.Unstructured, namespace string) {
 	switch {
 	case object.GetKind() == "Namespace":
 		object.SetName(namespace)
-	case object.GetNamespace() == manager.DefaultNamespace:
+	case object.GetNamespace() == kube.DefaultNamespace:
 		object.SetNamespace(namespace)
 	}
 }

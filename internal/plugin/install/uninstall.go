@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/volume"
@@ -48,7 +48,7 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 			return uninstall(command.Context(), p, cluster, wanted)
 		},
 	}
-	made.Flags().StringVar(&wanted.namespace, "operator-namespace", manager.DefaultNamespace, "`namespace` of the operator and the driver")
+	made.Flags().StringVar(&wanted.namespace, "operator-namespace", kube.DefaultNamespace, "`namespace` of the operator and the driver")
 	made.Flags().BoolVar(&wanted.yes, "yes", false, "do not ask")
 	made.Flags().DurationVar(&wanted.timeout, "timeout", 10*time.Minute, "how `long` to wait")
 	return made

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -42,7 +42,7 @@ func TestAChartIsNotAdopted(t *testing.T) {
 
 // A cluster that can't be asked what an account may do is no cluster for a plan.
 func TestAPlanOfAClusterSaysWhatItCanNotAsk(t *testing.T) {
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
 // Cluster has objects of the kinds that our programs know.
 func Cluster(t *testing.T, objects ...client.Object) *canned.Cluster {
 	t.Helper()
-	scheme, err := manager.Scheme()
+	scheme, err := kube.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

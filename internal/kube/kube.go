@@ -1,5 +1,5 @@
-// Package manager makes the controller-runtime manager that all operators share: scheme, cache, leader election, health.
-package manager
+// Package kube names what every program knows of a cluster: the kinds of objects and the namespace of the CSI drivers.
+package kube
 
 import (
 	"fmt"
@@ -15,6 +15,9 @@ import (
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
 )
+
+// DefaultNamespace is where OpenShift runs CSI drivers.
+const DefaultNamespace = "openshift-cluster-csi-drivers"
 
 // Scheme knows every kind that the operators read or write.
 func Scheme() (*runtime.Scheme, error) {

@@ -1,0 +1,61 @@
+package clustercsidriver
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/nodes"
+	"github.com/csi-operators/csi-operators/internal/pending"
+)
+
+// New makes the controller of a driver with all that the environment says, and refuses what is wrong there.
+func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, error) {
+	environment := Environment{
+		Images:  values(d.Images(), lookup),
+		Version: lookup("OPERAND_IMAGE_VERSION"),
+	}
+	err := d.CheckImages(environment.Images)
+	if err != nil {
+		return nil, err
+	}
+	if environment.Settings, err = d.ReadSettings(lookup); err != nil {
+		return nil, err
+	}
+	if environment.RoleARNs, err = d.ReadRoles(lookup); err != nil {
+		return nil, err
+	}
+	environment.FIPS, err = fipsMode(lookup("FIPS_ENABLED"))
+	return &Reconciler{
+		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
+		Credentials: &credential.Source{Driver: d}, Derived: &derived.Source{Driver: d, Version: environment.Version},
+		Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
+	}, err
+}
+
+// fipsMode reports whether the nodes run in FIPS mode: as the variable FIPS_ENABLED says, or else as the kernel of the
+// operator's own node does, as all nodes of a cluster are installed in the same mode.
+func fipsMode(variable string) (bool, error) {
+	switch variable {
+	case "true", "false":
+		return variable == "true", nil
+	case "":
+		kernel, err := os.ReadFile("/proc/sys/crypto/fips_enabled")
+		return err == nil && strings.TrimSpace(string(kernel)) == "1", nil
+	default:
+		return false, fmt.Errorf("environment variable FIPS_ENABLED=%q: must be true or false: correct it, or leave it out "+
+			"to follow the operator's own node", variable)
+	}
+}
+
+func values(variables []string, lookup func(string) string) map[string]string {
+	found := map[string]string{}
+	for _, name := range variables {
+		found[name] = lookup(name)
+	}
+	return found
+}

@@ -1,0 +1,82 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csi-operators/csi-operators/internal/openshift"
+)
+
+// Preflight looks at the cluster once before anything is started, and says what is wrong in one sentence.
+type Preflight struct {
+	// Live reads from the cluster; Mapper knows the kinds that it serves.
+	Live   client.Reader
+	Mapper meta.RESTMapper
+}
+
+// CheckNamespace refuses a namespace that does not exist.
+func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
+	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %q does not exist: create it, or pass --namespace with the one to install into", name)
+	}
+	if apierrors.IsForbidden(err) {
+		// A Role can't exist in a namespace that does not.
+		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass --namespace "+
+			"with the one to install into: %w", name, err)
+	}
+	if err != nil {
+		return fmt.Errorf("look for namespace %q: %w", name, reachable(err))
+	}
+	return nil
+}
+
+// Require refuses a cluster that does not serve a kind.
+func (p Preflight) Require(kind schema.GroupVersionKind, hint string) error {
+	served, err := p.Serves(kind.GroupKind(), kind.Version)
+	if err == nil && !served {
+		err = fmt.Errorf("the cluster does not serve kind %s of %s: %s", kind.Kind, kind.GroupVersion(), hint)
+	}
+	return err
+}
+
+// Serves reports whether the cluster has a kind.
+func (p Preflight) Serves(kind schema.GroupKind, version string) (bool, error) {
+	_, err := p.Mapper.RESTMapping(kind, version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for kind %s: %w", kind, reachable(err))
+	default:
+		return true, nil
+	}
+}
+
+// SingleNode reports whether the control plane is one node; false where it is not known.
+func (p Preflight) SingleNode(ctx context.Context) bool {
+	infrastructure, err := openshift.ReadInfrastructure(ctx, p.Live)
+	return err == nil && infrastructure != nil && infrastructure.Status.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
+}
+
+// reachable adds what to do to an error of the network or of authentication.
+func reachable(err error) error {
+	var network net.Error
+	switch {
+	case errors.As(err, &network):
+		return fmt.Errorf("the API server can't be reached, check the kubeconfig and the network: %w", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server does not accept the credentials of the kubeconfig: %w", err)
+	default:
+		return err
+	}
+}
