@@ -44,7 +44,7 @@ UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportP
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
 	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/efs% internal/iam \
-	internal/manifest internal/migration/olm internal/mustgather internal/openshift internal/pending internal/rbac internal/volume internal/watch \
+	internal/kube/manifest internal/migration/olm internal/mustgather internal/kube/openshift internal/pending internal/rbac internal/kube/volume internal/watch \
 	internal/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
 	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
@@ -66,7 +66,7 @@ endif
 .PHONY: test/some
 test/some: SOME = $(if $(filter-out ./devcluster/%,$(PKG)),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' $(filter-out ./devcluster/%,$(PKG))))
 test/some:
-	$(if $(SOME)$(filter ./devcluster/%,$(PKG)),,$(error PKG=$(PKG) names no package: write ./internal/apply or ./internal/...))
+	$(if $(SOME)$(filter ./devcluster/%,$(PKG)),,$(error PKG=$(PKG) names no package: write ./internal/kube/apply or ./internal/...))
 	@set -e; run() { if [ -n "$$2" ]; then $(MAKE) --no-print-directory "test/$$1" PKG="$$2"; fi; }; \
 		need() { if [ -n "$$1" ]; then shift; $(MAKE) --no-print-directory "$$@"; fi; }; \
 		need '$(filter $(PROGRAM_TESTS),$(SOME))' build $(if $(RACE),race) standin; \
@@ -201,7 +201,7 @@ verify: tools bundle manifests packages ## Regenerate what is generated and fail
 
 .PHONY: generate
 generate: tools ## Write config/crd, config/rbac and deep copies from the markers in the code.
-	$(TOOL) controller-gen object paths="./internal/cloudcredential/...;./internal/snapshot/..."
+	$(TOOL) controller-gen object paths="./internal/kube/cloudcredential/...;./internal/kube/snapshot/..."
 	$(TOOL) controller-gen object crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=aws-efs-csi-driver-operator paths=./cmd/aws-efs-csi-driver-operator output:rbac:dir=config/rbac
 

@@ -8,8 +8,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/vspherehealth"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/vsphere/policy"

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
-	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
 	"github.com/csi-operators/csi-operators/internal/manager"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )

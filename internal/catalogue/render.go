@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/internal/manifest"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 //go:embed assets

@@ -8,9 +8,9 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/status"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // provisioned reports whether the cloud-credential-operator has followed a request as it is now.

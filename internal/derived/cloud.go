@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // Cloud asks a cloud outside of the trip, on a schedule. The trip reads the last answer, and nothing waits for it.

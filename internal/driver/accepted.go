@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // VersionVariable is the setting with the version of the driver, for images whose tag does not tell it.

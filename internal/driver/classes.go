@@ -3,7 +3,7 @@ package driver
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 // storageClass is the kind of StorageClasses.

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/manifest"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // Container is the name of the container in both pods that runs the driver itself.

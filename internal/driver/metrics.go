@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
 // without returns the driver without what this cluster can't have: sidecars that need a kind which is not served, and metrics that

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
-	"github.com/csi-operators/csi-operators/internal/manifest"
-	"github.com/csi-operators/csi-operators/internal/openshift"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 // ManagedNamespace is where OpenShift keeps configuration that it makes for all, and where its console looks for dashboards.

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 // The seeds of "make test". "make soak" chooses its own.

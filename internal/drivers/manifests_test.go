@@ -14,7 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 // folders of test/e2e/storage have the manifests of the drivers that come with a cluster.

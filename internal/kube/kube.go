@@ -12,8 +12,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 // DefaultNamespace is where OpenShift runs CSI drivers.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // ourNodes is our DaemonSet while pods of a predecessor are replaced.

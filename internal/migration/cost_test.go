@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 // In a cluster without anything of a predecessor, the trip asks the API server for next to nothing on behalf of a migration, and only once.

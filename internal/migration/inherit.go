@@ -12,7 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 // inherited is what spec.observedConfig keeps of a predecessor: values of settings by their variables. The predecessor's arguments are gone

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 const mainBinding = "efs-csi-main-provisioner-binding"

@@ -11,10 +11,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 const (

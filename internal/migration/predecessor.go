@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
 )
 
 // accessFor is how long the API server's answer about somebody's access is believed.

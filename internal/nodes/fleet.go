@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // Fleet is the plugins of all nodes, and who uses them.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // plugin is a node pod as the cluster has it.

@@ -6,7 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 // Lacking says what is not there yet that new node pods need; empty if nothing is. A pod that is deleted before that would come

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
 )
 
 // silent is a queue of a controller that does not run.

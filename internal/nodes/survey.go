@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // drainInterval is how often it is looked for nodes that are drained. A node that the cluster updates is cordoned for some minutes.

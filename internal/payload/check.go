@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // manifests are parsed, by the names of their files.

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 )
 
 // limitsPolicy limits the accounts of operators where RBAC, which knows names only, can't.

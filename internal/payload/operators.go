@@ -12,7 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 

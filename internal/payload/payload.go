@@ -21,8 +21,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/manifest"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 //go:embed assets

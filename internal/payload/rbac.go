@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 

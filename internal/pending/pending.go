@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // provisionerAnnotation is what Kubernetes puts on a PVC that a driver is to provision.

@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/manifest"
+	"github.com/csi-operators/csi-operators/internal/kube/manifest"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

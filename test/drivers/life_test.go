@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

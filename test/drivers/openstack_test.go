@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/cinder"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/internal/driver/manila"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 	"github.com/csi-operators/csi-operators/test/env/predecessors"

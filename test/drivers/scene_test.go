@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/openshift"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
 )

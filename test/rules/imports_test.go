@@ -154,12 +154,12 @@ func TestOneProgramTalksToVCenters(t *testing.T) {
 func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 	allowed := imports(t, list(t))
 	for from, to := range map[string]string{
-		"internal/apply":                       module + "internal/status",
-		"internal/driver/awsefs":               module + "internal/manifest",
+		"internal/kube/apply":                  module + "internal/kube/status",
+		"internal/driver/awsefs":               module + "internal/kube/manifest",
 		"internal/controller/clustercsidriver": module + "internal/driver/awsefs",
 		"internal/controller/sharedvolume":     module + "internal/controller/clustercsidriver",
 		"internal/manager":                     module + "test/env",
-		"internal/status":                      "k8s.io/kubernetes/pkg/apis/core",
+		"internal/kube/status":                 "k8s.io/kubernetes/pkg/apis/core",
 		"cmd/aws-efs-csi-driver-operator":      module + "devcluster/internal/cluster",
 		"internal/controller/storage":          module + "pkg/efscleanup",
 		"pkg/efscleanup":                       module + "internal/efscreate",

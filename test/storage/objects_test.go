@@ -14,7 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // listed are the items of a list.

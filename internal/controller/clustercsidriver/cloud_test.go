@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // cannedCloud answers what a test says.

@@ -6,8 +6,8 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // credentialConditions report on each CredentialsRequest, whether it was asked for or not. If it could not be found out

@@ -18,18 +18,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/canned"
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/nodes"
-	"github.com/csi-operators/csi-operators/internal/openshift"
 	"github.com/csi-operators/csi-operators/internal/pending"
-	"github.com/csi-operators/csi-operators/internal/status"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 

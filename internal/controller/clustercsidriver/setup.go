@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/watch"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // problem is what can be wrong with what the cluster has in AWS. With the driver's prefix it is the type of a condition, and alone

@@ -24,9 +24,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/poll"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // Cloud is what is asked of AWS.

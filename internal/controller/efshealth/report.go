@@ -11,9 +11,9 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
-	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // mostListed is how many findings of a kind a condition lists in full.

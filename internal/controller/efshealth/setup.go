@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/csi-operators/csi-operators/internal/follow"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // SetupWithManager adds the controller to the manager, and a cache with what it looks at.

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 // uses is what the cluster has that depends on EFS, sorted by name.

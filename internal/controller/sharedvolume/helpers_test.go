@@ -20,7 +20,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/fair"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // began is when every test with a cluster begins.

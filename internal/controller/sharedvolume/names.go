@@ -3,8 +3,8 @@ package sharedvolume
 
 import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 const (

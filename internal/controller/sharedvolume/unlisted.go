@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/efs"
-	"github.com/csi-operators/csi-operators/internal/volume"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )
 
 // The names of package efs under which tests and other packages know them.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/crdstatus"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // changed lets objects pass that come, go, or change an annotation.

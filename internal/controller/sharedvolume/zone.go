@@ -16,7 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/efs"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // ZoneAffinityAnnotation on a SharedVolume, with the value "true", adds the zone of a One Zone file system to a volume that was

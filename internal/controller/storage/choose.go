@@ -7,7 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // decision is what is to become of a driver.

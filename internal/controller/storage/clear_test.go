@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
 // cleared is a cluster with the last objects of a driver, in the order in which they go, and what a step of the removal made of it.

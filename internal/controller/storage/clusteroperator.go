@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // unmanaged says that nothing is looked after. What was reported about versions and objects stays.

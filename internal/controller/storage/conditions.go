@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // The starts of the types of conditions in the Storage. Those of a driver begin with Entry.Condition.

@@ -12,7 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // past is what is known of a driver from before.

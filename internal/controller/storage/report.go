@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/apply"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // reporter writes the status of the Storage and of the ClusterOperator. It knows nothing of the reconciler: what was read and done comes

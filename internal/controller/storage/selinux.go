@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/follow"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/follow"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // The next Kubernetes mounts volumes with the SELinux label of the pod, as soon as the driver says that it can. Pods with different labels

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/openshift"
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 func TestATLSProfileThatCannotBeReadIsReportedAndHoldsNothingUp(t *testing.T) {

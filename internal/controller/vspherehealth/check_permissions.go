@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/vsphere"
 	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )

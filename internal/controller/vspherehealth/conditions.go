@@ -9,7 +9,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/csi-operators/csi-operators/internal/status"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
 // The types of the conditions. The first two are those of the operator (pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions), whose

@@ -6,10 +6,10 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 )
 
 // parsers are the versions in which the driver's parser changed, the last version with each, and what was recorded of it.

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 func config(t *testing.T, change func(*driver.Config)) driver.Config {

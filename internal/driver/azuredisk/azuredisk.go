@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
-	snapshotv1 "github.com/csi-operators/csi-operators/internal/snapshot/v1"
+	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
 //go:embed assets

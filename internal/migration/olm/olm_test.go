@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/openshift"
+	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
 // at is when all of these tests happen.

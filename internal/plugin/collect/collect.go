@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
-	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 const long = `Gather objects, events and logs of the CSI drivers into one archive, to find out what is wrong, or to send it.

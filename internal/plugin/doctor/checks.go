@@ -14,9 +14,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // check looks for one thing that can be wrong. It says nothing about what is not known.

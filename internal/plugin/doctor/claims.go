@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // waits reports whether a claim exists and is not bound.

@@ -8,9 +8,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 // The parts of condition types, and reasons, of the controller of ClusterCSIDrivers.

@@ -7,8 +7,8 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const (

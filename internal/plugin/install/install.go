@@ -22,9 +22,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/iam"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const long = `Install the AWS EFS CSI driver: check the cluster, then create what the Operator Lifecycle Manager needs, and the ClusterCSIDriver.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/status"
-	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 const uninstallLong = `Uninstall the AWS EFS CSI driver: print what blocks it, delete the ClusterCSIDriver, wait, and print what is left.

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/aws"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/volume"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 

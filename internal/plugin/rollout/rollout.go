@@ -16,9 +16,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
+	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/status"
 )
 
 const long = `See how far an update of the node pods of the AWS EFS CSI driver is, or let nodes in use wait no more.

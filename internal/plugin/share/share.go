@@ -15,8 +15,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/volume"
 )
 
 const long = `Make PVCs for access points of EFS file systems, see who may use which, and end their use.
