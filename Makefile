@@ -43,9 +43,9 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
-	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/efs% internal/iam \
+	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/cloud/efs% internal/iam \
 	internal/kube/manifest internal/migration/olm internal/mustgather internal/kube/openshift internal/pending internal/rbac internal/kube/volume internal/watch \
-	internal/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
+	internal/cloud/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
 	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
 # There is memory enough to collect garbage less often, and the linters have vetted it. Tests that call make are not to know of this one.
@@ -113,7 +113,7 @@ test/kubernetes:
 soak: build race real bin/venv/moto ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real) ./internal/vsphere/policy
+		RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real) ./internal/cloud/vsphere/policy
 	@hack/fuzz.sh $${FUZZ_TIME:-2m}
 
 .PHONY: bench

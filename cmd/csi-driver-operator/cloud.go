@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/openstack"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
-	"github.com/csi-operators/csi-operators/internal/openstack"
 )
 
 // cloud joins the trip and what asks OpenStack.

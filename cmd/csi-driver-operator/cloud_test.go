@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/cloud/openstack"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/openstack"
 	"github.com/csi-operators/csi-operators/internal/rbac"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )

@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	centers "github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/policy"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/credential"
 	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	centers "github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/policy"
 )
 
 // unasked are the vCenters of a cluster that nobody asks.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 

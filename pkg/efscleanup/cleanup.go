@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // cloud is what a cleanup needs of AWS.

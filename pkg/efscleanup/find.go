@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // find lists what the cluster owns, and decides what of it may be deleted.

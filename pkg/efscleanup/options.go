@@ -12,7 +12,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // What Options mean if they say nothing. AWS takes a minute or two to delete a mount target.

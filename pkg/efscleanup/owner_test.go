@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 func TestOnlyTheWholeKeyWithTheValueOwnedCounts(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // visit goes once through what is unfinished, in the order in which AWS lets it be deleted, and does what can be done now.

@@ -11,8 +11,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/test/bench/report"
 	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )

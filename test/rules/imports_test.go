@@ -163,7 +163,7 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"cmd/aws-efs-csi-driver-operator":      module + "devcluster/internal/cluster",
 		"internal/controller/storage":          module + "pkg/efscleanup",
 		"pkg/efscleanup":                       module + "internal/efscreate",
-		"internal/aws":                         module + "pkg/efscleanup",
+		"internal/cloud/aws":                   module + "pkg/efscleanup",
 		"internal/plugin/efs":                  module + "internal/manager",
 		"internal/image":                       module + "internal/release",
 		"hack/images":                          module + "internal/manager",

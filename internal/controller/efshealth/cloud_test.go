@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // answer is an error that AWS answers, by its code.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
 func TestOnlyChangesOfTheDriversVolumesWakeTheLook(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // mostPointRequests is how many access points SharedVolumes may ask for within the time of fresh: it bounds what many unknown IDs cost.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // young is the age up to which a volume is not looked for: AWS may not list what was made just before.

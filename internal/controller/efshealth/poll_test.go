@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 // listed is a cloud that only lists.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/aws"
+	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 )
 
 const (

@@ -3,7 +3,7 @@ package sharedvolume
 import (
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
 func TestIsListed(t *testing.T) {

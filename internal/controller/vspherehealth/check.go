@@ -16,9 +16,9 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // severity says what follows of a finding. Each has the effects of those below it.

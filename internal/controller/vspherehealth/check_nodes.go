@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
 // initializing is how long a new node may be without a providerID. The cloud controller manager needs up to two minutes (operator: check_nodes.go).

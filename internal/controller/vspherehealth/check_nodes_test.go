@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
 func TestEachThingWrongWithNodesIsFound(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 
 // mostPrivileges is how many missing privileges of one object are named.

@@ -7,8 +7,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
 )
 
 // perDomain makes a finding for each vCenter with failure domains of which name says something.

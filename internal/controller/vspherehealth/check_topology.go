@@ -6,7 +6,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
 // The categories of tags of regions and zones (detector: zones.go; operator: pkg/operator/utils/topology.go).

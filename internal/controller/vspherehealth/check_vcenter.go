@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // terminal reports whether a vCenter answers no sooner than somebody has changed something. That the Secret lacks a key is not: the

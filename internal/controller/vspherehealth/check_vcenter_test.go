@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
 func failing(server string, reason vsphere.Reason) *vsphere.Error {

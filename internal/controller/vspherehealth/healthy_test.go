@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 )
 
 // noon is the present of all tests.

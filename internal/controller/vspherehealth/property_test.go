@@ -10,7 +10,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/csi-operators/csi-operators/internal/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
 )
 
 // someBroken is a cluster with some things wrong at once, other ones for each seed.

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 // outdatedPause is how long to wait for the vCenters to be asked about what has changed in the cluster.

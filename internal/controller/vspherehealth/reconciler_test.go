@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/vsphere"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (

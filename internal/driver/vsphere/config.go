@@ -10,9 +10,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/vsphere/cloudconfig"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/efs"
 )
 
 // The parameters of EFS StorageClasses that are looked at beside what the driver takes.

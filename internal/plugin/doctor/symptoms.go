@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/efs"
+	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
 // symptom is what texts of events tell of. The first that fits counts. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and CLASS are replaced.

@@ -1,0 +1,218 @@
+package vsphere
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vmware/govmomi/pbm"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/poll"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
+)
+
+const (
+	userAgent = "csi-operators"
+	// logoutTimeout bounds logging out of one vCenter.
+	logoutTimeout = 5 * time.Second
+	// sessionHeader is the one of the REST API.
+	sessionHeader = "vmware-api-session-id"
+	restPath      = "/rest/com/vmware/cis"
+)
+
+// client asks one vCenter with one login. It has one session of each API, from the first request to close. It is for one goroutine at a time.
+type client struct {
+	config  cloudconfig.VCenterConfig
+	login   cloudconfig.Login
+	timeout time.Duration
+	http    *http.Transport
+	carrier http.RoundTripper
+
+	// session is nil without one.
+	session *session
+	// tags outlive sessions.
+	tags tagCache
+}
+
+// session is what logging in gives.
+type session struct {
+	vim *vim25.Client
+	// user is the name in full, as the vCenter has it. It is asked for privileges by this name.
+	user string
+	rest *soap.Client
+	// key is that of the session of the REST API.
+	key string
+	// pbm and view are made at first use. They end with the session.
+	pbm  *pbm.Client
+	view Ref
+}
+
+func newClient(config cloudconfig.VCenterConfig, login cloudconfig.Login, roots []byte, timeout time.Duration, budget *poll.Budget, count func(int)) (
+	*client, error,
+) {
+	base, err := newTransport(config, roots)
+	if err != nil {
+		return nil, err
+	}
+	carrier := statuses{&poll.Transport{Next: base, Budget: budget, MaxAnswer: maxAnswer, Count: count}}
+	return &client{config: config, login: login, timeout: timeout, http: base, carrier: carrier}, nil
+}
+
+// fail makes an Error of this vCenter.
+func (c *client) fail(what string, err error) error { return failed(c.config.Server, what, err) }
+
+// prepare makes a client of govmomi use our transport. Redirects are not followed: they would carry the password or the session to another host.
+func (c *client) prepare(service *soap.Client) *soap.Client {
+	service.Transport, service.Timeout, service.UserAgent = c.carrier, c.timeout, userAgent
+	service.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return service
+}
+
+// connect logs in to both APIs. A session of the first that the second does not follow is ended.
+func (c *client) connect(ctx context.Context) (err error) {
+	const what = "log in"
+	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(c.config.Server, strconv.Itoa(c.config.Port)), Path: "/sdk"}
+	fresh := &session{}
+	if fresh.vim, err = vim25.NewClient(ctx, c.prepare(soap.NewClient(address, c.config.Insecure))); err != nil {
+		return c.fail("connect", err)
+	}
+	content := fresh.vim.ServiceContent
+	managers := []*Ref{content.SessionManager, content.ViewManager, content.AuthorizationManager, content.TaskManager}
+	if !fresh.vim.IsVC() || slices.Contains(managers, nil) {
+		return c.fail("connect", &Error{Reason: InvalidAnswer, Why: "this is no vCenter: correct the cloud configuration"})
+	}
+	answer, err := methods.Login(ctx, fresh.vim, &types.Login{
+		This: *content.SessionManager, UserName: c.login.User, Password: c.login.Password, Locale: "en_US",
+	})
+	if err != nil {
+		return c.fail(what, err)
+	}
+	fresh.user = answer.Returnval.UserName
+	c.session = fresh
+	fresh.rest = c.prepare(fresh.vim.NewServiceClient("/rest", ""))
+	if err := c.rest(ctx, what+" to the REST API", restCall{method: http.MethodPost, path: "/session", into: &fresh.key}); err != nil {
+		c.disconnect(ctx)
+		return err
+	}
+	if fresh.key == "" {
+		c.disconnect(ctx)
+		return c.fail(what+" to the REST API", &Error{Reason: InvalidAnswer, Why: "the answer has no session: " + adviceReach})
+	}
+	return nil
+}
+
+// disconnect logs out, as far as the vCenter answers, and gives the connections back. It ends in time also if ctx has ended.
+func (c *client) disconnect(ctx context.Context) {
+	old := c.session
+	if old == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
+	defer cancel()
+	if old.key != "" {
+		_ = c.rest(ctx, "log out", restCall{method: http.MethodDelete, path: "/session"})
+	}
+	c.session = nil
+	// Nobody can do anything about an error: the vCenter ends the session after half an hour.
+	_, _ = methods.Logout(ctx, old.vim, &types.Logout{This: *old.vim.ServiceContent.SessionManager})
+	c.http.CloseIdleConnections()
+}
+
+// policies is the client of the storage policies. It uses the session of vim.
+func (c *client) policies(ctx context.Context) (*pbm.Client, error) {
+	if c.session.pbm != nil {
+		return c.session.pbm, nil
+	}
+	// What pbm.NewClient does, with our transport.
+	service := c.prepare(c.session.vim.NewServiceClient(pbm.Path, pbm.Namespace))
+	service.Cookie = c.session.vim.SessionCookie
+	content, err := pbmContent(ctx, service)
+	if err != nil {
+		return nil, c.fail("connect to the storage policies", err)
+	}
+	c.session.pbm = &pbm.Client{Client: service, ServiceContent: *content, RoundTripper: service}
+	return c.session.pbm, nil
+}
+
+// restCall is a request of the REST API.
+type restCall struct {
+	method, path, action string
+	body, into           any
+	// maybe means that the answer may be empty.
+	maybe bool
+}
+
+// rest makes a request of the REST API, whose answers are JSON with the key value.
+func (c *client) rest(ctx context.Context, what string, call restCall) error {
+	address := c.session.rest.URL()
+	address.Path = restPath + call.path
+	if call.action != "" {
+		address.RawQuery = url.Values{"~action": {call.action}}.Encode()
+	}
+	body, err := json.Marshal(call.body)
+	if err != nil {
+		return c.fail(what, err)
+	}
+	if call.body == nil {
+		body = nil
+	}
+	request, err := http.NewRequestWithContext(ctx, call.method, address.String(), bytes.NewReader(body))
+	if err != nil {
+		return c.fail(what, err)
+	}
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.session.key != "" {
+		request.Header.Set(sessionHeader, c.session.key)
+	} else {
+		request.Header.Set("vmware-use-header-authn", "true")
+		request.SetBasicAuth(c.login.User, c.login.Password)
+	}
+	if err := c.session.rest.Do(ctx, request, func(response *http.Response) error { return readREST(response, call) }); err != nil {
+		return c.fail(what, err)
+	}
+	return nil
+}
+
+func readREST(response *http.Response, call restCall) error {
+	good := []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+	switch {
+	case response.StatusCode == http.StatusBadRequest:
+		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		if err != nil {
+			return statusError(response.StatusCode)
+		}
+		return refusedAs(body)
+	case !slices.Contains(good, response.StatusCode):
+		return statusError(response.StatusCode)
+	case call.into == nil:
+		return nil
+	}
+	answer := struct {
+		Value json.RawMessage `json:"value"`
+	}{}
+	switch err := json.NewDecoder(response.Body).Decode(&answer); {
+	case call.maybe && errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err //nolint:wrapcheck // failed makes a sentence of it, and needs its type.
+	}
+	if len(answer.Value) == 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(answer.Value, call.into) //nolint:wrapcheck // As above.
+}

@@ -1,0 +1,79 @@
+package vsphere
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
+)
+
+// answer is what one vCenter said in one poll: everything, or why not.
+type answer struct {
+	seen VCenter
+	err  *Error
+}
+
+// merge makes the snapshot after a poll. A vCenter that does not answer keeps what it said last. It is pure.
+func merge(old Snapshot, configs []cloudconfig.VCenterConfig, answers map[string]answer, now time.Time) Snapshot {
+	merged := Snapshot{Taken: now}
+	for _, config := range configs {
+		before, _ := old.Of(config.Server)
+		one := answers[config.Server]
+		if one.err == nil {
+			merged.VCenters = append(merged.VCenters, one.seen)
+			continue
+		}
+		kept := before
+		kept.Server, kept.Insecure, kept.Err = config.Server, config.Insecure, one.err
+		if before.Err == nil {
+			kept.FailingSince = now
+		}
+		merged.VCenters = append(merged.VCenters, kept)
+	}
+	return merged
+}
+
+// broken is the snapshot if the configuration or the credentials can't be used: all vCenters fail. If none is known, there is one without a
+// name.
+func broken(old Snapshot, configs []cloudconfig.VCenterConfig, failure *Error, now time.Time) Snapshot {
+	if len(configs) == 0 {
+		for _, one := range old.VCenters {
+			configs = append(configs, cloudconfig.VCenterConfig{Server: one.Server, Insecure: one.Insecure})
+		}
+	}
+	if len(configs) == 0 {
+		configs = []cloudconfig.VCenterConfig{{}}
+	}
+	answers := map[string]answer{}
+	for _, config := range configs {
+		answers[config.Server] = answer{err: failure}
+	}
+	return merge(old, configs, answers, now)
+}
+
+// same tells whether two snapshots say the same to whoever acts on them. When it was said does not count, nor does free space by less
+// than a twentieth of a datastore.
+func same(a, b Snapshot) bool {
+	return slices.EqualFunc(a.VCenters, b.VCenters, func(one, other VCenter) bool {
+		return reflect.DeepEqual(lasting(one), lasting(other))
+	})
+}
+
+// lasting is what does not change by itself.
+func lasting(of VCenter) VCenter {
+	if !of.Answered.IsZero() {
+		of.Answered = time.Unix(1, 0)
+	}
+	if of.Err != nil {
+		of.Err = &Error{Server: of.Err.Server, What: of.Err.What, Reason: of.Err.Reason, Why: of.Err.Why}
+	}
+	of.Datastores = slices.Clone(of.Datastores)
+	for i, one := range of.Datastores {
+		of.Datastores[i].Free = 0
+		if one.Capacity > 0 {
+			of.Datastores[i].Free = int64(float64(one.Free) / float64(one.Capacity) * 20)
+		}
+	}
+	return of
+}

@@ -1,0 +1,18 @@
+package vsphere
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/poll"
+)
+
+// NewMetrics registers what says how the vCenters answer. There are no more series than vCenters times outcomes. A fault of SOAP has status 500.
+func NewMetrics(registry prometheus.Registerer, driver string) (*poll.Metrics, error) {
+	const server = "vcenter"
+	return poll.NewMetrics(registry, driver, poll.Kind{
+		AnsweredHelp: "When the vCenter last answered everything that the driver needs to know.", AnsweredBy: []string{server},
+		CallsHelp: "Requests to the vCenter, by outcome.", CallsBy: server, Limited: http.StatusServiceUnavailable,
+	})
+}

@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+)
+
+// Verb is what a step does.
+type Verb string
+
+// The verbs.
+const (
+	CreateCategory Verb = "create tag category"
+	CreateTag      Verb = "create tag"
+	Attach         Verb = "attach tag"
+	CreatePolicy   Verb = "create storage policy"
+	DeletePolicy   Verb = "delete storage policy"
+	Detach         Verb = "detach tag"
+	DeleteTag      Verb = "delete tag"
+	DeleteCategory Verb = "delete tag category"
+)
+
+// Step is one change in one vCenter.
+type Step struct {
+	Server string
+	Verb   Verb
+	// Name tells people what is created, deleted, or tagged: a name, or the path of a datastore.
+	Name string
+	// ID is that of what is deleted. For CreateTag, it is that of the category. For Attach and Detach, it is that of the tag.
+	ID string
+	// Datastore is the one that is tagged or untagged.
+	Datastore vsphere.Ref
+}
+
+// Plan says what is to be done, vCenter by vCenter, in this order. It is pure. IDs of what a step has yet to create are empty.
+//
+// The plan follows from what is there alone. So an operator that is killed after any step goes on where it was. Nothing is planned for a vCenter
+// whose last poll failed, or that has something of the cluster's names that is not the cluster's.
+func Plan(seen vsphere.Snapshot, want vsphere.Want, removed bool) []Step {
+	var plan []Step
+	all, _ := sites(seen, want)
+	for _, s := range all {
+		plan = append(plan, s.plan(removed)...)
+	}
+	return plan
+}
+
+// maxSteps bounds what is done in one vCenter after one poll.
+const maxSteps = 1000
+
+func (s *site) plan(removed bool) (plan []Step) {
+	future := *s
+	for range maxSteps {
+		step, ok := future.next(removed)
+		if !ok {
+			break
+		}
+		plan = append(plan, step)
+		future.done(step, "")
+	}
+	return plan
+}
+
+// next is the next step in a vCenter.
+func (s *site) next(removed bool) (Step, bool) {
+	step, ok := Step{}, false
+	switch {
+	case !s.answers() || s.id == "":
+	case removed:
+		step, ok = s.remove()
+	default:
+		step, ok = s.keep()
+	}
+	step.Server = s.Server
+	return step, ok
+}
+
+// keep makes category, tag, attachments and policy, in this order: a policy whose tag no datastore has would place nothing.
+func (s *site) keep() (Step, bool) {
+	wanted, missing := s.wanted()
+	if len(wanted) == 0 || s.blocked() {
+		return Step{}, false
+	}
+	category, ok := s.category()
+	if !ok {
+		return Step{Verb: CreateCategory, Name: CategoryName(s.id)}, true
+	}
+	tag, ok := s.tag()
+	if !ok {
+		return Step{Verb: CreateTag, Name: TagName(s.id), ID: category.ID}, true
+	}
+	tagged, _ := s.tagged()
+	usable := false
+	for _, one := range wanted {
+		has := slices.Contains(tagged, one.Ref)
+		if !has && !slices.Contains(s.refused, one.Ref) {
+			return Step{Verb: Attach, Name: s.pathOf(one.Ref), ID: tag.ID, Datastore: one.Ref}, true
+		}
+		usable = usable || has
+	}
+	if usable && len(s.policies()) == 0 {
+		return Step{Verb: CreatePolicy, Name: Name(s.id)}, true
+	}
+	if len(missing) > 0 || s.inUse || len(s.needed()) > 0 {
+		return Step{}, false
+	}
+	return s.untag(s.surplus())
+}
+
+// blocked tells whether something of the cluster's names is in the way.
+func (s *site) blocked() bool {
+	category, ok := s.named()
+	return s.stranger() || ok && (!ownsCategory(category, s.id) || !takesDatastores(category))
+}
+
+// surplus are the datastores that have the tag, and that no failure domain names. They lose it only if every failure domain's datastore was
+// found, because a list that lacks one may lack more. They keep it while anything uses the policy: a vCenter does not say on which datastore that
+// is. It would then violate its policy, and an administrator may have tagged a second datastore by hand.
+func (s *site) surplus() []vsphere.Ref {
+	wanted, _ := s.wanted()
+	tagged, _ := s.tagged()
+	return slices.DeleteFunc(tagged, func(ref vsphere.Ref) bool {
+		return slices.ContainsFunc(wanted, func(one vsphere.Datastore) bool { return one.Ref == ref })
+	})
+}
+
+// untag detaches the tag from the first of some datastores that does not refuse it.
+func (s *site) untag(from []vsphere.Ref) (Step, bool) {
+	for _, ref := range from {
+		if tag, ok := s.tag(); ok && !slices.Contains(s.refused, ref) {
+			return Step{Verb: Detach, Name: s.pathOf(ref), ID: tag.ID, Datastore: ref}, true
+		}
+	}
+	return Step{}, false
+}
+
+// remove undoes all of it, from the end. The keeper asks before it deletes the policy whether anything uses it, and before it deletes the tag
+// whether anything has it. What VMs, folders or policies of others need stays for good: it belongs to whoever made them.
+func (s *site) remove() (Step, bool) {
+	if own := s.policies(); len(own) > 0 {
+		return Step{Verb: DeletePolicy, Name: own[0].Name, ID: own[0].ID}, true
+	}
+	category, ok := s.category()
+	if !ok || len(s.needed()) > 0 {
+		return Step{}, false
+	}
+	datastores, others := s.tagged()
+	if step, ok := s.untag(datastores); ok || len(datastores) > 0 {
+		return step, ok
+	}
+	if tag, ok := s.tag(); ok {
+		return Step{Verb: DeleteTag, Name: tag.Name, ID: tag.ID}, len(others) == 0 && !s.linked
+	}
+	if slices.ContainsFunc(s.Tags, func(tag vsphere.Tag) bool { return tag.CategoryID == category.ID }) {
+		return Step{}, false
+	}
+	return Step{Verb: DeleteCategory, Name: category.Name, ID: category.ID}, true
+}
+
+// done changes what is known by what a step has done. The snapshot itself stays as it is.
+func (s *site) done(step Step, id string) {
+	switch step.Verb {
+	case CreateCategory:
+		one := categoryOf(s.id)
+		one.ID = id
+		s.Categories = append(slices.Clip(s.Categories), one)
+	case CreateTag:
+		one := tagOf(s.id, step.ID)
+		one.ID = id
+		s.Tags = append(slices.Clip(s.Tags), one)
+	case Attach:
+		s.Attachments = append(slices.Clip(s.Attachments), vsphere.Attachment{TagID: step.ID, Object: step.Datastore})
+	case CreatePolicy:
+		one := policyOf(s.id)
+		one.ID = id
+		s.Policies = append(slices.Clip(s.Policies), one)
+	case DeletePolicy:
+		s.Policies = without(s.Policies, func(one vsphere.Policy) bool { return one.ID == step.ID && ownsPolicy(one, s.id) })
+	case Detach:
+		s.Attachments = without(s.Attachments, func(one vsphere.Attachment) bool { return one.TagID == step.ID && one.Object == step.Datastore })
+	case DeleteTag:
+		s.Tags = without(s.Tags, func(one vsphere.Tag) bool { return one.ID == step.ID })
+	case DeleteCategory:
+		s.Categories = without(s.Categories, func(one vsphere.Category) bool { return one.ID == step.ID })
+	}
+}
+
+func without[T any](all []T, gone func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), gone)
+}

@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere"
+)
+
+// place is where a failure domain has its volumes.
+type place struct {
+	// domain is the name of the failure domain. That of the configuration's default has none.
+	domain                        string
+	server, datacenter, datastore string
+}
+
+// site is one vCenter as a plan sees it: the last poll, what was done since, and what could not be done.
+type site struct {
+	vsphere.VCenter
+	id     string
+	places []place
+	// linked means that a vCenter that shares this one's tags still needs the cluster's tag, or might.
+	linked bool
+	// refused are datastores that the vCenter does not let us tag or untag. inUse means that something uses the policy, by a live answer.
+	refused []vsphere.Ref
+	inUse   bool
+	// unpolled means that the tag was deleted since the last poll. A vCenter deletes a category with all its tags, so the next poll has to show that
+	// there is no other.
+	unpolled bool
+}
+
+// sites are the vCenters of a snapshot, in its order, and the failure domains of vCenters that the configuration lacks.
+func sites(seen vsphere.Snapshot, want vsphere.Want) (all []*site, lost []place) {
+	for _, one := range seen.VCenters {
+		s := &site{VCenter: one, id: want.InfrastructureID}
+		if tag, ok := s.tag(); ok {
+			s.linked = slices.ContainsFunc(seen.VCenters, func(other vsphere.VCenter) bool {
+				return other.Server != one.Server && needsLinked(other, tag.ID)
+			})
+		}
+		all = append(all, s)
+	}
+	for _, one := range places(want) {
+		at := slices.IndexFunc(all, func(s *site) bool { return strings.EqualFold(s.Server, one.server) })
+		if at < 0 {
+			lost = append(lost, one)
+			continue
+		}
+		all[at].places = append(all[at].places, one)
+	}
+	return all, lost
+}
+
+// places are those of all failure domains.
+func places(want vsphere.Want) (all []place) {
+	for _, domain := range want.FailureDomains {
+		if domain.Topology.Datastore != "" {
+			all = append(all, place{
+				domain: domain.Name, server: domain.Server, datacenter: domain.Topology.Datacenter, datastore: domain.Topology.Datastore,
+			})
+		}
+	}
+	return all
+}
+
+// needsLinked tells whether another vCenter needs a tag, or might. vCenters in linked mode share categories and tags, with their IDs, but each
+// knows only its own objects. So a tag that is free in one may be attached in another.
+func needsLinked(other vsphere.VCenter, tagID string) bool {
+	if other.Answered.IsZero() {
+		return true
+	}
+	attached := slices.ContainsFunc(other.Attachments, func(one vsphere.Attachment) bool { return one.TagID == tagID })
+	return attached || other.Err != nil && (&site{VCenter: other}).hasTag(tagID)
+}
+
+func (s *site) hasTag(id string) bool {
+	return slices.ContainsFunc(s.Tags, func(tag vsphere.Tag) bool { return tag.ID == id })
+}
+
+// answers tells whether the last poll of the vCenter is good enough to act on.
+func (s *site) answers() bool { return s.Err == nil && !s.Answered.IsZero() }
+
+// named is the category of the cluster's name, whoever made it.
+func (s *site) named() (vsphere.Category, bool) {
+	at := slices.IndexFunc(s.Categories, func(one vsphere.Category) bool { return one.Name == CategoryName(s.id) })
+	if at < 0 {
+		return vsphere.Category{}, false
+	}
+	return s.Categories[at], true
+}
+
+// category is the cluster's own.
+func (s *site) category() (vsphere.Category, bool) {
+	one, ok := s.named()
+	return one, ok && ownsCategory(one, s.id)
+}
+
+// tag is the one of the cluster's name in its own category. In another category it is somebody else's.
+func (s *site) tag() (vsphere.Tag, bool) {
+	category, ok := s.category()
+	at := slices.IndexFunc(s.Tags, func(one vsphere.Tag) bool { return one.CategoryID == category.ID && one.Name == TagName(s.id) })
+	if !ok || at < 0 {
+		return vsphere.Tag{}, false
+	}
+	return s.Tags[at], true
+}
+
+// tagged are the objects that have the cluster's tag: datastores, and others, such as the VMs and folders that the installer tags.
+func (s *site) tagged() (datastores, others []vsphere.Ref) {
+	tag, ok := s.tag()
+	for _, one := range s.Attachments {
+		switch {
+		case !ok || one.TagID != tag.ID:
+		case one.Object.Type == datastoreType:
+			datastores = append(datastores, one.Object)
+		default:
+			others = append(others, one.Object)
+		}
+	}
+	return datastores, others
+}
+
+// policies are the cluster's own: one, or none.
+func (s *site) policies() (own []vsphere.Policy) {
+	for _, one := range s.Policies {
+		if ownsPolicy(one, s.id) {
+			own = append(own, one)
+		}
+	}
+	return own
+}
+
+// stranger tells whether a policy of the cluster's name is not the cluster's.
+func (s *site) stranger() bool {
+	return slices.ContainsFunc(s.Policies, func(one vsphere.Policy) bool { return one.Name == Name(s.id) && !ownsPolicy(one, s.id) })
+}
+
+// needed are the names of the policies that place by the cluster's tag and are not its own, sorted.
+func (s *site) needed() (names []string) {
+	for _, one := range s.Policies {
+		if needsTag(one, s.id) && !ownsPolicy(one, s.id) {
+			names = append(names, one.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wanted are the datastores of the failure domains, each once, and the places whose datastore can't be found.
+func (s *site) wanted() (found []vsphere.Datastore, missing []place) {
+	for _, one := range s.places {
+		datastore, ok := s.locate(one)
+		switch {
+		case !ok:
+			missing = append(missing, one)
+		case !slices.ContainsFunc(found, func(have vsphere.Datastore) bool { return have.Ref == datastore.Ref }):
+			found = append(found, datastore)
+		}
+	}
+	return found, missing
+}
+
+// locate finds the datastore of a place. Its name is an absolute path, or one below the folder of datastores of the datacenter (govmomi,
+// find.Finder.Datastore, which the predecessor asks). Failing that, it is the one datastore of that name in the datacenter.
+func (s *site) locate(one place) (vsphere.Datastore, bool) {
+	var byName []vsphere.Datastore
+	for _, datastore := range s.Datastores {
+		inside := s.inside(datastore, one.datacenter)
+		switch {
+		case datastore.Ref == vsphere.Ref{}:
+		case datastore.Path == path.Clean(one.datastore):
+			return datastore, true
+		case inside && datastore.Path == s.root(one.datacenter)+"/datastore/"+one.datastore:
+			return datastore, true
+		case inside && datastore.Name == one.datastore:
+			byName = append(byName, datastore)
+		}
+	}
+	if len(byName) != 1 {
+		return vsphere.Datastore{}, false
+	}
+	return byName[0], true
+}
+
+// root is the path of a datacenter by the name that a failure domain has for it.
+func (s *site) root(datacenter string) string {
+	for _, one := range s.Datacenters {
+		if one.Path != "" && (one.Name == datacenter || one.Path == datacenter) {
+			return one.Path
+		}
+	}
+	return path.Join("/", datacenter)
+}
+
+func (s *site) inside(datastore vsphere.Datastore, datacenter string) bool {
+	return datastore.Datacenter == datacenter || datastore.Datacenter == s.root(datacenter)
+}
+
+// pathOf names a datastore to people.
+func (s *site) pathOf(ref vsphere.Ref) string {
+	for _, one := range s.Datastores {
+		if one.Ref == ref && one.Path != "" {
+			return one.Path
+		}
+	}
+	return ref.Value
+}

@@ -1,0 +1,171 @@
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/csi-operators/csi-operators/internal/cloud/poll"
+	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
+)
+
+// account is who logs in where. A vCenter locks it after five refusals within three minutes, as it is shipped.
+type account struct {
+	server string
+	cloudconfig.Login
+}
+
+// sites are the vCenters as they are configured now, each with its client. They are of one goroutine.
+type sites struct {
+	config cloudconfig.Config
+	// err is why the Source can't be used; nil if it can.
+	err *Error
+
+	list  []*site
+	roots []byte
+	// budgets are by server, and outlive the clients.
+	budgets map[string]*poll.Budget
+	// refusals outlive the configuration.
+	refusals poll.Refusals[account, *Error]
+}
+
+// site is one vCenter.
+type site struct {
+	config cloudconfig.VCenterConfig
+	login  cloudconfig.Login
+	// client is nil if there is none, because of failure.
+	client  *client
+	failure *Error
+}
+
+func (s *site) account() account { return account{s.config.Server, s.login} }
+
+// configure reads the Source. What is as before keeps its session; the others are logged out.
+func (s *sites) configure(ctx context.Context, p *Poller) {
+	config, logins, roots, err := p.Source(ctx)
+	if err != nil {
+		s.err = sourceError(err)
+		if len(config.VCenters) > 0 {
+			s.config = config
+		}
+		return
+	}
+	s.err, s.config = nil, config
+	old, changed := s.list, !slices.Equal(s.roots, roots)
+	s.list, s.roots = nil, slices.Clone(roots)
+	for _, one := range config.VCenters {
+		at := slices.IndexFunc(old, func(other *site) bool {
+			return !changed && reflect.DeepEqual(other.config, one) && other.login == logins[one.Server]
+		})
+		if at >= 0 {
+			s.list = append(s.list, old[at])
+			old = slices.Delete(old, at, at+1)
+			continue
+		}
+		s.list = append(s.list, s.open(p, one, logins))
+	}
+	for _, one := range old {
+		one.disconnect(ctx)
+		if !slices.ContainsFunc(config.VCenters, func(other cloudconfig.VCenterConfig) bool { return other.Server == one.config.Server }) {
+			p.Metrics.Forget(one.config.Server)
+			delete(s.budgets, one.config.Server)
+		}
+	}
+}
+
+// open makes a client. It asks nothing yet.
+func (s *sites) open(p *Poller, config cloudconfig.VCenterConfig, logins map[string]cloudconfig.Login) *site {
+	if s.budgets == nil {
+		s.budgets = map[string]*poll.Budget{}
+	}
+	if s.budgets[config.Server] == nil {
+		s.budgets[config.Server] = &poll.Budget{
+			Limit: cmp.Or(p.Budget, DefaultBudget), MaxRound: cmp.Or(p.MaxRound, DefaultMaxRound), Now: p.Now,
+		}
+	}
+	one := &site{config: config, login: logins[config.Server]}
+	if one.login == (cloudconfig.Login{}) {
+		one.failure = &Error{
+			Server: config.Server, What: "log in", Reason: cloudconfig.InvalidCredentials, Why: "there is no user and password of this vCenter: " + adviceUser,
+		}
+		return one
+	}
+	count := func(status int) { p.Metrics.Count(config.Server, status) }
+	made, err := newClient(config, one.login, s.roots, cmp.Or(p.Timeout, poll.RequestTimeout), s.budgets[config.Server], count)
+	if err != nil {
+		one.failure = failed(config.Server, "connect", err)
+		return one
+	}
+	one.client = made
+	return one
+}
+
+// look asks all vCenters, each by itself: one that is slow or away does not keep the others from answering. A login that was just refused is not
+// tried.
+func (s *sites) look(ctx context.Context, want Want, now time.Time) map[string]answer {
+	found := make([]answer, len(s.list))
+	var group sync.WaitGroup
+	for i, one := range s.list {
+		if why, refused := s.refusals.Of(one.account(), now); refused {
+			found[i].err = why
+			continue
+		}
+		s.budgets[one.config.Server].Begin()
+		group.Go(func() { found[i] = one.look(ctx, want, now) })
+	}
+	group.Wait()
+	answers := map[string]answer{}
+	for i, one := range s.list {
+		answers[one.config.Server] = found[i]
+		if why := found[i].err; why != nil && why.Reason == LoginRefused {
+			s.refusals.Add(one.account(), why, now)
+		}
+	}
+	return answers
+}
+
+func (s *site) look(ctx context.Context, want Want, now time.Time) answer {
+	if s.client == nil {
+		return answer{err: s.failure}
+	}
+	seen, err := s.client.look(ctx, want, now)
+	if err == nil {
+		return answer{seen: seen}
+	}
+	var failure *Error
+	if !errors.As(err, &failure) {
+		failure = failed(s.config.Server, "ask", err)
+	}
+	return answer{err: failure}
+}
+
+// writers are those of the vCenters that have answered.
+func (s *sites) writers(answers map[string]answer) map[string]Writer {
+	found := map[string]Writer{}
+	for _, one := range s.list {
+		if answers[one.config.Server].err == nil {
+			s.budgets[one.config.Server].Begin()
+			found[one.config.Server] = writer{one.client}
+		}
+	}
+	return found
+}
+
+// disconnect logs out of all.
+func (s *sites) disconnect(ctx context.Context) {
+	for _, one := range s.list {
+		one.disconnect(ctx)
+	}
+	s.list, s.roots = nil, nil
+}
+
+func (s *site) disconnect(ctx context.Context) {
+	if s.client != nil {
+		s.client.disconnect(ctx)
+		s.client.http.CloseIdleConnections()
+	}
+}
