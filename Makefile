@@ -42,7 +42,7 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
+PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/driver/catalogue internal/nodes internal/olm internal/payload internal/release hack/% \
 	internal/adopt internal/artifact internal/canned internal/controller/storage internal/crdstatus internal/credential internal/cloud/efs% internal/iam \
 	internal/kube/manifest internal/migration/olm internal/mustgather internal/kube/openshift internal/pending internal/rbac internal/kube/volume internal/watch \
 	internal/cloud/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \

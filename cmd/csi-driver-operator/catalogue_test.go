@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
 // What the cluster-storage-operator starts with --driver, this program must know, and nothing that is part of a cluster may be left out.
@@ -27,6 +27,6 @@ func TestTheCatalogueStartsEveryDriverOfThisProgram(t *testing.T) {
 	slices.Sort(here)
 	slices.Sort(there)
 	if diff := cmp.Diff(here, there); diff != "" {
-		t.Errorf("drivers (-csi-driver-operator +internal/catalogue):\n%s", diff)
+		t.Errorf("drivers (-csi-driver-operator +internal/driver/catalogue):\n%s", diff)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/manager"
 )
 
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 // as well.
 func operable() map[string]driver.Driver {
 	found := map[string]driver.Driver{}
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		if d.Name != efs.DriverName {
 			found[d.Name] = d
 		}

@@ -91,7 +91,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/catalogue", "./internal/payload",
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/driver/catalogue", "./internal/payload",
 		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string
@@ -105,7 +105,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("changed are %v, want the list of drivers, and six manifests that are made of it", changed)
 	}
 	for name, want := range map[string]string{
-		"internal/catalogue/testdata/testdisk-csi-driver-operator/base.yaml":                   "--driver=testdisk.example.com",
+		"internal/driver/catalogue/testdata/testdisk-csi-driver-operator/base.yaml":            "--driver=testdisk.example.com",
 		"manifests/0000_50_cluster-storage-operator_08_rbac-testdisk-csi-driver-operator.yaml": "name: testdisk-csi-driver-operator-clusterrole",
 		"manifests/0000_50_cluster-storage-operator_10_deployment.yaml":                        "name: TESTDISK_DRIVER_OPERATOR_IMAGE",
 		"manifests/image-references": "origin-testdisk-csi-driver:latest",
@@ -171,7 +171,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 // What is there already may be committed: a failure must not take it away, nor what it has in it.
 func TestWhatCannotBeFinishedKeepsWhatIsThere(t *testing.T) {
 	root := tree(t)
-	golden := filepath.Join(root, "internal/catalogue/testdata/testdisk-csi-driver-operator/base.yaml")
+	golden := filepath.Join(root, "internal/driver/catalogue/testdata/testdisk-csi-driver-operator/base.yaml")
 	if err := os.MkdirAll(filepath.Dir(golden), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"func":                   word,
 		"string":                 word,
 		"internal":               "a folder of this name means something to Go",
-		"driver":                 "internal/drivers/drivers.go uses the word already",
+		"driver":                 "internal/driver/all/drivers.go uses the word already",
 		"gcppd":                  "internal/driver/gcppd exists: nothing is overwritten",
 		"assets":                 "internal/driver/assets exists: nothing is overwritten",
 		"hostports.go":           label,
@@ -254,10 +254,10 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"a --prefix aws-ebs-csi-driver":                   "--prefix aws-ebs-csi-driver: the driver in internal/driver/awsebs has it",
 		"a --short-prefix efs":                            "--short-prefix efs: the driver in internal/driver/awsefs has it",
 		"a --condition-prefix GCPPD":                      "--condition-prefix GCPPD: the driver in internal/driver/gcppd has it",
-		"a --csi-name vpc.block.csi.ibm.io":               "--csi-name vpc.block.csi.ibm.io: the catalogue in internal/catalogue has it, for an operator of OpenShift's",
-		"a --delivery olm --csi-name powervs.csi.ibm.com": "--csi-name powervs.csi.ibm.com: the catalogue in internal/catalogue has it",
-		"a --prefix ibm-vpc-block-csi-driver":             "--prefix ibm-vpc-block-csi-driver: the catalogue in internal/catalogue has it",
-		"a --condition-prefix IBMVPCBlock":                "--condition-prefix IBMVPCBlock: the catalogue in internal/catalogue has it",
+		"a --csi-name vpc.block.csi.ibm.io":               "--csi-name vpc.block.csi.ibm.io: the catalogue in internal/driver/catalogue has it, for an operator of OpenShift's",
+		"a --delivery olm --csi-name powervs.csi.ibm.com": "--csi-name powervs.csi.ibm.com: the catalogue in internal/driver/catalogue has it",
+		"a --prefix ibm-vpc-block-csi-driver":             "--prefix ibm-vpc-block-csi-driver: the catalogue in internal/driver/catalogue has it",
+		"a --condition-prefix IBMVPCBlock":                "--condition-prefix IBMVPCBlock: the catalogue in internal/driver/catalogue has it",
 		"a --csi-name nfs.csi.k8s.io":                     "--csi-name nfs.csi.k8s.io: no ClusterCSIDriver may have this name",
 		"a --delivery olm":                                "--csi-name a.csi.example.com: no ClusterCSIDriver may have this name",
 		"a --title ä":                                     `--title "ä": it must be 63 letters`,

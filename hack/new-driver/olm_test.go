@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/olm"
 )
@@ -28,7 +28,7 @@ func listed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	taken := map[string]bool{}
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		taken[d.Name] = true
 	}
 	for _, entry := range catalogue.All() {
@@ -51,7 +51,7 @@ func TestADriverForOLMHasAPackageAtOnce(t *testing.T) {
 	if err := run(t.Context(), out, args); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out.String(), "internal/catalogue") {
+	if strings.Contains(out.String(), "internal/driver/catalogue") {
 		t.Errorf("it names the catalogue, which does not know the driver: %s", out)
 	}
 	if want := "packages/testshare has its package for OLM. After each change:\n  make package NAME=testshare\n"; !strings.Contains(out.String(), want) {
@@ -252,7 +252,7 @@ func TestTheListOfPortsHasThoseOfAllDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := 0
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		look := driver.MutatePods(func(_ driver.Config, pods driver.Pods) error {
 			for port := range pods.HostPorts() {
 				looked++

@@ -21,15 +21,15 @@ var templates embed.FS
 
 const (
 	// driversFile is the one file outside of its folder that knows a driver.
-	driversFile = "internal/drivers/drivers.go"
+	driversFile = "internal/driver/all/drivers.go"
 	// driverFiles are those of all drivers, catalogueFiles those of drivers whose operators are OpenShift's.
-	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/catalogue/*.go"
+	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
 )
 
 // What programs make of the drivers of a release of OpenShift: its manifests, and what the catalogue makes of each of its entries.
 const (
 	manifestsFolder = "manifests"
-	catalogueGolden = "internal/catalogue/testdata"
+	catalogueGolden = "internal/driver/catalogue/testdata"
 )
 
 // namespace is where operators of drivers run, unless an administrator chooses another one.

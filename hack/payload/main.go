@@ -12,9 +12,9 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/payload"
 )
@@ -30,7 +30,7 @@ func main() {
 
 // part are the drivers that are part of a cluster.
 func part() []driver.Driver {
-	return slices.DeleteFunc(drivers.All(), func(d driver.Driver) bool { return d.Payload == nil })
+	return slices.DeleteFunc(all.Drivers(), func(d driver.Driver) bool { return d.Payload == nil })
 }
 
 func run(repository string) error {

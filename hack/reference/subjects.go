@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/olm"
 )
 
@@ -90,7 +90,7 @@ func variables(root string) (names, error) {
 			asked[name] = place
 		}
 	}
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		if third, err := isThirdParty(root, d.Name); err != nil {
 			return nil, err
 		} else if third {

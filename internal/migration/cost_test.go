@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )
 
@@ -26,7 +26,7 @@ func TestWhatAClusterWithoutPredecessorsCosts(t *testing.T) {
 		},
 		"csi.vsphere.vmware.com": {"get ClusterRoleBinding vmware-vsphere-controller-privileged-binding"},
 	}
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		t.Run(d.Name, func(t *testing.T) {
 			m := newMove(t, d)
 			made := func(kind, name string) apply.Change {

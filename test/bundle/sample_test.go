@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
@@ -33,7 +33,7 @@ func sampleDriver(t *testing.T) string {
 	t.Helper()
 	names, err := olm.DriverNames(t.Context(), root(t))
 	env.Must(t, err)
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == d.Name })
 	}
 	for _, entry := range catalogue.All() {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -35,9 +35,9 @@ func folders(t *testing.T) []string {
 // everyDriver calls check with each driver and all objects that it can have.
 func everyDriver(t *testing.T, check func(d driver.Driver, objects []client.Object)) {
 	t.Helper()
-	all := drivers.All()
+	all := all.Drivers()
 	if folders := folders(t); len(folders) != len(all) {
-		t.Fatalf("%d folders of drivers, but internal/drivers knows %d: %v", len(folders), len(all), folders)
+		t.Fatalf("%d folders of drivers, but internal/driver/all knows %d: %v", len(folders), len(all), folders)
 	}
 	scheme, err := kube.Scheme()
 	env.Must(t, err)
@@ -178,7 +178,7 @@ func TestPodsAreReadyAsSoonAsTheyServe(t *testing.T) {
 		}))
 	})
 	// One is vSphere's webhook.
-	if want := 2*len(drivers.All()) + 1; looked != want {
+	if want := 2*len(all.Drivers()) + 1; looked != want {
 		t.Errorf("%d containers are probed, want %d", looked, want)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/rbac"
@@ -114,7 +114,7 @@ func rolesOfDrivers(t *testing.T) []held {
 	scheme, err := kube.Scheme()
 	env.Must(t, err)
 	var all []held
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
 		objects, err := d.Everything(scheme, d.OperandNamespace(kube.DefaultNamespace), settings)

@@ -167,7 +167,7 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"internal/plugin/efs":                  module + "internal/manager",
 		"internal/image":                       module + "internal/release",
 		"hack/images":                          module + "internal/manager",
-		"internal/catalogue":                   module + "internal/driver/awsebs",
+		"internal/driver/catalogue":            module + "internal/driver/awsebs",
 		"cmd/cluster-storage-operator":         module + "test/env",
 		"internal/olm":                         module + "internal/payload",
 		"internal/payload":                     module + "internal/driver/awsebs",

@@ -9,8 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/golden"
-	"github.com/csi-operators/csi-operators/internal/drivers"
 )
 
 // podsOf are the pod templates among objects, by the names of their workloads.
@@ -59,7 +59,7 @@ func asks(objects []client.Object, account string) bool {
 // A pod whose account has no rights gets no token, and all others need theirs.
 func TestPodsHaveATokenIfTheyMayAskForSomething(t *testing.T) {
 	without := 0
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		objects := golden.Render(t, d, nil)
 		for name, pod := range podsOf(objects) {
 			hasNone := pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken
@@ -78,7 +78,7 @@ func TestPodsHaveATokenIfTheyMayAskForSomething(t *testing.T) {
 
 // Sidecars that wait for a Lease ignore SIGTERM.
 func TestControllerPodsEndSoon(t *testing.T) {
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		for name, pod := range podsOf(golden.Render(t, d, nil)) {
 			grace := pod.TerminationGracePeriodSeconds
 			if name == d.Deployment && (grace == nil || *grace > 10) {

@@ -12,7 +12,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
 // entries are a catalogue of its own, because that of today has no gate.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
 func TestARestartOnAnotherPlatformRemembersWhatWasStarted(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
@@ -176,7 +176,7 @@ func (c *collection) all(ctx context.Context) error {
 
 // namespaces are those in which drivers or their operators run.
 func (c *collection) namespaces(ctx context.Context) ([]string, error) {
-	names, found := namesOf(drivers.All()), map[string]bool{}
+	names, found := namesOf(all.Drivers()), map[string]bool{}
 	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
 		if _, err := c.cluster.FindAll(ctx, list); err != nil {
 			return nil, err

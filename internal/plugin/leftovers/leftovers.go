@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/adopt"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/drivers"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -142,7 +142,7 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 // observe reads AWS first: what comes into being meanwhile is in the cluster when that is read.
 func observe(ctx context.Context, c *plugin.Cluster, from sources, account string) (seen, cloud, error) {
 	found := seen{drivers: map[string]bool{}}
-	for _, one := range drivers.All() {
+	for _, one := range all.Drivers() {
 		found.drivers[one.Name] = true
 	}
 	connected, err := found.askAWS(ctx, c, from, account)

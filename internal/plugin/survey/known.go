@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/catalogue"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
+	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 )
 
 // Known is what this program knows of a driver and its operator without a cluster.
@@ -37,7 +37,7 @@ func known() map[string]Known {
 		}
 		all[entry.Name] = one
 	}
-	for _, driver := range drivers.All() {
+	for _, driver := range all.Drivers() {
 		one := all[driver.Name]
 		one.Operator, one.Prefix, one.Deployment, one.DaemonSet, one.Ours = driver.Operator, driver.ConditionPrefix, driver.Deployment,
 			driver.DaemonSet, true

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 )
 
 func TestWhoHasMadeACSIDriver(t *testing.T) {
@@ -69,14 +69,14 @@ func TestWhoHoldsALease(t *testing.T) {
 
 func TestEveryDriverOfThisRepositoryIsKnownWithItsWorkloads(t *testing.T) {
 	all := known()
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		one := all[d.Name]
 		if one.Operator != d.Operator || one.DaemonSet != d.DaemonSet || one.Deployment != d.Deployment || !one.Ours || one.Title == "" {
 			t.Errorf("%s: %+v", d.Name, one)
 		}
 	}
 	operators, daemonSets := everywhere(all)
-	want := len(slices.DeleteFunc(drivers.All(), func(d driver.Driver) bool { return d.Payload != nil }))
+	want := len(slices.DeleteFunc(all.Drivers(), func(d driver.Driver) bool { return d.Payload != nil }))
 	if len(operators) != want || len(daemonSets) != want {
 		t.Errorf("%v, %v, want those of %d drivers that administrators install", operators, daemonSets, want)
 	}

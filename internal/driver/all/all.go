@@ -1,5 +1,5 @@
-// Package drivers has the one list of the drivers of this repository.
-package drivers
+// Package all has the one list of the drivers of this repository.
+package all
 
 import (
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
 )
 
-// All are the drivers of this repository. Those that are part of a cluster can't be removed but for vSphere's, all others can.
-func All() []driver.Driver {
+// Drivers are the drivers of this repository. Those that are part of a cluster can't be removed but for vSphere's, all others can.
+func Drivers() []driver.Driver {
 	return []driver.Driver{
 		awsebs.Driver(),
 		awsefs.Driver(),

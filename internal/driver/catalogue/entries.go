@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // repository are made from what it knows of them.
 func All() []Entry {
 	entries := []Entry{ibmVPCBlock(), powerVSBlock()}
-	for _, d := range drivers.All() {
+	for _, d := range all.Drivers() {
 		if d.Payload != nil {
 			entries = append(entries, builtin(d))
 		}

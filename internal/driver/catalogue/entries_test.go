@@ -9,12 +9,12 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/drivers"
+	"github.com/csi-operators/csi-operators/internal/driver/all"
 )
 
 // The folders of the drivers are part of the program, so that what is read here is what every program reads.
 func TestEveryDriverOfTheReleaseHasAnEntry(t *testing.T) {
-	ours := drivers.All()
+	ours := all.Drivers()
 	var wanted, found []string
 	for _, d := range ours {
 		if d.Payload != nil {
