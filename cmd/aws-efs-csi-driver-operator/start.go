@@ -13,13 +13,13 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.

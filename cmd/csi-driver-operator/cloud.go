@@ -13,7 +13,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/cloud/openstack"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 )

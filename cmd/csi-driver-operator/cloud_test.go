@@ -16,11 +16,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/openstack"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	stack "github.com/csi-operators/csi-operators/internal/driver/openstack"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/rbac"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // Words on the command line.

@@ -6,11 +6,11 @@ import (
 	"os"
 
 	"github.com/csi-operators/csi-operators/internal/app"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // start joins everything: environment, checks, manager, controller.

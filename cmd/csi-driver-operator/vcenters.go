@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/policy"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
 	"github.com/csi-operators/csi-operators/internal/controller/vspherehealth"
-	"github.com/csi-operators/csi-operators/internal/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )

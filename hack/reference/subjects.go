@@ -40,8 +40,8 @@ func subjects() []subject {
 
 // reporting are the folders with everything that is written into a status or an event.
 func reporting() []string {
-	return []string{"api", "internal/controller", "internal/credential", "internal/derived", "internal/driver", "internal/cloud/efs", "internal/migration",
-		"internal/nodes", "internal/cloud/openstack", "internal/pending", "internal/kube/status", "internal/cloud/vsphere"}
+	return []string{"api", "internal/controller", "internal/controller/clustercsidriver/credential", "internal/controller/clustercsidriver/derived", "internal/driver", "internal/cloud/efs", "internal/controller/clustercsidriver/migration",
+		"internal/controller/clustercsidriver/nodes", "internal/cloud/openstack", "internal/controller/clustercsidriver/pendingpvc", "internal/kube/status", "internal/cloud/vsphere"}
 }
 
 // statusWords are all words of the form of a condition type or a reason.
@@ -135,8 +135,8 @@ func isThirdParty(root, driver string) (bool, error) {
 
 // keys are the annotations, labels and finalizers that operators read or write.
 func keys(root string) (names, error) {
-	found, err := literals(root, "internal/kube/apply", "internal/controller", "internal/derived", "internal/driver", "internal/cloud/efs", "internal/migration",
-		"internal/nodes", "internal/kube/openshift", "internal/pending", "internal/watch")
+	found, err := literals(root, "internal/kube/apply", "internal/controller", "internal/controller/clustercsidriver/derived", "internal/driver", "internal/cloud/efs", "internal/controller/clustercsidriver/migration",
+		"internal/controller/clustercsidriver/nodes", "internal/kube/openshift", "internal/controller/clustercsidriver/pendingpvc", "internal/controller/clustercsidriver/watch")
 	if err != nil {
 		return nil, err
 	}

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // Plan is what the operator would do in a namespace. By default it is where the operator is installed, else where the predecessor's DaemonSet is.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 )
 
 // Print writes a plan for people.

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // Source is what a plan is made of.

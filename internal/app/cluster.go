@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // Connection reads a cluster without a cache.

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
 	"github.com/csi-operators/csi-operators/internal/manager"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.

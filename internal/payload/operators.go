@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
-	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // requests are those for credentials. They are there when a cluster is installed, and can be extracted before.

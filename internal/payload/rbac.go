@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/manifest"
-	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // grant is what an operator may do with one object.

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/rbac"
 )
 
 // DriverOperator is the program that operates drivers of the payload.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

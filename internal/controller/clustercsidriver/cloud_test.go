@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )

@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // An API server that restarts raises no alert. What lasts does, and tells when it is to be looked at again.

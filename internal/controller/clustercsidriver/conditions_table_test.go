@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 // Each case says which conditions differ from those of a driver that runs.

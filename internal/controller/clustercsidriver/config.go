@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // config reads what rendering depends on, but for the inputs of the pods. All reads are from the cache. The second value says what of the

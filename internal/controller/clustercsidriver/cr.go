@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // read returns the ClusterCSIDriver as the cache or our own latest write has it, whichever is newer; nil if absent.

@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 func TestAnEventTellsWhatHappened(t *testing.T) {

@@ -19,18 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/credential"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/pendingpvc"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/nodes"
-	"github.com/csi-operators/csi-operators/internal/pending"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 var scheme = sync.OnceValues(kube.Scheme)
@@ -222,7 +222,7 @@ func newTrip(t *testing.T, d driver.Driver, objects ...client.Object) *trip {
 			Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Events: made.events, Now: clock,
 		},
 		Nodes:   &nodes.Updater{Client: made.cluster, Live: made.cluster, Driver: d.Name, Now: clock},
-		Pending: &pending.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
+		Pending: &pendingpvc.PVCs{Client: made.cluster, Live: made.cluster, Driver: d, Namespace: here, Now: clock},
 	}
 	made.Credentials.Kinds, made.Derived.Kinds = made.Kinds, made.Kinds
 	for _, credentials := range d.Credentials {

@@ -9,7 +9,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"

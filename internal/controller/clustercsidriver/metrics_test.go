@@ -7,8 +7,8 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 func TestMetricsFollowTheLastReconcile(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/pendingpvc"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/nodes"
-	"github.com/csi-operators/csi-operators/internal/pending"
 )
 
 // New makes the controller of a driver with all that the environment says, and refuses what is wrong there.
@@ -33,7 +33,7 @@ func New(d driver.Driver, lookup func(variable string) string) (*Reconciler, err
 	return &Reconciler{
 		Driver: d, Environment: environment, Migration: &migration.Migration{Driver: d, Inheritable: d.Inheritable(lookup)},
 		Credentials: &credential.Source{Driver: d}, Derived: &derived.Source{Driver: d, Version: environment.Version},
-		Pending: &pending.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
+		Pending: &pendingpvc.PVCs{Driver: d}, Nodes: &nodes.Updater{Driver: d.Name},
 	}, err
 }
 

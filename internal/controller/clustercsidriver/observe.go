@@ -13,12 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // classInterval is how soon to look again whether the last PersistentVolume has gone of a StorageClass that the cloud speaks against. They are

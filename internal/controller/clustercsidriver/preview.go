@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 )
 
 // Preview reads the cluster and changes nothing. Neither Secrets, Events nor Process need to be set.

@@ -20,14 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
-	"github.com/csi-operators/csi-operators/internal/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/derived"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/pendingpvc"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
-	"github.com/csi-operators/csi-operators/internal/nodes"
-	"github.com/csi-operators/csi-operators/internal/pending"
 )
 
 // Environment is what the operator is started with, and where.
@@ -67,7 +67,7 @@ type Reconciler struct {
 	Derived     *derived.Source
 	Process     Process
 	Migration   *migration.Migration
-	Pending     *pending.PVCs
+	Pending     *pendingpvc.PVCs
 	Nodes       *nodes.Updater
 	Events      events.EventRecorder
 	Now         func() time.Time

@@ -15,10 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 // ForceRemovalAnnotation on the ClusterCSIDriver, with the value "true", removes the driver although pods use it.

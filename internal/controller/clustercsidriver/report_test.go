@@ -12,10 +12,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration"
 )
 
 func TestAVersionIsReportedOnceAllIsRolledOut(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // podsInterval is how long changes of pods are collected: what they change is a message.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 )
 

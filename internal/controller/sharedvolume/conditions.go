@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
-	"github.com/csi-operators/csi-operators/internal/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"

@@ -18,7 +18,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/fair"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )

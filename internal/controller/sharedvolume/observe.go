@@ -15,7 +15,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
-	"github.com/csi-operators/csi-operators/internal/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
-	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/fair"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
 )
 
 const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask an administrator of the cluster " +

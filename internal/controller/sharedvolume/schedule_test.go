@@ -17,7 +17,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/canned"
-	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/fair"
 )
 
 // shelf is what a cluster has, or what a cache holds of it: one namespace, one SharedVolume, its PVC, and volumes.

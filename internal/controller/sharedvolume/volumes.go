@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/fair"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/fair"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 

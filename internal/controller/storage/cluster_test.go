@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/controller/storage/olm"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration/olm"
 )
 
 func newCluster(t *testing.T, objects ...client.Object) *canned.Cluster {

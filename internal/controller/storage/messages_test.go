@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/csi-operators/csi-operators/internal/controller/storage/olm"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration/olm"
 )
 
 // odd are the conditions that are not as they are if all is well, as "Type=Status Reason: message" without what the types of Plain begin with.

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/csi-operators/csi-operators/internal/controller/storage/olm"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/migration/olm"
 )
 
 // Reconciler keeps the storage of a cluster. All fields but the unexported ones are set by cmd.

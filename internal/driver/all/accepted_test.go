@@ -27,7 +27,7 @@ const shareOfSeeds = 5
 
 func TestWhatADriverGetsOfTheClusterItReadsBack(t *testing.T) {
 	for seed := range uint64(shareOfSeeds) {
-		for _, d := range All() {
+		for _, d := range Drivers() {
 			readsBack(t, d, seed)
 		}
 	}
@@ -36,7 +36,7 @@ func TestWhatADriverGetsOfTheClusterItReadsBack(t *testing.T) {
 func FuzzWhatADriverGetsOfTheClusterItReadsBack(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		for _, d := range All() {
+		for _, d := range Drivers() {
 			readsBack(t, d, seed)
 		}
 	})
@@ -329,7 +329,7 @@ func isProxy(text string) bool {
 }
 
 func TestEveryRowHasASourceAndSaysWhyItRefuses(t *testing.T) {
-	for _, d := range All() {
+	for _, d := range Drivers() {
 		if len(d.Accepts) == 0 {
 			t.Errorf("%s accepts nothing", d.Name)
 		}

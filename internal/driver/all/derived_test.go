@@ -51,7 +51,7 @@ const hostile = `"\;#=[] ,:%` + "'`\n\r\t\x00" + letters
 func filesReadBack(t *testing.T, seed uint64) {
 	t.Helper()
 	const canary = "s3cr3t"
-	for _, d := range All() {
+	for _, d := range Drivers() {
 		if d.Derived == nil {
 			continue
 		}
@@ -108,7 +108,7 @@ func (m maker) inputs(canary string) driver.DerivedInputs {
 		},
 		Secrets: map[string]map[string][]byte{},
 	}
-	for _, d := range All() {
+	for _, d := range Drivers() {
 		inputs.Secrets[d.Credentials[0].Secret] = map[string][]byte{
 			"clouds.yaml": clouds, "azure_client_id": []byte(text(10)), "azure_client_secret": []byte(canary + text(10)),
 			"vcenter.example.username": []byte(m.one("svc@corp.example", text(10)+"@corp.example")), "vcenter.example.password": []byte(canary + text(12)),

@@ -151,7 +151,7 @@ func TestTheParametersOfAClassAreThoseThatTheRealDriverReads(t *testing.T) {
 
 func (p program) find(t *testing.T) driver.Driver {
 	t.Helper()
-	for _, d := range All() {
+	for _, d := range Drivers() {
 		if d.Name == p.driver {
 			return d
 		}

@@ -18,10 +18,10 @@ import (
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
-	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/adopt"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/migration"
 	"github.com/csi-operators/csi-operators/internal/mustgather"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"

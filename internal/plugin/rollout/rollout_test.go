@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/golden"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 )

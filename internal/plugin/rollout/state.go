@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/kube/volume"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 func TestTheMessageOfAMigrationSaysHowFarItIs(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/credential"
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/credential"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 )

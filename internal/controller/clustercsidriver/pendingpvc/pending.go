@@ -1,5 +1,5 @@
-// Package pending says which PVCs wait for what nobody else names: a binding for Secrets of the driver, or rights in the cloud.
-package pending
+// Package pendingpvc says which PVCs wait for what nobody else names: a binding for Secrets of the driver, or rights in the cloud.
+package pendingpvc
 
 import (
 	"context"

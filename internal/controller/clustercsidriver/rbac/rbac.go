@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // Rules are what the operator of a driver may do everywhere, and what in its own namespace and in that of the driver. They are made of what it watches and

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/nodes"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
-	"github.com/csi-operators/csi-operators/internal/nodes"
 )
 
 // TakingOver is the reason of the condition Progressing of the nodes while pods of a predecessor are replaced.

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/watch"
 )
 
 // CA returns the CA certificates of the cloud, empty if it has none of its own, and why those of the cluster are not followed.
