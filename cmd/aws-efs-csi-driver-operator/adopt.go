@@ -9,9 +9,9 @@ import (
 	"os"
 
 	adopting "github.com/csi-operators/csi-operators/internal/adopt"
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 type adoptOptions struct {
@@ -45,7 +45,7 @@ func sourceOf(ctx context.Context, options adoptOptions) (adopting.Source, error
 	if options.folder != "" {
 		return adopting.FromFolder(ctx, options.folder, awsefs.Driver(), func(text string) { fmt.Fprintln(os.Stderr, "warning:", text) })
 	}
-	found, err := app.Connect(options.Options)
+	found, err := operator.Connect(options.Options)
 	if err != nil {
 		return adopting.Source{}, err
 	}

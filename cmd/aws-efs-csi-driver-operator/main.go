@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/app"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 const usage = `Usage: aws-efs-csi-driver-operator start [flags]
@@ -28,7 +28,7 @@ Flags of start:
 `
 
 func main() {
-	app.Main(run)
+	operator.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -46,13 +46,13 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	return app.Ended(ctx, start(ctx, options))
+	return operator.Ended(ctx, start(ctx, options))
 }
 
-func parse(args []string) (app.Options, error) {
-	options := app.Options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
+func parse(args []string) (operator.Options, error) {
+	options := operator.Options{Options: manager.Options{LockName: "aws-efs-csi-driver-operator-lock"}}
 	flags := flag.NewFlagSet("aws-efs-csi-driver-operator", flag.ContinueOnError)
 	options.AddFlags(flags)
-	err := app.Parse(flags, usage, args, "start", "iam-policy", "iam-trust-policy", "adopt")
+	err := operator.Parse(flags, usage, args, "start", "iam-policy", "iam-trust-policy", "adopt")
 	return options, err
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
@@ -19,16 +18,17 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options app.Options) error {
+func start(ctx context.Context, options operator.Options) error {
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}
-	connected, err := app.Connect(options.Options)
+	connected, err := operator.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func start(ctx context.Context, options app.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := app.Attach(mgr, controller, options, cluster.kinds); err != nil {
+	if err := operator.Attach(mgr, controller, options, cluster.kinds); err != nil {
 		return err
 	}
 	for _, names := range efs.Predecessors {
@@ -73,7 +73,7 @@ func start(ctx context.Context, options app.Options) error {
 	if err := serveSharedVolumes(mgr, controller, systems, cluster.policies); err != nil {
 		return err
 	}
-	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
+	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"), systems)
 }
 
 // serveSharedVolumes adds the controllers of SharedVolumes. They begin when the kind is served, now or later.
@@ -106,7 +106,7 @@ type cluster struct {
 }
 
 // look checks that the operator can work in this cluster, with a sentence for each thing that can be wrong.
-func look(ctx context.Context, connected app.Connection, namespace string, d driver.Driver) (cluster, error) {
+func look(ctx context.Context, connected operator.Connection, namespace string, d driver.Driver) (cluster, error) {
 	preflight := connected.Preflight
 	var found cluster
 	var err error

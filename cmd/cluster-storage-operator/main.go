@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
+	"github.com/csi-operators/csi-operators/internal/operator"
 )
 
 const usage = `Usage: cluster-storage-operator start [flags]
@@ -22,7 +22,7 @@ Flags of start:
 `
 
 func main() {
-	app.Main(run)
+	operator.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -31,15 +31,15 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	return app.Ended(ctx, start(ctx, options))
+	return operator.Ended(ctx, start(ctx, options))
 }
 
-func parse(args []string) (app.Options, error) {
-	options := app.Options{}
+func parse(args []string) (operator.Options, error) {
+	options := operator.Options{}
 	options.Fallback = catalogue.OperatorNamespace
 	options.LockName = catalogue.Operator + "-lock"
 	flags := flag.NewFlagSet(catalogue.Operator, flag.ContinueOnError)
 	options.AddFlags(flags)
-	err := app.Parse(flags, usage, args, "start")
+	err := operator.Parse(flags, usage, args, "start")
 	return options, err
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 func TestTheProgramRunsInItsOwnNamespace(t *testing.T) {

@@ -12,24 +12,24 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/storage"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // gcPercent is the half of Go's default.
 const gcPercent = 50
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options app.Options) error {
+func start(ctx context.Context, options operator.Options) error {
 	// Memory is what this program costs: it has little to do, and may well collect its garbage more often.
 	debug.SetGCPercent(gcPercent)
 	controller, err := fromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}
-	cluster, err := app.Connect(options.Options)
+	cluster, err := operator.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func start(ctx context.Context, options app.Options) error {
 		return err
 	}
 	caches := []manager.Cache{mgr.GetCache(), conflicts}
-	return app.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
+	return operator.Serve(ctx, mgr, controller.Alive, caches, "namespace", controller.Namespace, "version", controller.Version)
 }
 
 // fromEnvironment makes the controller with all that the environment says. An image that is missing keeps the driver that needs it from
@@ -82,7 +82,7 @@ func fromEnvironment(lookup func(variable string) string) (*storage.Reconciler, 
 }
 
 // check looks whether the storage of this cluster can be operated, with a sentence for each thing that can be wrong.
-func check(ctx context.Context, cluster app.Connection, options app.Options) (string, error) {
+func check(ctx context.Context, cluster operator.Connection, options operator.Options) (string, error) {
 	namespace := manager.Namespace(options.Options)
 	if namespace != catalogue.OperatorNamespace {
 		// Leases are of a namespace, so that two copies in two namespaces would both work.
@@ -106,7 +106,7 @@ func check(ctx context.Context, cluster app.Connection, options app.Options) (st
 	return namespace, nil
 }
 
-func newManager(ctx context.Context, cluster app.Connection, options app.Options, scope storage.Scope) (ctrl.Manager, error) {
+func newManager(ctx context.Context, cluster operator.Connection, options operator.Options, scope storage.Scope) (ctrl.Manager, error) {
 	caches, err := scope.CacheOptions(cluster.Live.Scheme())
 	if err != nil {
 		return nil, err

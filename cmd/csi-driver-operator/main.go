@@ -14,11 +14,11 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 const usage = `Usage: csi-driver-operator start --driver NAME [flags]
@@ -34,7 +34,7 @@ Flags:
 `
 
 func main() {
-	app.Main(run)
+	operator.Main(run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 		return printImages(os.Stdout, operated)
 	}
 	ctrl.SetLogger(klog.Background())
-	return app.Ended(ctx, start(ctx, options, operated))
+	return operator.Ended(ctx, start(ctx, options, operated))
 }
 
 // operable are the drivers that this program operates, by their CSI names. That of EFS has a program of its own, which serves SharedVolumes
@@ -65,13 +65,13 @@ func operable() map[string]driver.Driver {
 }
 
 // parse reads the command line, and finds the driver.
-func parse(args []string) (options app.Options, operated driver.Driver, err error) {
+func parse(args []string) (options operator.Options, operated driver.Driver, err error) {
 	known := operable()
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	flags := flag.NewFlagSet("csi-driver-operator", flag.ContinueOnError)
 	name := flags.String("driver", "", "CSI `name` of the driver, one of "+names)
 	options.AddFlags(flags)
-	if err := app.Parse(flags, usage, args, "start", rights, images); err != nil {
+	if err := operator.Parse(flags, usage, args, "start", rights, images); err != nil {
 		return options, operated, err
 	}
 	operated, found := known[*name]

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/csi-operators/csi-operators/internal/app"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // start joins everything: environment, checks, manager, controller.
-func start(ctx context.Context, options app.Options, d driver.Driver) error {
+func start(ctx context.Context, options operator.Options, d driver.Driver) error {
 	controller, err := clustercsidriver.New(d, os.Getenv)
 	if err != nil {
 		return err
 	}
-	cluster, err := app.Connect(options.Options)
+	cluster, err := operator.Connect(options.Options)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 	if err != nil {
 		return err
 	}
-	if err := app.Attach(mgr, controller, options, kinds); err != nil {
+	if err := operator.Attach(mgr, controller, options, kinds); err != nil {
 		return err
 	}
 	if err := addCloud(mgr, controller); err != nil {
@@ -57,7 +57,7 @@ func start(ctx context.Context, options app.Options, d driver.Driver) error {
 	if err := controller.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return app.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
+	return operator.Run(ctx, mgr, controller, os.Getenv("OPERATOR_IMAGE_VERSION"))
 }
 
 // checkPlace refuses to be a second copy. Leases are of a namespace, so that two copies in two namespaces would both work.

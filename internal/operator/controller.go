@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/watch"
 	"github.com/csi-operators/csi-operators/internal/kube/follow"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // Attach gives a controller what it needs of its manager. SetupWithManager is left to the caller.

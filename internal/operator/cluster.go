@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // Connection reads a cluster without a cache.

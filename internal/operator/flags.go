@@ -1,6 +1,6 @@
-// Package app holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
+// Package operator holds what the operators have in common: command line, beginning and end, the connection to the cluster; and what only
 // those have that operate one CSI driver: environment, the first look at the cluster, and the controller of the ClusterCSIDriver.
-package app
+package operator
 
 import (
 	"flag"
@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/csi-operators/csi-operators/internal/manager"
+	"github.com/csi-operators/csi-operators/internal/operator/manager"
 )
 
 // Options are the command line of start.
