@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 
-	adopting "github.com/csi-operators/csi-operators/internal/adopt"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/operator"
 	"github.com/csi-operators/csi-operators/internal/operator/manager"
+	adopting "github.com/csi-operators/csi-operators/internal/plugin/migrate"
 )
 
 type adoptOptions struct {

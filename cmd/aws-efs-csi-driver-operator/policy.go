@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/iam"
+	"github.com/csi-operators/csi-operators/internal/plugin/iam"
 )
 
 // printPolicy prints what a CredentialsRequest asks for as an IAM policy, for clusters on which an administrator makes the

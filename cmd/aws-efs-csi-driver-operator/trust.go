@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/iam"
 	"github.com/csi-operators/csi-operators/internal/kube"
+	"github.com/csi-operators/csi-operators/internal/plugin/iam"
 )
 
 // printTrustPolicy prints who may assume the role of the controller or the nodes.

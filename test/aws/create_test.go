@@ -11,15 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/efscreate"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
 )
 
 // shareOptions are those of a creation that neither pauses nor has to hurry.
-func shareOptions(more ...func(*efscreate.Options)) efscreate.Options {
-	o := efscreate.Options{
+func shareOptions(more ...func(*create.Options)) create.Options {
+	o := create.Options{
 		InfraID: infra, Account: account, Region: region, Name: "ci", Poll: time.Millisecond, Patience: 10 * time.Minute,
 		MaxBackoff: time.Millisecond, RequestsPerMinute: 1e8, RequestTimeout: 10 * time.Second,
 	}
@@ -30,14 +30,14 @@ func shareOptions(more ...func(*efscreate.Options)) efscreate.Options {
 }
 
 // create makes a share, or fails the test.
-func (c *cloud) create(more ...func(*efscreate.Options)) efscreate.Share {
+func (c *cloud) create(more ...func(*create.Options)) create.Share {
 	c.T.Helper()
-	share, err := efscreate.Run(c.T.Context(), shareOptions(more...))
+	share, err := create.Run(c.T.Context(), shareOptions(more...))
 	env.Must(c.T, err)
 	return share
 }
 
-func all(share efscreate.Share) []string {
+func all(share create.Share) []string {
 	return append([]string{share.FileSystem, share.SecurityGroup}, share.MountTargets...)
 }
 
@@ -94,7 +94,7 @@ func (c *cloud) wantRule(group string) {
 func TestCreateMakesAOneZoneShareWithOneMountTarget(t *testing.T) {
 	c := newCloud(t)
 	_, subnets := c.VPC(of(infra))
-	share := c.create(func(o *efscreate.Options) { o.Zone = region + "b" })
+	share := c.create(func(o *create.Options) { o.Zone = region + "b" })
 	if share.Zone != region+"b" || len(share.MountTargets) != 1 {
 		t.Errorf("the share is %+v", share)
 	}
@@ -122,7 +122,7 @@ func TestCreateTwiceMakesOne(t *testing.T) {
 		}
 	}
 	c.wantRule(first.SecurityGroup)
-	_, err := efscreate.Run(t.Context(), shareOptions(func(o *efscreate.Options) { o.Zone = region + "a" }))
+	_, err := create.Run(t.Context(), shareOptions(func(o *create.Options) { o.Zone = region + "a" }))
 	if err == nil {
 		t.Fatal("a regional share is taken for one in a zone")
 	}
@@ -134,8 +134,8 @@ func TestDeletingAShareLeavesNothingOfItAndAllElse(t *testing.T) {
 	c.Slow = 2
 	c.VPC(of(infra))
 	c.VPC(of(other))
-	stays := c.create(func(o *efscreate.Options) { o.Name = "ci-2" })
-	theirs := c.create(func(o *efscreate.Options) { o.InfraID = other })
+	stays := c.create(func(o *create.Options) { o.Name = "ci-2" })
+	theirs := c.create(func(o *create.Options) { o.InfraID = other })
 	admins := c.FileSystem(of(infra), "")
 	point := c.AccessPoint(admins, of(infra))
 	share := c.create()
@@ -151,8 +151,8 @@ func TestDeletingAShareLeavesNothingOfItAndAllElse(t *testing.T) {
 }
 
 func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
-	named := func(vpc string, subnets ...string) func(*efscreate.Options) {
-		return func(o *efscreate.Options) { o.VPC, o.Subnets = vpc, subnets }
+	named := func(vpc string, subnets ...string) func(*create.Options) {
+		return func(o *create.Options) { o.VPC, o.Subnets = vpc, subnets }
 	}
 	c := newCloud(t)
 	plain, plainSubnets := c.VPC(tags{})
@@ -162,11 +162,11 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 	internal := c.Subnet(shared, "b", "10.0.12.0/24", tags{"kubernetes.io/cluster/" + other: "shared", "kubernetes.io/role/internal-elb": "1"})
 	number := 0
 	for name, test := range map[string]struct {
-		change  func(*efscreate.Options)
+		change  func(*create.Options)
 		targets int
 		says    string
 	}{
-		"by the tag of the subnets, in a VPC of the administrator": {func(o *efscreate.Options) { o.InfraID = other }, 2, ""},
+		"by the tag of the subnets, in a VPC of the administrator": {func(o *create.Options) { o.InfraID = other }, 2, ""},
 		"a VPC and subnets that are named":                         {named(plain, plainSubnets[0], plainSubnets[2]), 2, ""},
 		"subnets that are named":                                   {named("", plainSubnets[1]), 1, ""},
 		"nothing has the tag":                                      {named(""), 0, "no VPC and no subnet in region us-east-1 has the tag kubernetes.io/cluster/" + infra},
@@ -175,18 +175,18 @@ func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 		"a subnet that does not exist":                             {named("", "subnet-00000000000000000"), 0, "InvalidSubnetID.NotFound"},
 		"a subnet of another VPC":                                  {named(plain, internal), 0, "not all of subnets"},
 		"two subnets of one zone":                                  {named("", internal, public), 0, "are both in zone us-east-1b"},
-		"no subnet in the zone": {func(o *efscreate.Options) { o.InfraID, o.Zone = other, region+"c" }, 0,
+		"no subnet in the zone": {func(o *create.Options) { o.InfraID, o.Zone = other, region+"c" }, 0,
 			"no subnet is in zone us-east-1c: there are some in us-east-1a, us-east-1b"},
-		"a zone of another region": {func(o *efscreate.Options) { o.Zone = "eu-west-1a" }, 0, "a zone of this region looks like us-east-1a"},
+		"a zone of another region": {func(o *create.Options) { o.Zone = "eu-west-1a" }, 0, "a zone of this region looks like us-east-1a"},
 		"an ID that is none":       {named("vpc-1,2"), 0, "it looks like vpc-"},
-		"a name that is none":      {func(o *efscreate.Options) { o.Name = "A/b" }, 0, "it has at most 30 lower case letters"},
-		"another account":          {func(o *efscreate.Options) { o.Account = "210987654321" }, 0, "nothing was touched"},
+		"a name that is none":      {func(o *create.Options) { o.Name = "A/b" }, 0, "it has at most 30 lower case letters"},
+		"another account":          {func(o *create.Options) { o.Account = "210987654321" }, 0, "nothing was touched"},
 	} {
 		number++
 		t.Run(name, func(t *testing.T) {
 			c := c.in(t)
 			before := c.All()
-			share, err := efscreate.Run(t.Context(), shareOptions(func(o *efscreate.Options) { o.Name = fmt.Sprint("n", number) }, test.change))
+			share, err := create.Run(t.Context(), shareOptions(func(o *create.Options) { o.Name = fmt.Sprint("n", number) }, test.change))
 			switch {
 			case test.says == "":
 				env.Must(t, err)
@@ -224,7 +224,7 @@ func TestACreationThatIsEndedAtAnyRequestCanBeRunAgain(t *testing.T) {
 		arrives := dice.IntN(2) == 0
 		ctx, end := context.WithCancel(t.Context())
 		c.Set(endAt(number, arrives, end))
-		if _, err := efscreate.Run(ctx, shareOptions()); err == nil {
+		if _, err := create.Run(ctx, shareOptions()); err == nil {
 			t.Errorf("ended at request %d, it says that all is done", number)
 		}
 		if dice.IntN(2) == 0 {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/efscreate"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeaws"
@@ -152,7 +152,7 @@ func TestCreateWritesWhatTestsNeedAndDeletesItself(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("create ends with %d: %s", code, problems)
 	}
-	var share efscreate.Share
+	var share create.Share
 	env.Must(t, json.Unmarshal([]byte(out), &share))
 	for file, want := range map[string]string{class: share.StorageClass(), manifest: share.DriverManifest()} {
 		got, err := os.ReadFile(file)

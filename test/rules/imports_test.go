@@ -162,7 +162,7 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"internal/kube/status":                 "k8s.io/kubernetes/pkg/apis/core",
 		"cmd/aws-efs-csi-driver-operator":      module + "devcluster/internal/cluster",
 		"internal/controller/storage":          module + "pkg/efscleanup",
-		"pkg/efscleanup":                       module + "internal/efscreate",
+		"pkg/efscleanup":                       module + "internal/plugin/efs/create",
 		"internal/cloud/aws":                   module + "pkg/efscleanup",
 		"internal/plugin/efs":                  module + "internal/operator/manager",
 		"internal/image":                       module + "internal/release",

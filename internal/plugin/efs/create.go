@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
 type createFlags struct {
-	efscreate.Options
+	create.Options
 	storageClass, manifest string
 	remove, wait           bool
 }
@@ -64,7 +64,7 @@ func create(ctx context.Context, p *plugin.Plugin, options createFlags) error {
 		})
 	}
 	options.Progress = func(line string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, line) }
-	share, err := efscreate.Run(ctx, options.Options)
+	share, err := create.Run(ctx, options.Options)
 	if err != nil {
 		return err
 	}
@@ -90,11 +90,11 @@ func (o *createFlags) check() error {
 	case o.storageClass != "" && o.storageClass == o.manifest:
 		return plugin.Usage("--storage-class and --manifest name the same file")
 	}
-	return efscreate.CheckName(o.Name)
+	return create.CheckName(o.Name)
 }
 
 // sentence says where the share can be used.
-func sentence(share efscreate.Share) string {
+func sentence(share create.Share) string {
 	where := "regional"
 	if share.Zone != "" {
 		where = "in zone " + share.Zone

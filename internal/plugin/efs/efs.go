@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
-	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -32,7 +32,7 @@ func Command(p *plugin.Plugin) *cobra.Command {
 // exit gives an error its exit code.
 func exit(err error) error {
 	var wrong *efscleanup.UsageError
-	var late *efscreate.WaitError
+	var late *create.WaitError
 	switch {
 	case errors.As(err, &wrong):
 		return &plugin.ExitError{Code: plugin.WrongUsage, Err: err}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/csi-operators/csi-operators/internal/efscreate"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -46,7 +46,7 @@ func TestAnInterruptionOrALimitIsNoFailure(t *testing.T) {
 		code int
 	}{
 		{errors.New("AWS is away"), plugin.Failed},
-		{fmt.Errorf("create the share: %w", &efscreate.WaitError{Patience: time.Minute, What: "it is available"}), plugin.Unfinished},
+		{fmt.Errorf("create the share: %w", &create.WaitError{Patience: time.Minute, What: "it is available"}), plugin.Unfinished},
 		{fmt.Errorf("ended while waiting for AWS; run it again: %w", context.Canceled), plugin.Unfinished},
 	} {
 		if got := plugin.Code(exit(tc.err)); got != tc.code {
@@ -73,7 +73,7 @@ func TestAStepSaysWhatHasBecomeOfAnObject(t *testing.T) {
 }
 
 func TestAShareIsASentence(t *testing.T) {
-	share := efscreate.Share{FileSystem: "fs-1", VPC: "vpc-1", SecurityGroup: "sg-1", MountTargets: []string{"fsmt-1"}}
+	share := create.Share{FileSystem: "fs-1", VPC: "vpc-1", SecurityGroup: "sg-1", MountTargets: []string{"fsmt-1"}}
 	want := "File system fs-1, regional, can be used in vpc-1, through 1 mount targets and security group sg-1."
 	if got := sentence(share); got != want {
 		t.Errorf("%s, want %s", got, want)

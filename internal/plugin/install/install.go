@@ -20,10 +20,10 @@ import (
 	"github.com/csi-operators/csi-operators/bundle"
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/iam"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/iam"
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/adopt"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/plugin"
+	"github.com/csi-operators/csi-operators/internal/plugin/migrate"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
 
@@ -62,11 +62,11 @@ func Command(p *plugin.Plugin) *cobra.Command {
 
 // fromPlan is what the plan of a migration would delete.
 func fromPlan(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error) {
-	source, err := adopt.FromCluster(cluster, awsefs.Driver())
+	source, err := migrate.FromCluster(cluster, awsefs.Driver())
 	if err != nil {
 		return nil, err
 	}
-	plan, err := adopt.Plan(ctx, source, awsefs.Driver(), "", func(string) string { return "" })
+	plan, err := migrate.Plan(ctx, source, awsefs.Driver(), "", func(string) string { return "" })
 	var found []migration.PlannedObject
 	for _, object := range plan.Objects {
 		if object.Action == migration.PlanDelete {

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/adopt"
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
@@ -47,7 +46,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 				return err
 			}
 			if p.Output == plugin.Table {
-				err = adopt.Print(p.Streams.Out, awsefs.Name, plan)
+				err = Print(p.Streams.Out, awsefs.Name, plan)
 			} else {
 				err = p.Print(plan, nil)
 			}
@@ -65,15 +64,15 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 // planOf makes the plan, and reports whether the ClusterCSIDriver is there; of a folder it does not.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
-	var source adopt.Source
+	var source Source
 	if wanted.folder != "" {
-		source, err = adopt.FromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
+		source, err = FromFolder(ctx, wanted.folder, d, func(text string) { _, _ = fmt.Fprintln(p.Streams.ErrOut, "warning:", text) })
 	} else {
 		var cluster *plugin.Cluster
 		if cluster, err = p.Connect(); err != nil {
 			return plan, false, err
 		}
-		if source, err = adopt.FromCluster(cluster, d); err != nil {
+		if source, err = FromCluster(cluster, d); err != nil {
 			return plan, false, err
 		}
 		var answer plugin.Answer
@@ -87,7 +86,7 @@ func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migrati
 		return plan, false, err
 	}
 	// Settings of an operator that is not there yet are the defaults.
-	plan, err = adopt.Plan(ctx, source, d, wanted.namespace, func(string) string { return "" })
+	plan, err = Plan(ctx, source, d, wanted.namespace, func(string) string { return "" })
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("a plan wants the rights of a cluster administrator, because a part of it would mislead: %w", err)
 	}

@@ -1,4 +1,4 @@
-package efscreate
+package create
 
 import (
 	"cmp"

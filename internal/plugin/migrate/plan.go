@@ -1,5 +1,5 @@
-// Package adopt says what the operator would do to migrate the EFS driver from a predecessor. It only reads: a cluster, or a must-gather folder.
-package adopt
+// Package migrate says what the operator would do to migrate the EFS driver from a predecessor. It only reads: a cluster, or a must-gather folder.
+package migrate
 
 import (
 	"context"

@@ -19,7 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
 // files maps paths in a folder to what is in them.

@@ -1,4 +1,4 @@
-package adopt
+package migrate
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
-	"github.com/csi-operators/csi-operators/internal/mustgather"
+	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
 // Source is what a plan is made of.

@@ -1,6 +1,6 @@
-// Package efscreate makes a share to test with: an encrypted file system with a security group and mount targets in a
+// Package create makes a share to test with: an encrypted file system with a security group and mount targets in a
 // cluster's network, tagged so that package efscleanup finds it.
-package efscreate
+package create
 
 import (
 	"cmp"
