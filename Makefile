@@ -13,7 +13,7 @@ VERSION_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)
 	-X k8s.io/component-base/version.gitTreeState=clean
 OPERATORS := aws-efs-csi-driver-operator csi-driver-operator cluster-storage-operator
 # kustomize, of cli-runtime, would load plugins: the linker of a program that can keeps every method of every type. oc-storage has half the size
-# without. internal/image builds what is shipped, and has the same tag.
+# without. internal/release/image builds what is shipped, and has the same tag.
 NO_PLUGINS := -tags kustomize_disable_go_plugin_support
 # Programs for people and CI. They are in no operator's image.
 PROGRAMS := oc-storage
@@ -42,8 +42,8 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/driver/catalogue internal/controller/clustercsidriver/nodes internal/olm internal/payload internal/release hack/% \
-	internal/plugin/migrate internal/artifact internal/canned internal/controller/storage internal/controller/sharedvolume/crdstatus internal/controller/clustercsidriver/credential internal/cloud/efs% internal/plugin/iam \
+PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/driver/catalogue internal/controller/clustercsidriver/nodes internal/release/olm internal/release/payload internal/release hack/% \
+	internal/plugin/migrate internal/release/artifact internal/canned internal/controller/storage internal/controller/sharedvolume/crdstatus internal/controller/clustercsidriver/credential internal/cloud/efs% internal/plugin/iam \
 	internal/kube/manifest internal/controller/storage/olm internal/plugin/mustgather internal/kube/openshift internal/controller/clustercsidriver/pendingpvc internal/controller/clustercsidriver/rbac internal/kube/volume internal/controller/clustercsidriver/watch \
 	internal/cloud/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
 	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))

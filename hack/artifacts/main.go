@@ -13,9 +13,9 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/csi-operators/csi-operators/internal/artifact"
-	"github.com/csi-operators/csi-operators/internal/image"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/artifact"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 func main() {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/artifact"
-	"github.com/csi-operators/csi-operators/internal/image"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/artifact"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 const root = "../.."

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 // The operator that third-party drivers share, and the file with its roles in the tree of a driver.

@@ -15,8 +15,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/csi-operators/csi-operators/internal/image"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 func main() {

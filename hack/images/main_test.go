@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 func write(t *testing.T, name, text string) {

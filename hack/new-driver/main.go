@@ -17,7 +17,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 const usage = `Usage: go run ./hack/new-driver NAME [flags]
@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 func (s *scaffold) next() string {
 	tests := "./cmd/csi-driver-operator ./test/rules"
 	if !s.names.OLM() {
-		tests = "./internal/driver/catalogue ./internal/payload " + tests
+		tests = "./internal/driver/catalogue ./internal/release/payload " + tests
 	}
 	text := fmt.Sprintf(`%[1]s has the driver %[2]s, with ports %[3]d, %[4]d and %[5]d for health, and from %[6]d on for metrics. Next:
   go test ./%[1]s %[7]s

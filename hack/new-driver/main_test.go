@@ -91,7 +91,7 @@ func TestANewDriverBuildsAndPassesAtOnce(t *testing.T) {
 		t.Errorf("it says %q, not %q", out, want)
 	}
 	command(t, root, "vet", "./internal/driver/testdisk", "./cmd/csi-driver-operator")
-	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/driver/catalogue", "./internal/payload",
+	command(t, root, "test", "-count=1", beyond, "./internal/driver/testdisk", "./internal/driver/catalogue", "./internal/release/payload",
 		"./hack/payload", "./cmd/csi-driver-operator", "./test/rules")
 	after := files(t, root)
 	var changed []string

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 // listed is a name that a ClusterCSIDriver may have and that no driver has, whatever drivers this tree has.

@@ -16,7 +16,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/payload"
+	"github.com/csi-operators/csi-operators/internal/release/payload"
 )
 
 func main() {

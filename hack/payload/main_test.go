@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/payload"
+	"github.com/csi-operators/csi-operators/internal/release/payload"
 )
 
 // repository is a folder with the images of the release, and a manifest that is not made any more.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 // subject is one thing that the page must tell.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/all"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 	"github.com/csi-operators/csi-operators/test/rbac"

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

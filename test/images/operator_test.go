@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
-	"github.com/csi-operators/csi-operators/internal/image"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 )

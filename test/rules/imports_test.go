@@ -165,12 +165,12 @@ func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
 		"pkg/efscleanup":                       module + "internal/plugin/efs/create",
 		"internal/cloud/aws":                   module + "pkg/efscleanup",
 		"internal/plugin/efs":                  module + "internal/operator/manager",
-		"internal/image":                       module + "internal/release",
+		"internal/release/image":               module + "internal/release",
 		"hack/images":                          module + "internal/operator/manager",
 		"internal/driver/catalogue":            module + "internal/driver/awsebs",
 		"cmd/cluster-storage-operator":         module + "test/env",
-		"internal/olm":                         module + "internal/payload",
-		"internal/payload":                     module + "internal/driver/awsebs",
+		"internal/release/olm":                 module + "internal/release/payload",
+		"internal/release/payload":             module + "internal/driver/awsebs",
 	} {
 		if allowed.check(module+from, to) == "" {
 			t.Errorf("%s may import %s", from, to)

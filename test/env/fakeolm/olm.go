@@ -35,7 +35,7 @@ const (
 //
 // It has no API: no Subscription, InstallPlan, OperatorGroup, CatalogSource or ClusterServiceVersion is in the cluster, and it acts
 // when it is told to. It does not unpack images, approve, retry or roll back; it does not compare stored objects with a new
-// CRD, which internal/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
+// CRD, which internal/release/olm does; it adds no variables of a proxy; objects go one after the other, not by garbage
 // collection. What permissions give in the namespace is a Role and stays one: OLM gives it everywhere in such an OperatorGroup, so
 // that RBAC which is enough here is enough there.
 //

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/internal/artifact"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/artifact"
 )
 
 // unpacked are the files of an archive, as "mode time content" by name.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
-	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 // opm is an image as upstream's: Docker's media types, a user and a path of its own.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/csi-operators/csi-operators/internal/olm"
 	"github.com/csi-operators/csi-operators/internal/release"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 // history is the catalog of a package after some releases.

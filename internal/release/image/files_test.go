@@ -9,7 +9,7 @@ import (
 
 	"github.com/CycloneDX/cyclonedx-go"
 
-	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 func TestWhatMustNotBeInAnImageIsRefused(t *testing.T) {

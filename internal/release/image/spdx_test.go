@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csi-operators/csi-operators/internal/image"
+	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
 // required are the fields that the schema of SPDX 2.3 requires (spdx/spdx-spec, schemas/spdx-schema.json), by the path of their object.

@@ -8,7 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/csi-operators/csi-operators/internal/olm"
+	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
 const csvFile = "manifests/aws-efs-csi-driver-operator.clusterserviceversion.yaml"
