@@ -43,7 +43,7 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/driver/catalogue internal/controller/clustercsidriver/nodes internal/release/olm internal/release/payload internal/release hack/% \
-	internal/plugin/migrate internal/release/artifact internal/canned internal/controller/storage internal/controller/sharedvolume/crdstatus internal/controller/clustercsidriver/credential internal/cloud/efs% internal/plugin/iam \
+	internal/plugin/migrate internal/release/artifact internal/testing/canned internal/controller/storage internal/controller/sharedvolume/crdstatus internal/controller/clustercsidriver/credential internal/cloud/efs% internal/plugin/iam \
 	internal/kube/manifest internal/controller/storage/olm internal/plugin/mustgather internal/kube/openshift internal/controller/clustercsidriver/pendingpvc internal/controller/clustercsidriver/rbac internal/kube/volume internal/controller/clustercsidriver/watch \
 	internal/cloud/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
 	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))

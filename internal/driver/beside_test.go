@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // What is beside the controller has no sidecars, and else the same pods.
@@ -22,7 +22,7 @@ func TestFurtherDeploymentsRunAsTheController(t *testing.T) {
 		configv1.HighlyAvailableTopologyMode: 2, configv1.SingleReplicaTopologyMode: 1, configv1.ExternalTopologyMode: 2,
 	} {
 		looked := 0
-		for _, object := range golden.Render(t, d, func(cfg *driver.Config) {
+		for _, object := range variants.Render(t, d, func(cfg *driver.Config) {
 			cfg.ControlPlaneTopology, cfg.InfrastructureTopology = topology, configv1.HighlyAvailableTopologyMode
 		}) {
 			deployment, ok := object.(*appsv1.Deployment)
@@ -56,7 +56,7 @@ func TestMetricsOnPortsThatNobodyChoosesAreScraped(t *testing.T) {
 	d.Metrics[driver.Controller] = driver.Metrics{Name: "driver", Loopback: 2112, Port: 9201, Fixed: true}
 	d.FurtherMetrics = map[driver.Workload][]driver.Metrics{driver.Controller: {{Name: "syncer", Loopback: 2113, Port: 9206, Fixed: true}}}
 	upstreams, endpoints := map[string]string{}, []string{}
-	for _, object := range golden.Render(t, d, nil) {
+	for _, object := range variants.Render(t, d, nil) {
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
 			for _, container := range typed.Spec.Template.Spec.Containers {
@@ -83,7 +83,7 @@ func TestMetricsOnPortsThatNobodyChoosesAreScraped(t *testing.T) {
 	if !slices.Contains(endpoints, "driver-m") || !slices.Contains(endpoints, "syncer-m") {
 		t.Errorf("endpoints %v", endpoints)
 	}
-	for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.Kinds[driver.ServiceMonitorKind()] = false }) {
+	for _, object := range variants.Render(t, d, func(cfg *driver.Config) { cfg.Kinds[driver.ServiceMonitorKind()] = false }) {
 		if deployment, ok := object.(*appsv1.Deployment); ok && slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, isProxy) {
 			t.Errorf("%s has proxies that nobody asks", deployment.Name)
 		}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // workload is an asset with a container, and another that runs before it.
@@ -77,7 +77,7 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 			pod.SecurityContext != nil, pod.InitContainers[0].SecurityContext != nil, len(pod.Volumes))
 	}
 	found := map[string]string{}
-	for _, object := range golden.Render(t, several(), func(cfg *driver.Config) {
+	for _, object := range variants.Render(t, several(), func(cfg *driver.Config) {
 		cfg.Proxy.HTTPSProxy = "http://proxy.example.com"
 		cfg.Migrating = true
 	}) {
@@ -110,7 +110,7 @@ func TestOtherWorkloadsAreWhatTheirAssetsSay(t *testing.T) {
 func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 	const name, certificate = "node-metrics", "node-metrics-serving-cert"
 	var found []string
-	for _, object := range golden.Render(t, several(), nil) {
+	for _, object := range variants.Render(t, several(), nil) {
 		switch typed := object.(type) {
 		case *rbacv1.ClusterRoleBinding:
 			if strings.Contains(typed.Name, "proxy") {
@@ -143,7 +143,7 @@ func TestMetricsOfNodePodsAreScrapedThroughAProxy(t *testing.T) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("metrics of node pods (-want +got):\n%s", diff)
 	}
-	for _, object := range golden.Render(t, several(), func(cfg *driver.Config) { cfg.Kinds[driver.ServiceMonitorKind()] = false }) {
+	for _, object := range variants.Render(t, several(), func(cfg *driver.Config) { cfg.Kinds[driver.ServiceMonitorKind()] = false }) {
 		if object.GetName() == name {
 			t.Errorf("%T %s is there although nobody scrapes it", object, name)
 		}
@@ -157,7 +157,7 @@ func TestADriverRunsInItsOwnNamespace(t *testing.T) {
 		t.Errorf("without one of its own: %s", got)
 	}
 	d.Namespace = "own"
-	for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.Namespace = d.OperandNamespace("operators") }) {
+	for _, object := range variants.Render(t, d, func(cfg *driver.Config) { cfg.Namespace = d.OperandNamespace("operators") }) {
 		if namespace := object.GetNamespace(); namespace != "" && namespace != "own" {
 			t.Errorf("%T %s is in namespace %s", object, object.GetName(), namespace)
 		}
@@ -200,7 +200,7 @@ func TestPodsReachAnExternalControlPlaneOnAnyPort(t *testing.T) {
 		configv1.ExternalTopologyMode: "webhook", "": "webhook", configv1.HighlyAvailableTopologyMode: "", configv1.SingleReplicaTopologyMode: "",
 	} {
 		var open []string
-		for _, object := range golden.Render(t, d, func(cfg *driver.Config) { cfg.ControlPlaneTopology = topology }) {
+		for _, object := range variants.Render(t, d, func(cfg *driver.Config) { cfg.ControlPlaneTopology = topology }) {
 			if deployment, ok := object.(*appsv1.Deployment); ok {
 				if deployment.Spec.Template.Labels["openshift.storage.network-policy.all-egress"] == "allow" {
 					open = append(open, deployment.Name)
@@ -245,7 +245,7 @@ func TestSidecarsHaveGivenUpWhatTheyDoNotUse(t *testing.T) {
 			}
 			return nil
 		})
-		for _, object := range golden.Render(t, d, nil) {
+		for _, object := range variants.Render(t, d, nil) {
 			if err := look(d, driver.Config{}, object); err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 func TestWhatIsNotThereIsToldFromWhatMayNotBeRead(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -71,7 +71,7 @@ func (s *derived) follows(t *testing.T) {
 	requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" && r.Object.Resource != "leases" })
 	writes := env.Filter(requests, func(r env.Request) bool { return r.IsWrite() })
 	// Each object is written once. What is missing at first is reported, with an event. What OpenShift's operator may have left is looked for.
-	objects, obsolete := len(golden.Render(t, s.driver, nil)), s.driver.Obsolete
+	objects, obsolete := len(variants.Render(t, s.driver, nil)), s.driver.Obsolete
 	left := len(obsolete.ClusterRoleBindings) + len(obsolete.ClusterRoles) + len(obsolete.ConfigMaps)
 	t.Logf("%d requests, %d of them writes, for %d objects", len(requests), len(writes), objects)
 	if len(writes) > objects+8 || len(requests) > len(writes)+13+left {

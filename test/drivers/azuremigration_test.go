@@ -21,7 +21,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azure"
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
@@ -71,7 +71,7 @@ func (s *migrated) user() string {
 func (s *migrated) put(t *testing.T) {
 	t.Helper()
 	env.Must(t, client.IgnoreAlreadyExists(s.cluster.Client.Create(t.Context(), s.secret())))
-	rendered := golden.Render(t, s.driver, func(cfg *driver.Config) { delete(cfg.Kinds, driver.VolumeSnapshotClassKind()) })
+	rendered := variants.Render(t, s.driver, func(cfg *driver.Config) { delete(cfg.Kinds, driver.VolumeSnapshotClassKind()) })
 	for _, object := range rendered {
 		// An administrator has decided otherwise than OpenShift.
 		if class, isClass := object.(*storagev1.StorageClass); isClass {

@@ -10,7 +10,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/awsebs"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -21,7 +21,7 @@ func TestNothingIsDroppedWhereFeatureGatesAreOn(t *testing.T) {
 	for _, d := range []driver.Driver{awsebs.Driver(), gcppd.Driver()} {
 		gates += len(d.FeatureGates)
 		for _, on := range []bool{false, true} {
-			rendered := golden.Render(t, d, func(cfg *driver.Config) {
+			rendered := variants.Render(t, d, func(cfg *driver.Config) {
 				cfg.FeatureGates = map[string]bool{}
 				for _, gate := range d.FeatureGates {
 					cfg.FeatureGates[gate.Name] = on

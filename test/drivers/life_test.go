@@ -19,8 +19,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/azuredisk"
 	"github.com/csi-operators/csi-operators/internal/driver/azurefile"
 	"github.com/csi-operators/csi-operators/internal/driver/gcppd"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -151,7 +151,7 @@ func isRolledOut(t *testing.T, s *scene) {
 		t.Errorf("StorageClasses and what they say about being the default (-want +got):\n%s", diff)
 	}
 	rendered := map[string]map[string]string{}
-	for _, object := range golden.Render(t, s.driver, func(cfg *driver.Config) { cfg.Cloud = s.facts }) {
+	for _, object := range variants.Render(t, s.driver, func(cfg *driver.Config) { cfg.Cloud = s.facts }) {
 		if class, isClass := object.(*storagev1.StorageClass); isClass {
 			rendered[class.Name] = class.Parameters
 		}

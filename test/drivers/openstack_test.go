@@ -18,9 +18,9 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/cinder"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/internal/driver/manila"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
@@ -203,7 +203,7 @@ func TestOpenShiftsDriversOfOpenStackAreMigrated(t *testing.T) {
 			t.Cleanup(func() { s.finish(t, predecessors.OpenStackConfigMaps(d)...) })
 			env.Must(t, s.cluster.Namespace(t.Context(), s.namespace()))
 			s.rollouts.put(t, s.secret())
-			rendered := golden.Render(t, d, func(cfg *driver.Config) {
+			rendered := variants.Render(t, d, func(cfg *driver.Config) {
 				delete(cfg.Kinds, driver.VolumeSnapshotClassKind())
 				cfg.Cloud = s.facts
 			})

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
@@ -21,7 +21,7 @@ import (
 // The driver has the same names as that of OpenShift, and is changed where it is. So has what is in the vCenters.
 func TestOpenShiftsDriverOfVSphereIsMigrated(t *testing.T) {
 	s := inVSphere(t, 1)
-	rendered := golden.Render(t, s.driver, func(cfg *driver.Config) {
+	rendered := variants.Render(t, s.driver, func(cfg *driver.Config) {
 		delete(cfg.Kinds, driver.VolumeSnapshotClassKind())
 		cfg.Cloud = driver.CloudFacts{Known: true, StoragePolicy: "openshift-storage-policy-" + s.id}
 	})

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/all"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // podsOf are the pod templates among objects, by the names of their workloads.
@@ -60,7 +60,7 @@ func asks(objects []client.Object, account string) bool {
 func TestPodsHaveATokenIfTheyMayAskForSomething(t *testing.T) {
 	without := 0
 	for _, d := range all.Drivers() {
-		objects := golden.Render(t, d, nil)
+		objects := variants.Render(t, d, nil)
 		for name, pod := range podsOf(objects) {
 			hasNone := pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken
 			if needs := asks(objects, pod.ServiceAccountName); needs == hasNone {
@@ -79,7 +79,7 @@ func TestPodsHaveATokenIfTheyMayAskForSomething(t *testing.T) {
 // Sidecars that wait for a Lease ignore SIGTERM.
 func TestControllerPodsEndSoon(t *testing.T) {
 	for _, d := range all.Drivers() {
-		for name, pod := range podsOf(golden.Render(t, d, nil)) {
+		for name, pod := range podsOf(variants.Render(t, d, nil)) {
 			grace := pod.TerminationGracePeriodSeconds
 			if name == d.Deployment && (grace == nil || *grace > 10) {
 				t.Errorf("%s: pods of %s may take more than 10 seconds to end, and each drain waits for them", d.Name, name)

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	"github.com/csi-operators/csi-operators/internal/driver/vsphere"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -48,7 +48,7 @@ func (s *scene) olmObject(kind, name string, spec map[string]any) client.Object 
 // webhookOf is the webhook of vSphere, as its operator renders it, after a change.
 func webhookOf(t *testing.T, change func(*admissionv1.ValidatingWebhook)) client.Object {
 	t.Helper()
-	for _, object := range golden.Render(t, vsphere.Driver(), nil) {
+	for _, object := range variants.Render(t, vsphere.Driver(), nil) {
 		if configuration, ok := object.(*admissionv1.ValidatingWebhookConfiguration); ok {
 			change(&configuration.Webhooks[0])
 			return configuration

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/openstack"
 	"github.com/csi-operators/csi-operators/internal/cloud/poll"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 	"github.com/csi-operators/csi-operators/test/env/fakeopenstack"
 )
 

@@ -15,8 +15,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 func exact(pause time.Duration) time.Duration { return pause }

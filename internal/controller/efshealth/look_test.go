@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // counted is a cloud that counts lists, and fails if it has an error.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/cloud/aws"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // An alert that waits for some time would begin to wait anew whenever a series is missing.

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/crdstatus"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 const notListed = "namespace ns may not use access point fsap-0123456789abcdef of file system fs-1234cdef: ask an administrator of the cluster " +

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/controller/sharedvolume/fair"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // shelf is what a cluster has, or what a cache holds of it: one namespace, one SharedVolume, its PVC, and volumes.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 func TestMetricsFollowWhatIsThereAndForgetWhatHasGone(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/kube/apply"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // tripOf is a Reconciler that is ready to work on a cluster. What it sets of the program, it notes in the log.

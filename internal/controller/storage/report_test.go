@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // The writes of the two statuses.

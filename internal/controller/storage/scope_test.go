@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csi-operators/csi-operators/internal/canned"
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
+	"github.com/csi-operators/csi-operators/internal/testing/canned"
 )
 
 // scopeOf is what a cluster of a platform can need. It serves VolumeAttributesClasses, and ServiceMonitors if it is monitored.

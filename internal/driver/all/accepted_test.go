@@ -18,8 +18,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // The seeds of "make test". "make soak" chooses its own.
@@ -161,11 +161,11 @@ func gather(objects []client.Object) rendered {
 		for _, container := range spec.Containers {
 			for _, argument := range container.Args {
 				if flag, value, found := strings.Cut(argument, "="); found && container.Name == driver.Container {
-					got.flags[flag] = golden.Expanded(value)
+					got.flags[flag] = variants.Expanded(value)
 				}
 			}
 			for _, variable := range container.Env {
-				got.variables[variable.Name] = golden.Expanded(variable.Value)
+				got.variables[variable.Name] = variants.Expanded(variable.Value)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func readsBack(t *testing.T, d driver.Driver, seed uint64) {
 	t.Helper()
 	m := maker{rand.New(rand.NewPCG(seed, 36))}
 	var cfg driver.Config
-	got := gather(golden.Render(t, d, func(made *driver.Config) {
+	got := gather(variants.Render(t, d, func(made *driver.Config) {
 		m.config(made)
 		made.CloudCA = driver.Certificates(m.bundle())
 		cfg = *made

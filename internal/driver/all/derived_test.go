@@ -16,7 +16,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func TestFilesOfADriverAreReadBack(t *testing.T) {
@@ -118,7 +118,7 @@ func (m maker) inputs(canary string) driver.DerivedInputs {
 }
 
 func checkVSphere(inputs driver.DerivedInputs, content map[string][]byte, fail func(string, ...any)) {
-	read, err := golden.ReadGcfg(string(content["cloud.conf"]))
+	read, err := variants.ReadGcfg(string(content["cloud.conf"]))
 	if err != nil {
 		fail("the driver can't read its configuration: %v", err)
 	}
@@ -138,7 +138,7 @@ func checkVSphere(inputs driver.DerivedInputs, content map[string][]byte, fail f
 
 // checkCinder reads the types of the driver's fields as gopkg.in/gcfg.v1 v1.2.3 does, set.go and types.
 func checkCinder(content map[string][]byte, fail func(string, ...any)) {
-	read, err := golden.ReadGcfg(string(content["cloud.conf"]))
+	read, err := variants.ReadGcfg(string(content["cloud.conf"]))
 	if err != nil || read["global/cloud"] != "openstack" || read["global/use-clouds"] != "true" {
 		fail("the driver reads %q: %v", read, err)
 	}

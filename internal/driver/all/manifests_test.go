@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // folders of test/e2e/storage have the manifests of the drivers that come with a cluster.
@@ -60,7 +60,7 @@ func classes(t *testing.T, d driver.Driver) (storage, snapshots []string) {
 	inTheCloud := func(cfg *driver.Config) {
 		cfg.Cloud = driver.CloudFacts{Known: true, ShareTypes: []string{"default"}, StoragePolicy: "any"}
 	}
-	for _, object := range golden.Render(t, d, inTheCloud) {
+	for _, object := range variants.Render(t, d, inTheCloud) {
 		switch object.(type) {
 		case *storagev1.StorageClass:
 			storage = append(storage, object.GetName())

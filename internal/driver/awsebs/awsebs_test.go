@@ -11,11 +11,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"region": func(cfg *driver.Config) { cfg.Region = "eu-west-1" },
 		"endpoint": func(cfg *driver.Config) {
 			cfg.Platform.AWS = &configv1.AWSPlatformStatus{ServiceEndpoints: []configv1.AWSServiceEndpoint{
@@ -65,7 +65,7 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 					t.Errorf("problems %q, want %q", problems, tc.refused)
 				}
 			}
-			for _, object := range golden.Render(t, Driver(), change) {
+			for _, object := range variants.Render(t, Driver(), change) {
 				if deployment, ok := object.(*appsv1.Deployment); ok {
 					for _, argument := range deployment.Spec.Template.Spec.Containers[0].Args {
 						if strings.Contains(argument, "tag") {
@@ -88,17 +88,17 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 // How a cluster hands out credentials is no matter of these pods: the request comes with the release, and the SDK takes what the
 // Secret has.
 func TestCredentialsChangeNothing(t *testing.T) {
-	base := golden.Render(t, Driver(), nil)
+	base := variants.Render(t, Driver(), nil)
 	for _, change := range []func(*driver.Config){
 		func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
 		func(cfg *driver.Config) { cfg.Kinds[driver.CredentialsRequestKind()] = true },
 	} {
-		if diff := cmp.Diff(base, golden.Render(t, Driver(), change)); diff != "" {
+		if diff := cmp.Diff(base, variants.Render(t, Driver(), change)); diff != "" {
 			t.Errorf("objects (-base +changed):\n%s", diff)
 		}
 	}
 }
 
 func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
-	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
+	variants.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

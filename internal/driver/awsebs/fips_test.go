@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // What the controller is told about endpoints in FIPS mode: those of the Infrastructure, and nothing else. With both, the AWS SDK refuses every
@@ -40,7 +40,7 @@ func TestFIPSModeChangesNoEndpoint(t *testing.T) {
 		"cn with an endpoint":                          {region: "cn-north-1", endpoint: "https://vpce.example.com", sts: true, want: "AWS_REGION=cn-north-1 AWS_EC2_ENDPOINT=https://vpce.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := golden.Render(t, Driver(), func(cfg *driver.Config) {
+			objects := variants.Render(t, Driver(), func(cfg *driver.Config) {
 				cfg.FIPS, cfg.Region = true, tc.region
 				cfg.Platform.AWS = &configv1.AWSPlatformStatus{}
 				if tc.endpoint != "" {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
 	cloudcredentialv1 "github.com/csi-operators/csi-operators/internal/kube/cloudcredential/v1"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // parsers are the versions in which the driver's parser changed, the last version with each, and what was recorded of it.
@@ -20,7 +20,7 @@ var parsers = []struct{ first, last, recorded string }{
 func TestTagsAreReadAsEachVersionOfTheDriverReadsThem(t *testing.T) {
 	for _, parser := range parsers {
 		for _, version := range []string{parser.first, parser.last} {
-			golden.CompareParser(t, accepts().At(version).List(accept.Tag), parser.recorded)
+			variants.CompareParser(t, accepts().At(version).List(accept.Tag), parser.recorded)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func onAzure(change func(*configv1.AzurePlatformStatus)) func(*driver.Config) {
@@ -28,7 +28,7 @@ func cloud(name configv1.AzureCloudEnvironment) func(*driver.Config) {
 
 // Public Azure, the government's and China's differ in the configuration of the cloud only, which is not rendered.
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"government": cloud(configv1.AzureUSGovernmentCloud),
 		"china":      cloud(configv1.AzureChinaCloud),
 		"stack-hub":  cloud(configv1.AzureStackCloud),
@@ -54,7 +54,7 @@ func TestTheListOfImagesIsComplete(t *testing.T) {
 }
 
 func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
-	golden.CompareParser(t, accepts().At("1.34.0").List(accept.Tag), "parsed-tags-1.34.0.json")
+	variants.CompareParser(t, accepts().At("1.34.0").List(accept.Tag), "parsed-tags-1.34.0.json")
 }
 
 // Azure takes keys that differ in case for one, and then makes no disk. Drivers before 1.34 make none with a dot in a key.
@@ -76,7 +76,7 @@ func TestTagsReachTheDriverOrAreRefused(t *testing.T) {
 		"a delimiter":         {"", []configv1.AzureResourceTag{tag("a", "b|c=d")}, "", "splits tags at |"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, object := range golden.Render(t, Driver(), func(cfg *driver.Config) {
+			for _, object := range variants.Render(t, Driver(), func(cfg *driver.Config) {
 				onAzure(func(azure *configv1.AzurePlatformStatus) { azure.ResourceTags = tc.tags })(cfg)
 				cfg.Images["DRIVER_IMAGE"] = "registry.example/driver:" + cmp.Or(tc.version, "v1")
 				problems := strings.Join(Driver().Problems(*cfg), " ")

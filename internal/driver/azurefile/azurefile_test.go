@@ -11,7 +11,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func onAzure(change func(*configv1.AzurePlatformStatus)) func(*driver.Config) {
@@ -22,7 +22,7 @@ func onAzure(change func(*configv1.AzurePlatformStatus)) func(*driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"government": onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = configv1.AzureUSGovernmentCloud }),
 		"china":      onAzure(func(azure *configv1.AzurePlatformStatus) { azure.CloudName = configv1.AzureChinaCloud }),
 		"fips":       func(cfg *driver.Config) { cfg.FIPS = true },
@@ -68,7 +68,7 @@ func TestWhereTheDriverKeepsKeysOfStorageAccounts(t *testing.T) {
 		"NFS, the older way": {map[string]string{"fsType": "NFS"}, "", false},
 		"an identity":        {map[string]string{"mountWithWorkloadIdentityToken": "true"}, "", false},
 		"a Secret is given":  {map[string]string{"csi.storage.k8s.io/provisioner-secret-name": "mine"}, "", false},
-		"the driver's own":   {golden.Render(t, Driver(), nil)[classAt(t)].(*storagev1.StorageClass).Parameters, "", false},
+		"the driver's own":   {variants.Render(t, Driver(), nil)[classAt(t)].(*storagev1.StorageClass).Parameters, "", false},
 	} {
 		if namespace, keeps := Driver().KeptSecrets.Namespace(tc.parameters); namespace != tc.namespace || keeps != tc.keeps {
 			t.Errorf("%s: %q, %t", name, namespace, keeps)
@@ -79,7 +79,7 @@ func TestWhereTheDriverKeepsKeysOfStorageAccounts(t *testing.T) {
 // classAt is the place of the StorageClass among the objects.
 func classAt(t *testing.T) int {
 	t.Helper()
-	return slices.IndexFunc(golden.Render(t, Driver(), nil), func(object client.Object) bool {
+	return slices.IndexFunc(variants.Render(t, Driver(), nil), func(object client.Object) bool {
 		_, isClass := object.(*storagev1.StorageClass)
 		return isClass
 	})
@@ -96,5 +96,5 @@ func TestPrivateEndpointsNeedRights(t *testing.T) {
 }
 
 func TestTagsAreReadAsTheDriverReadsThem(t *testing.T) {
-	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
+	variants.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

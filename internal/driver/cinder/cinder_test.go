@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"derived": func(cfg *driver.Config) {
 			cfg.DependencyHashes = map[driver.Workload]map[string]string{}
 			for _, workload := range Driver().Derived.Workloads {

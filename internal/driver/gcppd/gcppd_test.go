@@ -11,7 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func gcp(change func(*configv1.GCPPlatformStatus)) func(*driver.Config) {
@@ -30,7 +30,7 @@ func key(key operatorv1.GCPKMSKeyReference) func(*driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"dedicated-region": func(cfg *driver.Config) { cfg.Region = "u-germany-northeast1" },
 		"labels-and-tags": gcp(func(gcp *configv1.GCPPlatformStatus) {
 			gcp.ResourceLabels = []configv1.GCPResourceLabel{{Key: "owner", Value: "storage"}, {Key: "cost", Value: "42"}}
@@ -41,7 +41,7 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 }
 
 func TestAKeyWithoutLocationIsGlobal(t *testing.T) {
-	objects := golden.Render(t, Driver(), key(operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}))
+	objects := variants.Render(t, Driver(), key(operatorv1.GCPKMSKeyReference{Name: "key", KeyRing: "ring", ProjectID: "project"}))
 	found := 0
 	for _, object := range objects {
 		class, isClass := object.(*storagev1.StorageClass)
@@ -61,13 +61,13 @@ func TestAKeyWithoutLocationIsGlobal(t *testing.T) {
 // How a cluster hands out credentials, and whether its nodes are in FIPS mode, is no matter of these pods: the request comes with
 // the release, and the driver exchanges the token where the Secret says so.
 func TestCredentialsAndFIPSChangeNothing(t *testing.T) {
-	base := golden.Render(t, Driver(), nil)
+	base := variants.Render(t, Driver(), nil)
 	for _, change := range []func(*driver.Config){
 		func(cfg *driver.Config) { cfg.CredentialsMode = operatorv1.CloudCredentialsModeManual },
 		func(cfg *driver.Config) { cfg.Kinds[driver.CredentialsRequestKind()] = true },
 		func(cfg *driver.Config) { cfg.FIPS = true },
 	} {
-		if diff := cmp.Diff(base, golden.Render(t, Driver(), change)); diff != "" {
+		if diff := cmp.Diff(base, variants.Render(t, Driver(), change)); diff != "" {
 			t.Errorf("objects (-base +changed):\n%s", diff)
 		}
 	}

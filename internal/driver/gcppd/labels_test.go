@@ -10,7 +10,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // The API of OpenShift accepts each of these tags. The driver splits its flag at commas, and ends when a part is no tag.
@@ -42,7 +42,7 @@ func TestLabelsAndTagsReachTheDriverOrAreRefused(t *testing.T) {
 				}
 			})
 			var flags []string
-			for _, object := range golden.Render(t, Driver(), func(cfg *driver.Config) {
+			for _, object := range variants.Render(t, Driver(), func(cfg *driver.Config) {
 				change(cfg)
 				if problems := Driver().Problems(*cfg); (tc.refuse == "") != (len(problems) == 0) || !strings.Contains(strings.Join(problems, " "), tc.refuse) {
 					t.Errorf("problems %q, want %q", problems, tc.refuse)
@@ -64,6 +64,6 @@ func TestLabelsAndTagsReachTheDriverOrAreRefused(t *testing.T) {
 }
 
 func TestLabelsAndTagsAreReadAsTheDriverReadsThem(t *testing.T) {
-	golden.CompareParser(t, accepts().List(accept.Label), "parsed-labels.json")
-	golden.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
+	variants.CompareParser(t, accepts().List(accept.Label), "parsed-labels.json")
+	variants.CompareParser(t, accepts().List(accept.Tag), "parsed-tags.json")
 }

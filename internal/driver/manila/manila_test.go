@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 func withTypes(names ...string) func(*driver.Config) {
@@ -14,7 +14,7 @@ func withTypes(names ...string) func(*driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"share-types": withTypes("Default_NFS", "default"),
 		"fs-group-policy": func(cfg *driver.Config) {
 			cfg.Settings[fsGroupPolicy] = "File"

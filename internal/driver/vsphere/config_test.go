@@ -12,7 +12,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/cloud/vsphere/cloudconfig"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 const (
@@ -133,7 +133,7 @@ func TestTheConfigurationOfTheDriver(t *testing.T) {
 			if diff := cmp.Diff(tc.want, string(content[cloudConf])); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if _, err := golden.ReadGcfg(string(content[cloudConf])); err != nil {
+			if _, err := variants.ReadGcfg(string(content[cloudConf])); err != nil {
 				t.Errorf("it can't be read: %v", err)
 			}
 		})
@@ -147,7 +147,7 @@ func TestAPasswordWithEveryPrintableCharacterReachesTheDriver(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", password, err)
 		}
-		got, err := golden.ReadGcfg(string(content[cloudConf]))
+		got, err := variants.ReadGcfg(string(content[cloudConf]))
 		if err != nil || got["virtualcenter vc1.example/password"] != password {
 			t.Errorf("%q is read as %q, %v", password, got["virtualcenter vc1.example/password"], err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 // printable has every character that can be typed on a keyboard of ASCII.
@@ -35,7 +35,7 @@ func TestWhatIsWrittenIsReadBackTheSame(t *testing.T) {
 	}
 	for _, text := range texts {
 		written := section{name: "VirtualCenter", subsection: text, pairs: []pair{{"user", "a"}, {"password", text}, {"port", "443"}}}
-		got, err := golden.ReadGcfg(written.String())
+		got, err := variants.ReadGcfg(written.String())
 		want := map[string]string{
 			"virtualcenter " + text + "/user": "a", "virtualcenter " + text + "/password": text, "virtualcenter " + text + "/port": "443",
 		}
@@ -55,13 +55,13 @@ func TestTheReaderReadsAsGcfgDoes(t *testing.T) {
 		"[a]\nk = \"v\rw\"\n":               "vw",
 		"[a]\nk = \"two\" \"parts\" more\n": "two parts more",
 	} {
-		got, err := golden.ReadGcfg(text)
+		got, err := variants.ReadGcfg(text)
 		if err != nil || got["a/k"] != want {
 			t.Errorf("%q: %q, %v; want %q", text, got["a/k"], err, want)
 		}
 	}
 	for _, text := range []string{"[a]\nk = \"v\n", "k = v\n", "[a\nk = v\n", "[a]\nk = \"\\x\"\n", "[a]\nk = \xff\n"} {
-		if got, err := golden.ReadGcfg(text); err == nil {
+		if got, err := variants.ReadGcfg(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/driver/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/variants"
 )
 
 const policy = "openshift-storage-policy-dev-x7k2p"
@@ -52,7 +52,7 @@ func withPolicy(cfg *driver.Config) {
 }
 
 func TestRenderMatchesReviewedFiles(t *testing.T) {
-	golden.CompareAll(t, Driver(), map[string]func(*driver.Config){
+	variants.CompareAll(t, Driver(), map[string]func(*driver.Config){
 		"storage-policy":  withPolicy,
 		"kept-class":      func(cfg *driver.Config) { cfg.Classes = []driver.Class{existing(className, driverName, policy)} },
 		"failure-domains": func(cfg *driver.Config) { cfg.VSphere = domains(3, "vc1.example") },
@@ -77,7 +77,7 @@ func TestTheListOfImagesIsComplete(t *testing.T) {
 // classIn is the StorageClass of a Config; nil if it has none.
 func classIn(t *testing.T, change func(*driver.Config)) *storagev1.StorageClass {
 	t.Helper()
-	for _, object := range golden.Render(t, Driver(), change) {
+	for _, object := range variants.Render(t, Driver(), change) {
 		if class, ok := object.(*storagev1.StorageClass); ok {
 			return class
 		}
@@ -125,7 +125,7 @@ func TestAClassKeepsWhatTheAdministratorMadeTheDefault(t *testing.T) {
 // podsIn are the pods of a workload.
 func podsIn(t *testing.T, name string, change func(*driver.Config)) corev1.PodTemplateSpec {
 	t.Helper()
-	for _, object := range golden.Render(t, Driver(), change) {
+	for _, object := range variants.Render(t, Driver(), change) {
 		switch typed := object.(type) {
 		case *appsv1.Deployment:
 			if typed.Name == name {
@@ -207,7 +207,7 @@ func TestTheDriverIsNotToldOfPVCs(t *testing.T) {
 func TestWithoutAServiceCAThereIsNoWebhook(t *testing.T) {
 	for _, serves := range []bool{true, false} {
 		var found []string
-		for _, object := range golden.Render(t, Driver(), func(cfg *driver.Config) { cfg.ServingCertificates = serves }) {
+		for _, object := range variants.Render(t, Driver(), func(cfg *driver.Config) { cfg.ServingCertificates = serves }) {
 			if strings.Contains(object.GetName(), "webhook") || object.GetName() == Driver().Webhook {
 				found = append(found, object.GetName())
 			}

@@ -24,10 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
+	"github.com/csi-operators/csi-operators/internal/testing/golden"
 )
 
 // planted are secrets in all places where there can be some.

@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
-	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/plugin"
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
+	"github.com/csi-operators/csi-operators/internal/testing/golden"
 )
 
 func TestAPlanOfAFolderNamesEachNodeWithItsPods(t *testing.T) {

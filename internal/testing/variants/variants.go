@@ -1,5 +1,5 @@
-// Package golden compares what drivers render with reviewed files, in the variants that every driver has to follow.
-package golden
+// Package variants compares what drivers render with reviewed files, in the variants that every driver has to follow.
+package variants
 
 import (
 	"testing"
@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/golden"
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
+	"github.com/csi-operators/csi-operators/internal/testing/golden"
 )
 
 // Config is that of an OpenShift cluster that lacks nothing, on the platform of a driver.

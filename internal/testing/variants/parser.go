@@ -1,4 +1,4 @@
-package golden
+package variants
 
 import (
 	"encoding/json"
