@@ -35,13 +35,13 @@ func folders(t *testing.T) []string {
 // everyDriver calls check with each driver and all objects that it can have.
 func everyDriver(t *testing.T, check func(d driver.Driver, objects []client.Object)) {
 	t.Helper()
-	all := all.Drivers()
-	if folders := folders(t); len(folders) != len(all) {
-		t.Fatalf("%d folders of drivers, but internal/driver/all knows %d: %v", len(folders), len(all), folders)
+	drivers := all.Drivers()
+	if folders := folders(t); len(folders) != len(drivers) {
+		t.Fatalf("%d folders of drivers, but internal/driver/all knows %d: %v", len(folders), len(drivers), folders)
 	}
 	scheme, err := kube.Scheme()
 	env.Must(t, err)
-	for _, d := range all {
+	for _, d := range drivers {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
 		objects, err := d.Everything(scheme, kube.DefaultNamespace, settings)

@@ -113,7 +113,7 @@ func rolesOfDrivers(t *testing.T) []held {
 	t.Helper()
 	scheme, err := kube.Scheme()
 	env.Must(t, err)
-	var all []held
+	var found []held
 	for _, d := range all.Drivers() {
 		settings, err := d.ReadSettings(func(string) string { return "" })
 		env.Must(t, err)
@@ -134,11 +134,11 @@ func rolesOfDrivers(t *testing.T) []held {
 				who = webhooks
 			}
 			for _, role := range boundTo(objects, account) {
-				all = append(all, held{who, title, role})
+				found = append(found, held{who, title, role})
 			}
 		}
 	}
-	return all
+	return found
 }
 
 // accountsIn are the subjects of all bindings, sorted.

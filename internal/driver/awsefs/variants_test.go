@@ -113,8 +113,8 @@ func volumeMetricsOf(walk *operatorv1.AWSEFSVolumeMetricsRecursiveWalkConfig) fu
 	}
 }
 
-// variants are what a cluster or an administrator may ask for.
-func variants() map[string]func(*driver.Config) {
+// ownVariants are what a cluster or an administrator may ask for.
+func ownVariants() map[string]func(*driver.Config) {
 	return map[string]func(*driver.Config){
 		"topology-single-replica":            topology(configv1.SingleReplicaTopologyMode),
 		"topology-dual-replica":              topology(configv1.DualReplicaTopologyMode),
@@ -195,8 +195,8 @@ func TestRenderMatchesReviewedFiles(t *testing.T) {
 	base := render(t, config(t, nil))
 	golden.Compare(t, "base", base)
 	// The profile of the driver is for test/real.
-	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(variants())), "base", "real"))
-	for name, change := range variants() {
+	golden.NoOthers(t, "", append(slices.Collect(maps.Keys(ownVariants())), "base", "real"))
+	for name, change := range ownVariants() {
 		t.Run(name, func(t *testing.T) {
 			golden.CompareVariant(t, name, base, render(t, config(t, change)))
 		})

@@ -50,13 +50,13 @@ func createCommand(p *plugin.Plugin) *cobra.Command {
 		if err := options.check(); err != nil {
 			return exit(err)
 		}
-		return exit(create(command.Context(), p, options))
+		return exit(makeShare(command.Context(), p, options))
 	}
 	return command
 }
 
-// create makes a share, or deletes it.
-func create(ctx context.Context, p *plugin.Plugin, options createFlags) error {
+// makeShare makes a share, or deletes it.
+func makeShare(ctx context.Context, p *plugin.Plugin, options createFlags) error {
 	if options.remove {
 		return clean(ctx, p, efscleanup.Options{
 			InfraID: options.InfraID, Account: options.Account, Region: options.Region, Share: options.Name, Yes: true, Wait: options.wait,

@@ -24,7 +24,7 @@ type Known struct {
 
 // known are the drivers of this repository and those that a cluster gets by its platform, by their CSI names.
 func known() map[string]Known {
-	all := map[string]Known{}
+	found := map[string]Known{}
 	for _, entry := range catalogue.All() {
 		one := Known{Title: entry.Title, Operator: entry.Operator, Prefix: entry.Condition, Platform: string(entry.Platform), Ours: entry.Builtin}
 		for _, workload := range entry.Workloads {
@@ -35,18 +35,18 @@ func known() map[string]Known {
 				one.Deployment = workload.Name
 			}
 		}
-		all[entry.Name] = one
+		found[entry.Name] = one
 	}
 	for _, driver := range all.Drivers() {
-		one := all[driver.Name]
+		one := found[driver.Name]
 		one.Operator, one.Prefix, one.Deployment, one.DaemonSet, one.Ours = driver.Operator, driver.ConditionPrefix, driver.Deployment,
 			driver.DaemonSet, true
 		if one.Title == "" {
 			one.Title = driver.Name
 		}
-		all[driver.Name] = one
+		found[driver.Name] = one
 	}
-	return all
+	return found
 }
 
 // everywhere are the names of operators and DaemonSets that may be in any namespace: OLM installs them where the administrator wants.

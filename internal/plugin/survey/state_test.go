@@ -68,14 +68,14 @@ func TestWhoHoldsALease(t *testing.T) {
 }
 
 func TestEveryDriverOfThisRepositoryIsKnownWithItsWorkloads(t *testing.T) {
-	all := known()
+	found := known()
 	for _, d := range all.Drivers() {
-		one := all[d.Name]
+		one := found[d.Name]
 		if one.Operator != d.Operator || one.DaemonSet != d.DaemonSet || one.Deployment != d.Deployment || !one.Ours || one.Title == "" {
 			t.Errorf("%s: %+v", d.Name, one)
 		}
 	}
-	operators, daemonSets := everywhere(all)
+	operators, daemonSets := everywhere(found)
 	want := len(slices.DeleteFunc(all.Drivers(), func(d driver.Driver) bool { return d.Payload != nil }))
 	if len(operators) != want || len(daemonSets) != want {
 		t.Errorf("%v, %v, want those of %d drivers that administrators install", operators, daemonSets, want)
