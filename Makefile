@@ -42,11 +42,13 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/driver/catalogue internal/controller/clustercsidriver/nodes internal/release/olm internal/release/payload internal/release hack/% \
-	internal/plugin/migrate internal/release/artifact internal/testing/canned internal/controller/storage internal/controller/sharedvolume/crdstatus internal/controller/clustercsidriver/credential internal/cloud/efs% internal/plugin/iam \
-	internal/kube/manifest internal/controller/storage/olm internal/plugin/mustgather internal/kube/openshift internal/controller/clustercsidriver/pendingpvc internal/controller/clustercsidriver/rbac internal/kube/volume internal/controller/clustercsidriver/watch \
-	internal/cloud/vsphere/cloudconfig pkg/efscleanup test/rules test/rbac test/alerts test/bench/report \
-	$(addprefix internal/plugin/,doctor drivers efs install leftovers migrate redact rollout share survey)),$(UNIT_TESTS)))
+PURE_TESTS = $(filter-out ./hack/testrun,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
+	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
+	$(addprefix internal/controller/clustercsidriver/,credential nodes pendingpvc rbac watch) \
+	internal/cloud/efs internal/cloud/vsphere/cloudconfig internal/kube/manifest internal/kube/openshift internal/kube/volume \
+	internal/release $(addprefix internal/release/,artifact olm payload) \
+	$(addprefix internal/plugin/,doctor drivers efs% iam install leftovers migrate mustgather redact rollout share survey) \
+	pkg/efscleanup test/rules test/rbac test/alerts test/bench/report),$(UNIT_TESTS)))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
 # There is memory enough to collect garbage less often, and the linters have vetted it. Tests that call make are not to know of this one.
 lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \

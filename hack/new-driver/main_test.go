@@ -234,7 +234,7 @@ func TestWrongNamesAreRefusedWithWhatIsRight(t *testing.T) {
 		"func":                   word,
 		"string":                 word,
 		"internal":               "a folder of this name means something to Go",
-		"driver":                 "internal/driver/all/drivers.go uses the word already",
+		"driver":                 "internal/driver/all/all.go uses the word already",
 		"gcppd":                  "internal/driver/gcppd exists: nothing is overwritten",
 		"assets":                 "internal/driver/assets exists: nothing is overwritten",
 		"hostports.go":           label,

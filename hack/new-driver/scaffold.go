@@ -21,7 +21,7 @@ var templates embed.FS
 
 const (
 	// driversFile is the one file outside of its folder that knows a driver.
-	driversFile = "internal/driver/all/drivers.go"
+	driversFile = "internal/driver/all/all.go"
 	// driverFiles are those of all drivers, catalogueFiles those of drivers whose operators are OpenShift's.
 	driverFiles, catalogueFiles = "internal/driver/*/*.go", "internal/driver/catalogue/*.go"
 )
@@ -195,7 +195,7 @@ func (s *scaffold) register(tree fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("%w: run this in the folder of the repository", err)
 	}
-	parsed, err := read(driversFile, text, "All")
+	parsed, err := read(driversFile, text, "Drivers")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,12 +21,12 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// folders are the drivers' assets.
+// folders are the CSIDrivers of the drivers, one in each folder.
 func folders(t *testing.T) []string {
 	t.Helper()
 	root, err := env.Root()
 	env.Must(t, err)
-	found, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "assets"))
+	found, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "assets", "csidriver.yaml"))
 	env.Must(t, err)
 	return found
 }
@@ -290,32 +289,4 @@ func TestNoDriverIsGrantedMoreThanItNeeds(t *testing.T) {
 			t.Errorf("%s: %d rules", d.Name, looked)
 		}
 	})
-}
-
-// A driver is a folder of YAML and a little Go: who wants to add one has an afternoon.
-func TestADriverIsSmall(t *testing.T) {
-	// EBS and PD have rules for tags; EFS has settings, predecessors, tags, two IAM policies and the identity of mounts. Cinder and Manila follow
-	// what their cloud has, and vSphere as well, with a configuration that is written strictly. EFS and PD have the parsers of their drivers, too.
-	// What a driver accepts is data, as its assets are.
-	larger := map[string]int{"awsebs": 160, "awsefs": 570, "cinder": 200, "gcppd": 160, "manila": 300, "vsphere": 560}
-	for _, assets := range folders(t) {
-		folder, most := filepath.Base(filepath.Dir(assets)), 110
-		if larger[folder] > 0 {
-			most = larger[folder]
-		}
-		files, err := filepath.Glob(filepath.Join(filepath.Dir(assets), "*.go"))
-		env.Must(t, err)
-		lines := 0
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "accepts") {
-				continue
-			}
-			text, err := os.ReadFile(file)
-			env.Must(t, err)
-			lines += bytes.Count(text, []byte("\n"))
-		}
-		if lines == 0 || lines > most {
-			t.Errorf("%s has %d lines of Go, want %d at most", folder, lines, most)
-		}
-	}
 }

@@ -5,12 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,118 +16,122 @@ import (
 
 const module = "github.com/csi-operators/csi-operators/"
 
-// goPackage is what "go list" says of a package.
-type goPackage struct {
-	ImportPath string
-	Imports    []string
+// floors are the rooms, from what joins everything down to what knows nothing of ours. A room imports what stands below it, and its own folders;
+// two rooms of one floor do not know each other.
+var floors = [][]string{
+	{"test", "hack", "cmd"}, {"internal/testing"}, {"internal/plugin", "internal/release", "internal/operator"}, {"internal/controller"},
+	{"internal/driver", "pkg/efscleanup"}, {"internal/cloud", "internal/kube"}, {"api", "bundle"},
 }
 
-// table is the one in ARCHITECTURE.md, between its head and the first line that is not of it.
-const (
-	tableFile = "ARCHITECTURE.md"
-	tableHead = "| Folder | What it is | May import of ours |"
-)
-
-// rules says which packages of ours a package may import, by its folder, or by the beginning of several: one that ends with a slash.
-type rules map[string][]string
-
-// imports reads the rules. A folder is written as it is, with a name in angle brackets for each of several. What may be imported is "nothing",
-// "anything", "anything in" some folders, or packages; those in internal and in internal/controller by what comes then.
-func imports(t *testing.T, packages []goPackage) rules {
-	t.Helper()
-	root, err := env.Root()
-	env.Must(t, err)
-	text, err := os.ReadFile(filepath.Join(root, tableFile))
-	env.Must(t, err)
-	_, rest, found := strings.Cut(string(text), tableHead+"\n|---|---|---|\n")
-	if !found {
-		t.Fatalf("%s has no table %q", tableFile, tableHead)
-	}
-	known := map[string]bool{}
-	for _, pkg := range packages {
-		known[strings.TrimPrefix(pkg.ImportPath, module)] = true
-	}
-	read := rules{}
-	for line := range strings.Lines(rest) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 3 {
-			break
-		}
-		for _, folder := range names(cells[0]) {
-			read[folder] = mayImport(t, folder, strings.TrimSpace(cells[2]), known)
-		}
-	}
-	return read
+// siblings are folders of one room that do not know each other either: controllers, drivers and clouds.
+var siblings = map[string][]string{
+	"internal/controller/": {"clustercsidriver", "sharedvolume", "storage", "efshealth", "vspherehealth"},
+	"internal/driver/":     {"awsebs", "awsefs", "azuredisk", "azurefile", "cinder", "gcppd", "manila", "vsphere"},
+	"internal/cloud/":      {"aws", "efs", "openstack", "vsphere"},
 }
 
-// names are what a cell has in backticks. A name in angle brackets stands for any.
-func names(cell string) []string {
-	var found []string
-	for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
-		name, _, _ := strings.Cut(match[1], "<")
-		found = append(found, name)
+// forbidden returns why a package may not import another one, or "".
+func forbidden(from, to string) string {
+	if strings.HasPrefix(to, "k8s.io/kubernetes") || strings.HasPrefix(to, module+"devcluster") {
+		return "the product does not link the control plane"
 	}
-	return found
-}
-
-// mayImport resolves the third cell of a row.
-func mayImport(t *testing.T, folder, cell string, known map[string]bool) []string {
-	t.Helper()
+	to, ours := strings.CutPrefix(to, module)
+	upper, room := floor(from)
+	lower, other := floor(to)
 	switch {
-	case cell == "" || cell == "nothing":
-		return nil
-	case cell == "anything":
-		return []string{"api/", "internal/", "pkg/", "test/"}
-	case strings.HasPrefix(cell, "anything in "):
-		var folders []string
-		for _, name := range names(cell) {
-			folders = append(folders, name+"/")
-		}
-		return folders
+	case !ours:
+	case room == "" || other == "":
+		return "it is in no room"
+	case strings.HasPrefix(other, "internal/testing") && room != "test" && room != other:
+		return "only tests import what is for tests"
+	case room != other && lower <= upper:
+		return other + " does not stand below " + room
+	case strings.HasPrefix(from, "internal/controller/") && child(to, "internal/driver/") != "" && !strings.HasPrefix(to, "internal/driver/catalogue"):
+		return "a controller takes a driver as data"
 	}
-	var allowed []string
-	for _, name := range names(cell) {
-		resolved := ""
-		for _, candidate := range []string{name, "internal/" + name, "internal/controller/" + name} {
-			if known[candidate] || strings.HasSuffix(name, "/") && known[strings.TrimSuffix(candidate, "/")] {
-				resolved = candidate
+	for parent := range siblings {
+		if one, another := child(from, parent), child(to, parent); one != "" && another != "" && one != another {
+			return "siblings do not know each other"
+		}
+	}
+	return ""
+}
+
+// floor is where the room of a folder is in floors, and the room.
+func floor(folder string) (int, string) {
+	for i, rooms := range floors {
+		for _, room := range rooms {
+			if folder == room || strings.HasPrefix(folder, room+"/") {
+				return i, room
 			}
 		}
-		if resolved == "" {
-			t.Errorf("%s: the row of %s names %s, which is no package", tableFile, folder, name)
-		}
-		allowed = append(allowed, resolved)
 	}
-	if len(allowed) == 0 {
-		t.Errorf("%s: the row of %s says %q: write \"nothing\", \"anything\", or packages in backticks", tableFile, folder, cell)
-	}
-	return allowed
+	return 0, ""
 }
 
-func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+// child is which of the siblings below a parent a folder belongs to, or "".
+func child(folder, parent string) string {
+	rest, _ := strings.CutPrefix(folder, parent)
+	name, _, _ := strings.Cut(rest, "/")
+	if rest == folder || !slices.Contains(siblings[parent], name) {
+		return ""
+	}
+	return name
+}
+
+func TestPackagesImportOnlyWhatStandsBelow(t *testing.T) {
 	packages := list(t)
-	if len(packages) < 10 {
+	if len(packages) < 50 {
 		t.Fatalf("go list found %d packages", len(packages))
 	}
-	allowed := imports(t, packages)
-	for _, pkg := range packages {
-		if row := allowed.row(strings.TrimPrefix(pkg.ImportPath, module)); row == "" {
-			t.Errorf("%s has no row for %s", tableFile, pkg.ImportPath)
-		}
-		for _, imported := range pkg.Imports {
-			if problem := allowed.check(pkg.ImportPath, imported); problem != "" {
-				t.Errorf("%s imports %s: %s", pkg.ImportPath, imported, problem)
+	for from, imports := range packages {
+		for _, to := range imports {
+			if why := forbidden(from, to); why != "" {
+				t.Errorf("%s imports %s: %s", from, to, why)
 			}
+		}
+	}
+}
+
+// Each line is a way in which a house falls apart.
+func TestTheRuleCatchesWhatIsForbidden(t *testing.T) {
+	for from, to := range map[string]string{
+		"internal/kube/apply":                           module + "internal/driver",
+		"internal/kube/status":                          module + "internal/cloud/aws",
+		"internal/cloud/aws":                            module + "internal/kube/status",
+		"internal/cloud/efs":                            module + "internal/cloud/aws",
+		"internal/driver/awsefs":                        module + "internal/driver/awsebs",
+		"internal/driver":                               module + "internal/controller/clustercsidriver/watch",
+		"internal/controller/clustercsidriver":          module + "internal/driver/awsefs",
+		"internal/controller/sharedvolume":              module + "internal/controller/clustercsidriver/nodes",
+		"internal/controller/clustercsidriver/nodes":    module + "internal/plugin/survey",
+		"internal/plugin/efs":                           module + "internal/operator/manager",
+		"internal/release/image":                        module + "internal/plugin",
+		"internal/operator/manager":                     module + "test/env",
+		"internal/plugin":                               module + "internal/testing/canned",
+		"hack/images":                                   module + "cmd/oc-storage",
+		"cmd/cluster-storage-operator":                  module + "test/env",
+		"cmd/aws-efs-csi-driver-operator":               module + "devcluster/internal/cluster",
+		"internal/kube/apply/x":                         "k8s.io/kubernetes/pkg/apis/core",
+		"internal/somewhere":                            module + "internal/kube",
+		"pkg/efscleanup":                                module + "internal/plugin/efs/create",
+		"api/v1alpha1":                                  module + "internal/kube/openshift",
+		"internal/driver/catalogue":                     module + "internal/controller/storage",
+		"internal/controller/vspherehealth":             module + "internal/controller/efshealth",
+		"internal/controller/clustercsidriver/rbac":     module + "internal/controller/storage/olm",
+		"internal/controller/sharedvolume/fair":         module + "internal/controller/storage",
+		"internal/controller/clustercsidriver/derived":  module + "internal/operator",
+		"internal/controller/clustercsidriver/pendingx": module + "internal/nowhere",
+	} {
+		if forbidden(from, to) == "" {
+			t.Errorf("%s may import %s", from, to)
 		}
 	}
 }
 
 // What talks to vCenters is large: of the programs, only the one that does has it.
 func TestOneProgramTalksToVCenters(t *testing.T) {
-	imported := map[string][]string{}
-	for _, pkg := range list(t) {
-		imported[strings.TrimPrefix(pkg.ImportPath, module)] = pkg.Imports
-	}
+	imported := list(t)
 	var reaches func(folder string, seen map[string]bool) bool
 	reaches = func(folder string, seen map[string]bool) bool {
 		seen[folder] = true
@@ -151,68 +151,8 @@ func TestOneProgramTalksToVCenters(t *testing.T) {
 	}
 }
 
-func TestTheRulesCatchWhatIsForbidden(t *testing.T) {
-	allowed := imports(t, list(t))
-	for from, to := range map[string]string{
-		"internal/kube/apply":                  module + "internal/kube/status",
-		"internal/driver/awsefs":               module + "internal/kube/manifest",
-		"internal/controller/clustercsidriver": module + "internal/driver/awsefs",
-		"internal/controller/sharedvolume":     module + "internal/controller/clustercsidriver",
-		"internal/operator/manager":            module + "test/env",
-		"internal/kube/status":                 "k8s.io/kubernetes/pkg/apis/core",
-		"cmd/aws-efs-csi-driver-operator":      module + "devcluster/internal/cluster",
-		"internal/controller/storage":          module + "pkg/efscleanup",
-		"pkg/efscleanup":                       module + "internal/plugin/efs/create",
-		"internal/cloud/aws":                   module + "pkg/efscleanup",
-		"internal/plugin/efs":                  module + "internal/operator/manager",
-		"internal/release/image":               module + "internal/release",
-		"hack/images":                          module + "internal/operator/manager",
-		"internal/driver/catalogue":            module + "internal/driver/awsebs",
-		"cmd/cluster-storage-operator":         module + "test/env",
-		"internal/release/olm":                 module + "internal/release/payload",
-		"internal/release/payload":             module + "internal/driver/awsebs",
-	} {
-		if allowed.check(module+from, to) == "" {
-			t.Errorf("%s may import %s", from, to)
-		}
-	}
-}
-
-// check returns why an import is forbidden, or "".
-func (r rules) check(from, to string) string {
-	if strings.HasPrefix(to, "k8s.io/kubernetes") || strings.HasPrefix(to, module+"devcluster") {
-		return "the product does not link the control plane"
-	}
-	target, ours := strings.CutPrefix(to, module)
-	if !ours {
-		return ""
-	}
-	from = strings.TrimPrefix(from, module)
-	if from == target {
-		return ""
-	}
-	row := r.row(from)
-	for _, prefix := range r[row] {
-		if target == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(target, prefix)) {
-			return ""
-		}
-	}
-	return fmt.Sprintf("by the row of %s in the table of %s, it may import nothing of ours but %q", row, tableFile, r[row])
-}
-
-// row is the one that counts for a package: the longest that matches.
-func (r rules) row(from string) string {
-	longest := ""
-	for prefix := range r {
-		matches := from == prefix || (strings.HasSuffix(prefix, "/") && strings.HasPrefix(from, prefix))
-		if matches && len(prefix) > len(longest) {
-			longest = prefix
-		}
-	}
-	return longest
-}
-
-func list(t *testing.T) []goPackage {
+// list returns the imports of each package of the module, by its folder.
+func list(t *testing.T) map[string][]string {
 	t.Helper()
 	root, err := env.Root()
 	env.Must(t, err)
@@ -220,15 +160,18 @@ func list(t *testing.T) []goPackage {
 	command.Dir = root
 	output, err := command.Output()
 	env.Must(t, err)
-	var packages []goPackage
+	found := map[string][]string{}
 	decoder := json.NewDecoder(bytes.NewReader(output))
 	for {
-		var pkg goPackage
-		err := decoder.Decode(&pkg)
+		var one struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := decoder.Decode(&one)
 		if errors.Is(err, io.EOF) {
-			return packages
+			return found
 		}
 		env.Must(t, err)
-		packages = append(packages, pkg)
+		found[strings.TrimPrefix(one.ImportPath, module)] = one.Imports
 	}
 }

@@ -35,7 +35,7 @@ func TestTheGuideHasEveryCheckWithItsSeverities(t *testing.T) {
 
 // A check of which no alert knows would be found by nobody, and two alerts would say the same.
 func TestEveryCheckHasOneAlert(t *testing.T) {
-	text, err := os.ReadFile("../../payload/assets/monitoring/03_alerts.yaml")
+	text, err := os.ReadFile("../../release/payload/assets/monitoring/03_alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type testManifest struct {
 // read decodes a file strictly.
 func read(t *testing.T, path string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "test", "e2e", "storage", path))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "e2e", "storage", path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEveryDriverOfAReleaseHasManifestsForTheTestsOfStorage(t *testing.T) {
 // manifestsIn are the files of a folder for Kubernetes' tests: one for the driver's own class, and one for each kind of volumes that has none.
 func manifestsIn(t *testing.T, folder string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join("..", "..", "test", "e2e", "storage", folder))
+	entries, err := os.ReadDir(filepath.Join("..", "..", "..", "test", "e2e", "storage", folder))
 	if err != nil {
 		t.Fatal(err)
 	}

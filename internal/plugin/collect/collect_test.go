@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 	"github.com/csi-operators/csi-operators/internal/plugin/redact"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
 // planted are secrets in all places where there can be some.

@@ -17,7 +17,7 @@ import (
 
 // A token that the trust policy does not mean would be refused by STS, on clusters with STS only.
 func TestThePodOfTheOperatorHasATokenThatTheRoleTrusts(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
+	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manager", "manager.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,9 +30,9 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 	"github.com/csi-operators/csi-operators/internal/testing/canned"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/internal/plugin"
-	"github.com/csi-operators/csi-operators/internal/plugin/plugintest"
 	"github.com/csi-operators/csi-operators/internal/testing/golden"
+	"github.com/csi-operators/csi-operators/internal/testing/plugintest"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 )
 
-const root = "../.."
+const root = "../../.."
 
 func must(t *testing.T, err error) {
 	t.Helper()

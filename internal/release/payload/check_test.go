@@ -23,7 +23,7 @@ func committed(t *testing.T) (Release, map[string][]byte) {
 	if err := errors.Join(clientgoscheme.AddToScheme(release.Scheme), monitoringv1.AddToScheme(release.Scheme)); err != nil {
 		t.Fatal(err)
 	}
-	names, err := filepath.Glob("../../" + Folder + "/*")
+	names, err := filepath.Glob("../../../" + Folder + "/*")
 	if err != nil || len(names) < 30 {
 		t.Fatalf("%d manifests, error %v", len(names), err)
 	}

@@ -25,7 +25,7 @@ func TestTheCommittedExamplesAreWhatCreateWrites(t *testing.T) {
 	for name, content := range map[string]string{
 		"storageclass.yaml": regional().StorageClass(), "storageclass-one-zone.yaml": oneZone().StorageClass(), "manifest.yaml": regional().DriverManifest(),
 	} {
-		file := filepath.Join("..", "..", "test", "e2e", "storage", name)
+		file := filepath.Join("..", "..", "..", "..", "test", "e2e", "storage", name)
 		if os.Getenv("UPDATE") != "" {
 			if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTheManifestSaysWhatTheDriverCan(t *testing.T) {
 }
 
 func TestTheManifestForOpenShiftNamesTheSameDriver(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("..", "..", "test", "e2e", "storage", "ocp-manifest.yaml"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "test", "e2e", "storage", "ocp-manifest.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestTheManifestForOpenShiftNamesTheSameDriver(t *testing.T) {
 
 // Nobody here builds the image: so at least what it copies must be there, and only that.
 func TestTheImageForCICopiesWhatExists(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..", "..")
 	content, err := os.ReadFile(filepath.Join(root, "images", "Containerfile.test"))
 	if err != nil {
 		t.Fatal(err)
