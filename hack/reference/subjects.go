@@ -40,8 +40,7 @@ func subjects() []subject {
 
 // reporting are the folders with everything that is written into a status or an event.
 func reporting() []string {
-	return []string{"api", "internal/controller", "internal/controller/clustercsidriver/credential", "internal/controller/clustercsidriver/derived", "internal/driver", "internal/cloud/efs", "internal/controller/clustercsidriver/migration",
-		"internal/controller/clustercsidriver/nodes", "internal/cloud/openstack", "internal/controller/clustercsidriver/pendingpvc", "internal/kube/status", "internal/cloud/vsphere"}
+	return []string{"api", "internal/controller", "internal/driver", "internal/cloud/efs", "internal/cloud/openstack", "internal/cloud/vsphere", "internal/kube/status"}
 }
 
 // statusWords are all words of the form of a condition type or a reason.
@@ -135,8 +134,7 @@ func isThirdParty(root, driver string) (bool, error) {
 
 // keys are the annotations, labels and finalizers that operators read or write.
 func keys(root string) (names, error) {
-	found, err := literals(root, "internal/kube/apply", "internal/controller", "internal/controller/clustercsidriver/derived", "internal/driver", "internal/cloud/efs", "internal/controller/clustercsidriver/migration",
-		"internal/controller/clustercsidriver/nodes", "internal/kube/openshift", "internal/controller/clustercsidriver/pendingpvc", "internal/controller/clustercsidriver/watch")
+	found, err := literals(root, "internal/kube/apply", "internal/kube/openshift", "internal/controller", "internal/driver", "internal/cloud/efs")
 	if err != nil {
 		return nil, err
 	}
