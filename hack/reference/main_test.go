@@ -97,7 +97,7 @@ func TestStringsKnowTheirPlace(t *testing.T) {
 			"func f() { r.Eventf(o, nil, kind, \"Said\", \"Act\"); fmt.Println(\"text\", \"more\") }\n",
 		"code/a_test.go":     "package a\n\nconst a = \"Test\"\n",
 		"code/testdata/b.go": "package a\n\nconst b = \"Data\"\n",
-		"code/testing/c.go":   "package a\n\nconst c = \"Golden\"\n",
+		"code/testing/c.go":  "package a\n\nconst c = \"Golden\"\n",
 		// What the driver of a vendor reports, the vendor documents.
 		"internal/driver/vendor/v.go":         "package a\n\nconst v = \"Vendor\"\n",
 		"packages/vendor/config/package.yaml": "driver: vendor.example.com\nname: vendor\ntitle: Vendor\nnamespace: drivers\n",
