@@ -29,7 +29,7 @@ func TestEveryDriverOfTheReleaseHasAnEntry(t *testing.T) {
 	slices.Sort(wanted)
 	slices.Sort(found)
 	if diff := cmp.Diff(wanted, found); diff != "" || len(found) < 2 {
-		t.Errorf("drivers (-internal/drivers +catalogue):\n%s", diff)
+		t.Errorf("drivers (-internal/driver/all +catalogue):\n%s", diff)
 	}
 }
 

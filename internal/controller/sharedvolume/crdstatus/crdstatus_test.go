@@ -67,7 +67,7 @@ func TestWhatIsNoCRDStaysAsItIs(t *testing.T) {
 // definitionIn reads a CRD as the cache holds it.
 func definitionIn(t *testing.T, path ...string) *unstructured.Unstructured {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "..", ".."}, path...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
