@@ -40,7 +40,8 @@ func subjects() []subject {
 
 // reporting are the folders with everything that is written into a status or an event.
 func reporting() []string {
-	return []string{"api", "internal/controller", "internal/driver", "internal/cloud/efs", "internal/cloud/openstack", "internal/cloud/vsphere", "internal/kube/status"}
+	return []string{"api", "internal/controller", "internal/driver", "internal/cloud/efs", "internal/cloud/openstack", "internal/cloud/vsphere",
+		"internal/kube/status"}
 }
 
 // statusWords are all words of the form of a condition type or a reason.
