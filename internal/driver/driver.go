@@ -1,7 +1,9 @@
 // Package driver describes a CSI driver as data and renders every object that installs it.
 //
-// Rendering is pure: it reads no cluster and has no memory. The same Config always gives the same objects, so golden
-// files show the whole effect of a change.
+// Rendering is pure: it reads no cluster and has no memory. The same Config always gives the same objects, so golden files show the whole effect of a
+// change. render.go goes from placeholders to objects: shared ones, those of sidecars, the driver's own. Then come sidecars and their metrics
+// (sidecar.go), CredentialsRequests, the driver's mutations, our label, and the order of applying. Any mistake is an error, and then nothing is
+// applied.
 package driver
 
 import (

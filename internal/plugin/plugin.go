@@ -1,5 +1,8 @@
-// Package plugin has what the commands of "oc storage" share: how they reach a cluster, what they may read there, how they print, and
-// how they end.
+// Package plugin has what the commands of "oc storage" share: how they reach a cluster, what they may read there, how they print, and how they end.
+// cmd/oc-storage joins the commands, one folder each.
+//
+// A command reads into one value, decides by pure functions, acts, and prints. Cluster.Find and FindAll remember the permissions that the user lacks.
+// A command that changes something makes a plan first, which has no writer, and asks once (Confirm).
 package plugin
 
 import (

@@ -1,6 +1,10 @@
-// Package efscleanup deletes what a cluster owns in Amazon EFS: access points, file systems and the security groups that
-// "efs create" has made for them. It is what an installer calls before it deletes the cluster's network, which AWS refuses
-// while a file system is mounted there. It looks only at tags, and needs no cluster.
+// Package efscleanup deletes what a cluster owns in Amazon EFS: access points, file systems and the security groups that "efs create" has made for
+// them. It is what an installer calls before it deletes the cluster's network, which AWS refuses while a file system is mounted there. It looks only
+// at tags, and needs no cluster. Other modules may import it; no operator does (docs/decisions/0016).
+//
+// cleanup.go lists, visits what is unfinished until nothing is, and lists again: what AWS lists in the end counts. owner.go decides, pure, whose each
+// object is, and what is refused is never visited. visit.go takes objects in the order in which AWS lets them go. It reads each once more immediately
+// before its deletion: a list is never reason enough.
 package efscleanup
 
 import (

@@ -1,5 +1,8 @@
-// Package aws holds the few calls of EFS, EC2 and STS that this project makes, behind interfaces that are as narrow as each
-// caller's need, with types that have nothing of the SDK.
+// Package aws holds the few calls of EFS, EC2 and STS that this project makes, behind interfaces that are as narrow as each caller's need, with types
+// that have nothing of the SDK. A caller that reads can't delete.
+//
+// client.go has the budget: the SDK asks the retryer for a token before each attempt. The operator's credentials come from a Secret (secret.go,
+// credentials.go). Then nothing of the SDK's own configuration counts, except how the environment says that AWS is reached (options.go).
 package aws
 
 import (

@@ -1,4 +1,5 @@
-// Package efs knows the names of what AWS EFS has: IDs, handles of volumes, and where a share can be mounted.
+// Package efs knows the names of what AWS EFS has: IDs, handles of volumes, which namespace may use a share, and where a share can be mounted. It
+// calls nothing.
 package efs
 
 import (

@@ -1,5 +1,8 @@
-// Package openstack makes the few calls of Nova, Cinder and Manila that the drivers of OpenStack depend on, on a schedule and within a
-// budget, and keeps the last answers. Nothing of it ever prints a password or a token.
+// Package openstack makes the few calls of Nova, Cinder and Manila that the drivers of OpenStack depend on, on a schedule and within a budget, and
+// keeps the last answers. Nothing of it ever prints a password or a token: no error has a text of the cloud.
+//
+// facts.go is pure: an error keeps the last answer. Zones, share types and Manila itself change only when two answers agree. A change of the Secret
+// asks at once.
 package openstack
 
 import (

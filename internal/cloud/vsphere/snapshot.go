@@ -1,4 +1,9 @@
-// Package vsphere talks to vCenters: it reads one snapshot of each on a schedule. Who reads can't write; internal/cloud/vsphere/policy writes.
+// Package vsphere talks to vCenters: it reads one snapshot of each on a schedule, a value that nothing changes afterwards. Who reads can't write; a
+// Writer is handed out after a poll, and internal/cloud/vsphere/policy writes.
+//
+// sites.go has a client for each vCenter, which keeps its session until the login, the configuration or the CAs change. look.go asks: the inventory
+// by one view, privileges, tags and policies. survey.go picks what is of the cluster, and merge.go keeps the last answer of a vCenter that does not
+// answer. Both are pure.
 package vsphere
 
 import (

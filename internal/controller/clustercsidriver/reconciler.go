@@ -1,4 +1,3 @@
-// Package clustercsidriver is the main trip: a ClusterCSIDriver becomes an installed CSI driver.
 package clustercsidriver
 
 import (

@@ -1,5 +1,3 @@
-// Package efshealth looks at what AWS has of the file systems that the cluster uses: whether volumes can be mounted where pods
-// run, how many access points are left, and which tags they have.
 package efshealth
 
 import (

@@ -1,4 +1,3 @@
-// Package sharedvolume turns a SharedVolume into a PersistentVolume and a PersistentVolumeClaim that is bound to it.
 package sharedvolume
 
 import (

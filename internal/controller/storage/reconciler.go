@@ -1,5 +1,3 @@
-// Package storage starts the operators of the CSI drivers that the cluster's platform needs, and says in the Storage and in the
-// ClusterOperator how storage is.
 package storage
 
 import (

@@ -1,10 +1,13 @@
-// Package vspherehealth checks what vCenters have of a cluster: whether their versions, the nodes' VMs, datastores, tags and permissions let the
-// CSI driver work. It replaces the checks of two programs, whose thresholds are named at each check:
+// Package vspherehealth checks what vCenters have of a cluster: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI
+// driver work. It replaces the checks of two programs, whose thresholds are named at each check:
 //
 //   - operator: openshift/vmware-vsphere-csi-driver-operator 030ff0e3, pkg/operator/vspherecontroller/checks
 //   - detector: openshift/vsphere-problem-detector b2f09a5b, pkg/check
 //
 // Checks are pure functions. A vCenter that does not answer is not checked: what was found before stays, as the conditions have it.
+//
+// read.go says what a poll asks for (Want). Each new Snapshot of cloud/vsphere wakes reconciler.go, evaluate runs the checks, and conditions.go
+// writes their findings. The trip reads whether the driver may be installed (Facts), through derived.Cloud. Why: docs/decisions/0045, 0046 and 0047.
 package vspherehealth
 
 import (

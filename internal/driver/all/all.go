@@ -1,4 +1,4 @@
-// Package all has the one list of the drivers of this repository.
+// Package all has the one list of the drivers of this repository, by which every program and test knows them.
 package all
 
 import (

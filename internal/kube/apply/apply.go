@@ -1,7 +1,12 @@
 // Package apply makes a set of objects in the cluster equal to a rendered set, by server-side apply.
 //
-// What is compared is the cache: an object that is already right costs no request. What a user changes in an object of
-// ours, additions included, is undone; labels and annotations of others stay. See docs/decisions/0002.
+// It compares with the cache: an object that is already right costs no request (drift.go). What a user changes in an object of ours, additions
+// included, is undone; labels and annotations of others stay. mutations.go remembers our own writes until the cache shows them, remove.go prunes and
+// removes. See docs/decisions/0002.
+//
+// Fields of others are adopted after an apply, because the API server checks the adoption like a grant of the role's rules. Only for workloads the
+// adoption comes first. It drops the rendered hash in the same request: else an operator that is killed before the second apply would keep those
+// fields as its own. ownership.go removes the labels and owner references by which others would delete an object.
 package apply
 
 import (

@@ -1,5 +1,5 @@
-// Package follow keeps a few words of some objects of a kind, and nothing of all others. A cache would keep an object for each, which in a
-// large cluster would be most of the memory of an operator.
+// Package follow keeps a few words of some objects of a kind, and nothing of all others, in caches beside that of the manager. A cache would keep an
+// object for each, which in a large cluster would be most of the memory of an operator.
 package follow
 
 import (

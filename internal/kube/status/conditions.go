@@ -1,8 +1,8 @@
-// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Waits, Patience and
-// Watchdog remember since when something lasts, by a clock that they are given. A Writer writes what was computed.
+// Package status computes operator conditions from what is in the cluster. The functions are pure. Failures, Rollouts, Waits, Patience and Watchdog
+// remember since when something lasts, by a clock that they are given. Writer is the one way to write a status, and writes only what is new.
 //
-// Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted
-// lists, so that a condition does not flap.
+// Conditions are for people: a message says what, where and why. Messages never hold timestamps and come from sorted lists, so that a condition does
+// not flap.
 package status
 
 import (

@@ -1,4 +1,5 @@
-// Package manager makes the controller-runtime manager that all operators share: cache, leader election, health.
+// Package manager makes the controller-runtime manager that all operators share: connection, checks at start, cache, leader election, health, metrics
+// endpoint.
 package manager
 
 import (

@@ -1,4 +1,5 @@
-// Package install installs and uninstalls the AWS EFS CSI driver, as an administrator does it by hand with the files of bundle/install.
+// Package install installs and uninstalls the AWS EFS CSI driver, as an administrator does it by hand with the files of bundle/install. Preflight
+// checks come first, progress is shown until the driver is available.
 package install
 
 import (

@@ -1,4 +1,5 @@
-// Package leftovers finds what drivers and their operators have left, and deletes it after one question.
+// Package leftovers finds what drivers and their operators have left, and deletes it after one question: volumes without PVCs, access points without
+// volumes, and objects of predecessors.
 package leftovers
 
 import (

@@ -1,4 +1,5 @@
-// Package migrate has the commands about a migration of the EFS driver from another operator.
+// Package migrate has the commands about a migration of the EFS driver from another operator. plan.go says what the operator would do. It only reads:
+// a cluster, or a must-gather folder.
 package migrate
 
 import (

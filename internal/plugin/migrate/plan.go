@@ -1,4 +1,3 @@
-// Package migrate says what the operator would do to migrate the EFS driver from a predecessor. It only reads: a cluster, or a must-gather folder.
 package migrate
 
 import (

@@ -1,4 +1,5 @@
-// Package rollout has the commands about updates of the node pods of a driver whose mounts go through them.
+// Package rollout has the commands about updates of the node pods of a driver whose mounts go through them: how far an update is, and the annotation
+// that lets nodes in use wait no more.
 package rollout
 
 import (

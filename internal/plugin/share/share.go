@@ -1,4 +1,5 @@
-// Package share has the commands about SharedVolumes: PVCs for access points of EFS, made by developers within limits that administrators set.
+// Package share has the commands about SharedVolumes: PVCs for access points of EFS, made by developers within limits that administrators set. They
+// make, explain and revoke.
 package share
 
 import (

@@ -1,5 +1,9 @@
-// Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same
-// input gives the same digest, on every machine and at any time.
+// Package image builds container images without a container engine: from files in memory to OCI layouts on disk. The same input gives the same
+// digest, on every machine and at any time.
+//
+// program.go compiles, with all that could make two builds differ set, and sbom.go asks the program what it is made of. kinds.go says what each kind
+// of image consists of. files.go and secrets.go refuse what must not be in any: setuid, files that others could write, keys and tokens. image.go
+// makes one layer of the rest, layout.go an index of one image for each architecture. served.go adds the layer to a pulled image.
 package image
 
 import (

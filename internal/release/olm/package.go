@@ -1,5 +1,5 @@
-// Package olm makes and checks what the Operator Lifecycle Manager installs from: bundles in the format registry+v1, and a
-// file-based catalog of them.
+// Package olm makes and checks what the Operator Lifecycle Manager installs from: bundles in the format registry+v1, and a file-based catalog of
+// them. docs/contribute/images-and-packaging.md has the steps. It makes and checks everything before it writes a file.
 package olm
 
 import (

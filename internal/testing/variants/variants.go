@@ -1,4 +1,5 @@
-// Package variants compares what drivers render with reviewed files, in the variants that every driver has to follow.
+// Package variants compares what drivers render with reviewed files, in the variants that every driver has to follow. It also has what was recorded
+// of drivers' own parsers.
 package variants
 
 import (

@@ -1,5 +1,5 @@
-// Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and
-// disturbs the calls that a test wants disturbed.
+// Package fakeaws is an AWS for tests: moto, which knows EFS and EC2, behind a proxy that is as strict as AWS, counts the calls, and disturbs the
+// calls that a test wants disturbed. strict.go adds what moto lacks, and a new call may need its action in proxy.go.
 package fakeaws
 
 import (

@@ -1,4 +1,5 @@
-// Package cloudconfig reads the configuration of vSphere and its credentials. It talks to no vCenter.
+// Package cloudconfig reads the configuration of vSphere and its credentials, and refuses what two readers would read in two ways. It talks to no
+// vCenter, so that the programs of other drivers don't have govmomi.
 package cloudconfig
 
 import (

@@ -1,4 +1,5 @@
-// Package credential says what a cluster has of the credentials of a driver, what is missing, and which pods wait for it.
+// Package credential says what a cluster has of the credentials of a driver, what is missing, and which pods wait for it, and how long. It reads
+// Secrets and CredentialsRequests from the cache, and knows which Secrets hold the administrator's own keys.
 package credential
 
 import (

@@ -1,6 +1,3 @@
-// Package migration moves a driver from the operators before this one to this one, without stopping an application.
-//
-// Why it works so: docs/decisions/0013, 0021 and 0037.
 package migration
 
 import (

@@ -1,4 +1,5 @@
-// Package pendingpvc says which PVCs wait for what nobody else names: a binding for Secrets of the driver, or rights in the cloud.
+// Package pendingpvc names PVCs that wait for a binding or for permissions in the cloud, and Secrets that StorageClasses name and the controller may
+// not read. It watches none of them.
 package pendingpvc
 
 import (

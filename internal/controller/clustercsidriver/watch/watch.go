@@ -1,5 +1,8 @@
-// Package watch has the one list of what the operator of a driver watches, and which part of it is kept in memory. From it follow the caches,
-// the events that wake the controller up, what can be ours, and the operator's RBAC.
+// Package watch has the one list of what the operator of a driver watches, and which part of it is kept in memory. From it follow the caches, the
+// events that wake the controller up, what can be ours, and the operator's RBAC.
+//
+// Kinds that a cluster may lack are Optional here, or the manager does not start there. A driver watches only the kinds of Driver.OptionalKinds that
+// it can have objects of. Secrets and the CA bundle are kept as hashes: nothing may compare or print their content.
 package watch
 
 import (
