@@ -47,7 +47,7 @@ func (f *findings) say(format string, arguments ...any) {
 // pages are the files with prose for users.
 func pages(repository fs.FS) ([]string, error) {
 	var found []string
-	for _, pattern := range []string{"docs/guide/*.md", "README.md", "SECURITY.md", "CHANGELOG.md"} {
+	for _, pattern := range []string{"docs/guide/*.md", "README.md", "SECURITY.md", "CHANGELOG.md", "ARCHITECTURE.md"} {
 		names, err := fs.Glob(repository, pattern)
 		if err != nil {
 			return nil, fmt.Errorf("pages: %w", err)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,53 @@ func TestTheCommandsOfTheReadmeApplyNothingWithoutARelease(t *testing.T) {
 	}
 }
 
+// The drivers smb and sample are those that the pages make.
+func TestPagesForContributorsNameWhatIsThere(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "contribute", "*.md"))
+	env.Must(t, err)
+	named := regexp.MustCompile("`((?:api|cmd|config|docs|hack|images|internal|pkg|test)/[a-zA-Z0-9_./-]+)`|\\]\\(([^)#:]*)(#[^)]*)?\\)")
+	for _, page := range append(pages, filepath.Join(root, "ARCHITECTURE.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "docs", "add-a-driver.md")) {
+		text, err := os.ReadFile(page)
+		env.Must(t, err)
+		found := named.FindAllStringSubmatch(string(text), -1)
+		for _, match := range found {
+			if strings.HasPrefix(match[1], "internal/driver/smb") || strings.HasPrefix(match[1], "internal/driver/sample") {
+				continue
+			}
+			path := filepath.Join(root, match[1])
+			if match[1] == "" {
+				path = filepath.Join(filepath.Dir(page), match[2])
+			}
+			if match[1]+match[2] == "" {
+				path = page
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s names %s: %v", page, match[0], err)
+			} else if match[3] != "" && !slices.Contains(anchors(t, path), match[3]) {
+				t.Errorf("%s names %s: there is no such heading", page, match[0])
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("no name is found in %s", page)
+		}
+	}
+}
+
+// anchors are those of the headings of a page, as GitHub makes them.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	env.Must(t, err)
+	var found []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		found = append(found, "#"+strings.ReplaceAll(plain, " ", "-"))
+	}
+	return found
+}
+
 // mkdocs-material 9.8.1 stores the first choice that fits in the browser. If that is light or dark, the site follows the system no more.
 func TestTheSiteFollowsTheColoursOfTheSystem(t *testing.T) {
 	root, err := env.Root()
@@ -69,5 +117,16 @@ func TestTheSiteFollowsTheColoursOfTheSystem(t *testing.T) {
 		if !strings.Contains(one, "toggle:") {
 			t.Errorf("no button leads on from %s", one)
 		}
+	}
+}
+
+// A map of 6,500 words sent readers to the code. What a package does is in its comment.
+func TestTheArchitectureIsTwoPages(t *testing.T) {
+	root, err := env.Root()
+	env.Must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	env.Must(t, err)
+	if words := len(strings.Fields(string(text))); words >= 1500 {
+		t.Errorf("ARCHITECTURE.md has %d words", words)
 	}
 }
