@@ -26,19 +26,13 @@ help: ## List the targets.
 build: tools devcluster operators programs ## Build the programs into bin/.
 
 .PHONY: demo
-demo: build ## Install the EFS driver on a cluster of its own before your eyes. KEEP=1 leaves the cluster up.
+demo: build standin ## Install the EFS driver before your eyes. PLATFORM=GCP shows how a cluster of it gets its drivers, KEEP=1 leaves the cluster up.
 	@hack/build.sh . ./test/demo bin/demo
-	@bin/demo $(if $(KEEP),-keep)
-
-.PHONY: demo-cluster
-PLATFORM ?= GCP
-demo-cluster: build standin ## Let a cluster get its drivers by itself before your eyes. PLATFORM=AWS chooses, KEEP=1 leaves the cluster up.
-	@hack/build.sh . ./test/democluster bin/democluster
-	@bin/democluster -platform '$(PLATFORM)' $(if $(KEEP),-keep)
+	@bin/demo -platform '$(PLATFORM)' $(if $(KEEP),-keep)
 
 # These tests run the product as programs of their own, most of them against control planes, and most of the time they wait. In the tests, the
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
-PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin democluster demo)
+PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide releases rollout bundle cloud images plugin demo)
 # All others run what they test in their own process, with the race detector.
 UNIT_TESTS = $(filter-out $(PROGRAM_TESTS),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.

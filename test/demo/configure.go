@@ -43,7 +43,7 @@ func (d *demo) configure(ctx context.Context, user *corev1.Pod) error {
 				return errors.New(name + " is as it was")
 			}
 		}
-		if len(view.order) < nodes {
+		if len(view.order) < d.nodes {
 			return fmt.Errorf("%d nodes have the new pod", len(view.order))
 		}
 		return d.cluster.Settled(ctx)

@@ -1,5 +1,5 @@
-// Command demo shows the main job: a cluster comes up, the operator installs the EFS driver, gives a developer a volume,
-// changes and repairs the driver, and removes it.
+// Command demo shows a cluster that comes up, and one of two stories: what the EFS operator does, or, with a platform, how a cluster of that
+// platform gets its drivers by itself.
 package main
 
 import (
@@ -10,28 +10,22 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	operatorv1 "github.com/openshift/api/operator/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
-// nodes are those of the cluster.
-const nodes = 6
-
 func main() {
-	keep := flag.Bool("keep", false, "leave the cluster and the operator running")
+	platform := flag.String("platform", "", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, VSphere, None, ...; the EFS operator is shown without")
+	nodes := flag.Int("nodes", 6, "`number` of nodes")
+	keep := flag.Bool("keep", false, "leave the cluster and its operators running")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *keep)
+	err := run(ctx, *platform, *nodes, *keep)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -39,29 +33,48 @@ func main() {
 	}
 }
 
+// fewestNodes are two of the control plane, for the two pods of a driver's controller, and a worker.
+const fewestNodes = 3
+
 // demo is one run.
 type demo struct {
-	cluster  *env.Cluster
-	operator *env.Operator
+	// platform is empty where the EFS operator is shown.
+	platform string
+	nodes    int
+	keep     bool
 	started  time.Time
+	cluster  *env.Cluster
+	// operator is the one that was started beside the cluster, nil if the cluster starts its own.
+	operator *env.Operator
+	// closeCloud ends the cloud of the cluster; nil if nobody has to ask it. vCenter is the cloud if it is one of vSphere.
+	closeCloud func()
+	vCenter    *fakevsphere.VCenter
+	// said is what was said last of each thing.
+	said map[string]string
 }
 
-func run(ctx context.Context, keep bool) (failure error) {
-	d := &demo{started: time.Now()}
+func run(ctx context.Context, platform string, nodes int, keep bool) (failure error) {
+	if nodes < fewestNodes {
+		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", nodes, fewestNodes)
+	}
+	d := &demo{platform: platform, nodes: nodes, keep: keep, started: time.Now(), said: map[string]string{}}
 	defer func() {
 		if failure != nil && d.operator != nil {
 			fmt.Println("The operator printed:\n" + d.operator.Output())
+		}
+		if d.closeCloud != nil {
+			d.closeCloud()
 		}
 		if failure != nil || !keep {
 			failure = errors.Join(failure, d.stop())
 		}
 	}()
-	steps := []func(context.Context) error{d.install, d.list, d.share, d.damage, d.uninstall}
-	if keep {
-		steps = steps[:4]
+	steps := []func(context.Context) error{d.startPlatform, d.apply, d.tellState, d.ageHost}
+	if platform == "" {
+		steps = []func(context.Context) error{d.startEFS, d.install, d.list, d.share, d.damage, d.uninstall}
 	}
-	if err := d.start(ctx, keep); err != nil {
-		return err
+	if platform == "" && keep {
+		steps = steps[:5]
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -74,190 +87,45 @@ func run(ctx context.Context, keep bool) (failure error) {
 	return nil
 }
 
-// start brings up the cluster and the operator, which is allowed only what its ServiceAccount may do.
-func (d *demo) start(ctx context.Context, keep bool) error {
-	d.say("Starting a cluster with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake.", nodes)
-	var err error
-	if keep {
-		root, err := env.Root()
-		if err != nil {
-			return err
-		}
-		d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), "--nodes", strconv.Itoa(nodes))
-		if err != nil {
-			return err
-		}
-	} else if d.cluster, err = env.Start(ctx, "--nodes", strconv.Itoa(nodes)); err != nil {
-		return err
-	}
-	d.cluster.Operator = env.OperatorName
-	if err := d.cluster.InstallManifests(ctx); err != nil {
-		return err
-	}
-	d.say("Starting the operator as ServiceAccount %s/%s.", env.OperatorNamespace, env.OperatorName)
-	if keep {
-		d.operator, err = d.cluster.LeaveOperator(ctx)
-	} else {
-		d.operator, err = d.cluster.StartOperator(ctx, nil, nil)
-	}
-	if err != nil {
-		return err
-	}
-	return env.Await(ctx, "operator ready", func() error {
-		select {
-		case <-d.operator.Done():
-			return errors.New("the operator has ended")
-		default:
-		}
-		// The last of its controllers; before that, it writes the policies of SharedVolumes.
-		if !strings.Contains(d.operator.Output(), `"Starting workers" controller="sharedvolume-volumes"`) {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-}
-
-// install creates the ClusterCSIDriver and shows what happens until the driver is available.
-func (d *demo) install(ctx context.Context) error {
-	view, err := d.view(ctx)
-	if err != nil {
-		return err
-	}
-	d.say("Creating ClusterCSIDriver efs.csi.aws.com, which is all that an administrator does:")
-	fmt.Printf("           (%s=%s lets every namespace make SharedVolumes; without it, an administrator allows each)\n",
-		efs.UnlistedAnnotation, efs.UnlistedAllow)
-	if err := d.cluster.Client.Create(ctx, env.EFS(operatorv1.Managed)); err != nil {
-		return fmt.Errorf("create the ClusterCSIDriver: %w", err)
-	}
-	err = env.Await(ctx, "driver available", func() error {
-		if err := view.show(ctx); err != nil {
-			return err
-		}
-		return d.cluster.Settled(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	if err := view.show(ctx); err != nil {
-		return err
-	}
-	d.say("Available. It took %d requests to the API server.", view.requests)
-	return nil
-}
-
-// list prints what the operator has installed.
-func (d *demo) list(ctx context.Context) error {
-	owned, err := d.cluster.Owned(ctx)
-	if err != nil {
-		return err
-	}
-	byKind := map[string][]string{}
-	for _, object := range owned {
-		byKind[object.GetKind()] = append(byKind[object.GetKind()], object.GetName())
-	}
-	kinds := make([]string, 0, len(byKind))
-	for kind := range byKind {
-		kinds = append(kinds, kind)
-	}
-	sort.Strings(kinds)
-	d.say("Installed: %d objects.", len(owned))
-	for _, kind := range kinds {
-		fmt.Printf("           %-20s %s\n", kind, strings.Join(byKind[kind], ", "))
-	}
-	return nil
-}
-
-// damage deletes the DaemonSet and waits until it is back on all nodes.
-func (d *demo) damage(ctx context.Context) error {
-	view, err := d.view(ctx)
-	if err != nil {
-		return err
-	}
-	daemonSet := &appsv1.DaemonSet{}
-	key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}
-	if err := d.cluster.Client.Get(ctx, key, daemonSet); err != nil {
-		return fmt.Errorf("read the DaemonSet: %w", err)
-	}
-	deleted, before := daemonSet.UID, daemonSet.Status.NumberAvailable
-	d.say("Somebody deletes the DaemonSet:")
-	began := time.Now()
-	if err := d.cluster.Client.Delete(ctx, daemonSet); err != nil {
-		return fmt.Errorf("delete the DaemonSet: %w", err)
-	}
-	var back time.Duration
-	err = env.Await(ctx, "DaemonSet repaired", func() error {
-		if err := view.show(ctx); err != nil {
-			return err
-		}
-		if err := d.cluster.Client.Get(ctx, key, daemonSet); err != nil {
-			return fmt.Errorf("read the DaemonSet: %w", err)
-		}
-		if daemonSet.UID == deleted {
-			return errors.New("it is still the old one")
-		}
-		if back == 0 {
-			back = time.Since(began)
-		}
-		if available := daemonSet.Status.NumberAvailable; available == 0 || available < before {
-			return fmt.Errorf("%d of %d nodes", available, before)
-		}
-		return d.cluster.Settled(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	d.say("The operator made it again after %d ms; the driver is available on all nodes.", back.Milliseconds())
-	return nil
-}
-
-// uninstall deletes the ClusterCSIDriver and counts what is left.
-func (d *demo) uninstall(ctx context.Context) error {
-	view, err := d.view(ctx)
-	if err != nil {
-		return err
-	}
-	d.say("Deleting the ClusterCSIDriver, which uninstalls the driver:")
-	cr := env.EFS("")
-	if err := d.cluster.Client.Delete(ctx, cr); err != nil {
-		return fmt.Errorf("delete the ClusterCSIDriver: %w", err)
-	}
-	err = env.Await(ctx, "ClusterCSIDriver gone", func() error {
-		if err := view.show(ctx); err != nil {
-			return err
-		}
-		return d.cluster.Gone(ctx, cr)
-	})
-	if err != nil {
-		return err
-	}
-	owned, err := d.cluster.Owned(ctx)
-	if err != nil {
-		return err
-	}
-	if len(owned) > 0 {
-		return fmt.Errorf("%d objects were left behind", len(owned))
-	}
-	d.say("Uninstalled: no object is left.")
-	return nil
-}
-
-// farewell says how to go on with the cluster.
+// farewell says how to use the cluster that stays, and to end it.
 func (d *demo) farewell() {
-	d.say("The cluster and the operator (process %d) go on. To use and to end them:", d.operator.PID())
-	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())
-	fmt.Printf("bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml\n")
-	fmt.Printf("bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv\n")
-	fmt.Printf("less %s\n", d.operator.Log)
-	fmt.Printf("kill %d; bin/devcluster down\n", d.operator.PID())
+	commands := []string{"bin/devcluster kubectl get clusteroperator storage", "bin/devcluster kubectl get storage cluster -o yaml", "ls .devcluster/logs"}
+	end := "bin/devcluster down"
+	if d.operator != nil {
+		commands = []string{
+			"bin/devcluster kubectl get clustercsidriver efs.csi.aws.com -o yaml",
+			"bin/devcluster kubectl apply -f config/samples/sharedvolume.yaml; bin/devcluster kubectl get sv", "less " + d.operator.Log,
+		}
+		end = fmt.Sprintf("kill %d; %s", d.operator.PID(), end)
+	}
+	d.say("The cluster and its operators stay. To use and to end them:")
+	fmt.Printf("\nexport KUBECONFIG=%s\n%s\n%s\n", d.cluster.Kubeconfig(), strings.Join(commands, "\n"), end)
+	if d.closeCloud != nil {
+		d.say("The cloud ends with this command; the drivers keep what it said.")
+	}
+}
+
+// startCluster starts the cluster; one that is kept, where bin/devcluster finds it.
+func (d *demo) startCluster(ctx context.Context, flags ...string) (err error) {
+	flags = append(flags, "--nodes", strconv.Itoa(d.nodes))
+	if !d.keep {
+		d.cluster, err = env.Start(ctx, flags...)
+		return err
+	}
+	root, err := env.Root()
+	if err != nil {
+		return err
+	}
+	d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), flags...)
+	return err
 }
 
 // stop ends everything that was started.
-func (d *demo) stop() error {
+func (d *demo) stop() (failure error) {
 	if d.cluster == nil {
 		return nil
 	}
-	d.say("Stopping the operator and the cluster.")
-	var failure error
+	d.say("Stopping the cluster and its operators.")
 	if d.operator != nil {
 		failure = d.operator.Stop()
 	}

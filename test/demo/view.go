@@ -63,7 +63,7 @@ func (v *view) show(ctx context.Context) error {
 		if v.nodes[pod.Spec.NodeName] != pod.Name {
 			v.nodes[pod.Spec.NodeName] = pod.Name
 			v.order = append(v.order, pod.Spec.NodeName)
-			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), nodes)
+			v.say("  node %-10s the driver is ready (%d of %d nodes)", pod.Spec.NodeName, v.ready(pods), v.demo.nodes)
 		}
 	}
 	return nil

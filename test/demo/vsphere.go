@@ -36,7 +36,7 @@ func (d *demo) startVCenter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.vCenter, d.cloud = all[0], closing(func() { fakevsphere.CloseAll(all) })
+	d.vCenter, d.closeCloud = all[0], func() { fakevsphere.CloseAll(all) }
 	d.vCenter.SetDatastore(other, fakevsphere.Datastore{URL: otherURL})
 	d.say("Written as by an installer: the Infrastructure with a failure domain, the configuration of the cloud, the CA, the credentials.")
 	return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What `make demo-cluster` shows is the whole chain: an error is one of any of its programs. Both platforms have two drivers, and those of
+// What `make demo PLATFORM=` shows is the whole chain: an error is one of any of its programs. Both platforms have two drivers, and those of
 // OpenStack ask their cloud.
 func TestTheDemonstrationEndsWithHealthyStorage(t *testing.T) {
 	for _, platform := range []string{"Azure", "OpenStack"} {

@@ -1,21 +1,11 @@
-// Command democluster shows what a cluster does about storage by itself: a release is applied, the cluster-storage-operator starts the
-// operators of the platform's drivers, these install the drivers, and the ClusterOperator storage says when all of it is there.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -25,97 +15,17 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
 	"github.com/csi-operators/csi-operators/test/env"
-	"github.com/csi-operators/csi-operators/test/env/fakevsphere"
 )
 
-func main() {
-	platform := flag.String("platform", "GCP", "`platform` of the cluster, as in Infrastructure: AWS, GCP, Azure, OpenStack, VSphere, None, ...")
-	nodes := flag.Int("nodes", 6, "`number` of nodes")
-	keep := flag.Bool("keep", false, "leave the cluster running")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *platform, *nodes, *keep)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "democluster:", err)
-		os.Exit(1)
-	}
-}
-
-// fewestNodes are two of the control plane, for the two pods of a driver's controller, and a worker.
-const fewestNodes = 3
-
-// demo is one run.
-type demo struct {
-	cluster  *env.Cluster
-	platform string
-	started  time.Time
-	// cloud is that of the cluster; nil if nobody has to ask it.
-	cloud io.Closer
-	// vCenter is the cloud if it is one of vSphere.
-	vCenter *fakevsphere.VCenter
-	// said is what was said last of each thing.
-	said map[string]string
-}
-
-func run(ctx context.Context, platform string, nodes int, keep bool) (failure error) {
-	if nodes < fewestNodes {
-		return fmt.Errorf("%d nodes are too few: a highly available cluster has at least %d nodes", nodes, fewestNodes)
-	}
-	d := &demo{platform: platform, started: time.Now(), said: map[string]string{}}
-	defer func() {
-		if d.cloud != nil {
-			failure = errors.Join(failure, d.cloud.Close())
-		}
-		if d.cluster != nil && (failure != nil || !keep) {
-			failure = errors.Join(failure, d.stop())
-		}
-	}()
-	if err := d.start(ctx, nodes, keep); err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{d.install, d.list, d.ageHost} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	if keep {
-		d.farewell()
-	}
-	if keep && d.cloud != nil {
-		d.say("The cloud ends with this command; the drivers go on with what it said.")
-	}
-	return nil
-}
-
-// start brings up the cluster, which knows the programs of the operators and has none of them yet.
-func (d *demo) start(ctx context.Context, nodes int, keep bool) error {
-	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, nodes)
+// startPlatform brings up the cluster, which knows the programs of the operators and has none of them yet.
+func (d *demo) startPlatform(ctx context.Context) error {
+	d.say("Starting a cluster on platform %s with %d nodes: a real API server, scheduler and controller-manager; nodes and pods are fake,", d.platform, d.nodes)
 	d.say("but pods of operators are processes of this machine, with the RBAC of their ServiceAccounts.")
 	programs, err := env.ReleasePrograms(false, env.ClusterRelease)
 	if err != nil {
 		return err
 	}
-	flags := append(programs, "--nodes", strconv.Itoa(nodes), "--platform", d.platform)
-	if !keep {
-		d.cluster, err = env.Start(ctx, flags...)
-		return err
-	}
-	root, err := env.Root()
-	if err != nil {
-		return err
-	}
-	d.cluster, err = env.StartIn(ctx, filepath.Join(root, ".devcluster"), flags...)
-	return err
-}
-
-// closing makes a closer of what ends without an error.
-type closing func()
-
-// Close ends it.
-func (c closing) Close() error {
-	c()
-	return nil
+	return d.startCluster(ctx, append(programs, "--platform", d.platform)...)
 }
 
 // startCloud starts the cloud of a platform whose operators ask theirs.
@@ -127,15 +37,15 @@ func (d *demo) startCloud(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.cloud = closing(cloud.Close)
+		d.closeCloud = cloud.Close
 	case string(configv1.VSpherePlatformType):
 		return d.startVCenter(ctx)
 	}
 	return nil
 }
 
-// install applies the release and says what comes of it.
-func (d *demo) install(ctx context.Context) error {
+// apply applies the release and says what comes of it.
+func (d *demo) apply(ctx context.Context) error {
 	if err := d.startCloud(ctx); err != nil {
 		return err
 	}
@@ -213,8 +123,8 @@ func (d *demo) sayOnce(about, what string) {
 	}
 }
 
-// list prints what there is in the end.
-func (d *demo) list(ctx context.Context) error {
+// tellState prints what there is in the end.
+func (d *demo) tellState(ctx context.Context) error {
 	operator, err := d.cluster.ClusterOperator(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ClusterOperator: %w", err)
@@ -246,28 +156,4 @@ func (d *demo) list(ctx context.Context) error {
 		fmt.Print(text)
 	}
 	return nil
-}
-
-// farewell says how to go on with the cluster.
-func (d *demo) farewell() {
-	d.say("The cluster and its operators go on. To use and to end them:")
-	fmt.Printf("\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig())
-	fmt.Println("bin/devcluster kubectl get clusteroperator storage")
-	fmt.Println("bin/devcluster kubectl get storage cluster -o yaml")
-	fmt.Println("ls .devcluster/logs")
-	fmt.Println("bin/devcluster down")
-}
-
-// stop ends everything that was started.
-func (d *demo) stop() error {
-	d.say("Stopping the cluster and its operators.")
-	if err := d.cluster.Stop(context.Background()); err != nil {
-		return err
-	}
-	d.say("Nothing is left running.")
-	return nil
-}
-
-func (d *demo) say(format string, values ...any) {
-	fmt.Printf("%6.1f s   %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, values...))
 }
